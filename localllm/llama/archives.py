@@ -1,6 +1,6 @@
 """The shared libraries of a folder or an archive, copied into one folder.
 
-An archive may be anybody's: no name in it says where a file goes, and what it unpacks to is bounded before it is
+Archives are untrusted: their names never decide where a file goes, and what they unpack to is bounded before it is
 written or kept in memory. Loads nothing.
 """
 
@@ -25,10 +25,10 @@ from localllm import osdep
 from localllm.errors import LoadFailed
 
 MAX_BYTES = 4 * 2**30
-"""Of all libraries together, and of a tar archive with all else that is in it."""
+"""Limit for all libraries together, and for a tar archive's whole content."""
 MAX_ENTRIES = 20_000
 MAX_READ_BYTES = 16 * 2**20
-"""At once: tarfile reads some headers whole, whatever size they claim."""
+"""Read at once: tarfile reads some headers whole, whatever size they claim."""
 MAX_LINK_BYTES = 4096
 _BLOCK_BYTES = 1 << 20
 _LIBRARY = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9._+-]{0,120}\.(so|dylib|dll)(\.[0-9.]{1,20})?")
@@ -39,8 +39,8 @@ _MAGIC: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
 )
 _DAMAGE = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError, UnicodeError,
-    NotImplementedError,  # a compression that nobody knows
-    RuntimeError,  # a password is wanted
+    NotImplementedError,  # an unknown compression
+    RuntimeError,  # a password is needed
     ValueError,
 )  # fmt: skip
 
@@ -60,11 +60,11 @@ def unpack(source: Path, folder: Path) -> None:
                             raise LoadFailed(f"its libraries are larger than {MAX_BYTES >> 30} GiB")
                         out.write(block)
     except _DAMAGE as error:
-        raise LoadFailed(f"{source.name} is no archive of libraries: {error}") from error
+        raise LoadFailed(f"{source.name} is not an archive of libraries: {error}") from error
 
 
 def is_library(name: str) -> bool:
-    """Whether a file is called as shared libraries are."""
+    """Whether a file is named like a shared library."""
     return bool(_LIBRARY.fullmatch(name)) and not osdep.is_device(name)
 
 
@@ -150,5 +150,5 @@ def _followed(name: str, links: Mapping[str, str]) -> str:
 
 
 def _name(path: str) -> str:
-    """Its last part, whichever system's separators it has."""
+    """Its last component, with any system's separators."""
     return re.split(r"[/\\]", path)[-1]

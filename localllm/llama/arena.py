@@ -1,9 +1,9 @@
-"""Which parts of an address range are free, and which of these have their pages already.
+"""Which parts of an address range are free, and which of these already have pages.
 
     0        a            b         c                 d            size
     | taken  | free, ready| taken   | free, no pages  | free, ready|        runs: [a, b) [c, d) [d, size)
 
-Half-open ranges of whole blocks. Pure bookkeeping: knows nothing of memory, threads and who takes what.
+Half-open ranges of whole blocks. Pure bookkeeping: knows nothing of memory, threads or owners.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import NamedTuple
 
 
 class Run(NamedTuple):
-    """A free range, all of it alike."""
+    """A free range, uniformly ready or not."""
 
     start: int
     end: int
     is_ready: bool
-    """It has its pages."""
+    """Whether it has pages."""
 
     @property
     def size(self) -> int:
         return self.end - self.start
 
     def within(self, start: int, end: int) -> int:
-        """How much of it lies there."""
+        """How many of its bytes lie in that range."""
         return max(0, min(self.end, end) - max(self.start, start))
 
 
 class Arena:
-    """Neighbours are merged where they are alike."""
+    """Neighbouring runs are merged where they are alike."""
 
     def __init__(self, size: int) -> None:
         """All of it free, without pages."""
@@ -44,16 +44,17 @@ class Arena:
 
     @property
     def num_ready(self) -> int:
-        """Bytes that are free and have pages."""
+        """Free bytes that have pages."""
         return sum(run.size for run in self._runs if run.is_ready)
 
     @property
     def longest(self) -> int:
-        """Of the free ranges in one piece."""
+        """The longest contiguous free range."""
         return max((area[-1].end - area[0].start for area in self._areas()), default=0)
 
     def find(self, size: int) -> int | None:
-        """Where to take so much: where most of it is ready; among equals from the smallest piece, then the lowest."""
+        """Where to take `size` bytes: where most of them are ready; among equals from the smallest piece, then the
+        lowest."""
         best: tuple[int, int, int] | None = None
         for area in self._areas():
             first, last = area[0].start, area[-1].end - size
@@ -67,14 +68,14 @@ class Arena:
         return None if best is None else best[2]
 
     def first_fresh(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first part of a free range that has no pages."""
+        """The first free part of the range that has no pages."""
         for run in self._runs:
             if not run.is_ready and run.within(start, end):
                 return max(run.start, start), min(run.end, end)
         return None
 
     def ready_outside(self, start: int, end: int) -> Run | None:
-        """The highest free range with pages that is not in that one."""
+        """The highest free run with pages outside that range."""
         for run in reversed(self._runs):
             if run.is_ready and run.end > end:
                 return Run(max(run.start, end), run.end, is_ready=True)
@@ -83,7 +84,7 @@ class Arena:
         return None
 
     def take(self, start: int, end: int) -> None:
-        """That range, which is free, is somebody's."""
+        """Mark a free range as taken."""
         assert sum(run.within(start, end) for run in self._runs) == end - start, "it is not free"
         kept = []
         for run in self._runs:
@@ -92,7 +93,7 @@ class Arena:
         self._runs = kept
 
     def give(self, start: int, end: int, *, is_ready: bool) -> None:
-        """That range, which was taken, is free again."""
+        """Mark a taken range as free."""
         assert 0 <= start < end <= self.size
         assert not any(run.within(start, end) for run in self._runs), "it is free already"
         merged: list[Run] = []
@@ -104,12 +105,12 @@ class Arena:
         self._runs = merged
 
     def mark(self, start: int, end: int, *, is_ready: bool) -> None:
-        """That range, which is free and stays so, has pages now, or lost them."""
+        """Record that a free range has got or lost its pages."""
         self.take(start, end)
         self.give(start, end, is_ready=is_ready)
 
     def _areas(self) -> Iterator[list[Run]]:
-        """Neighbours that are free, ready or not."""
+        """Adjacent free runs, ready or not."""
         area: list[Run] = []
         for run in self._runs:
             if area and area[-1].end != run.start:

@@ -1,4 +1,4 @@
-"""ggml backends beside the CPU's: which ones device names ask for, and which llama.cpp brings them along as files.
+"""ggml backends besides the CPU's: which ones device names require, and which llama.cpp includes them as files.
 
 Loads none of them.
 """
@@ -17,14 +17,14 @@ from localllm.llama.runtimes import Runtime
 
 
 class Backend(NamedTuple):
-    """One of them by its names."""
+    """A backend by its names."""
 
     file: str
     """libggml-FILE."""
     registry: str
-    """In ggml's registry."""
+    """Name in ggml's registry."""
     build: str
-    """`localllm runtime build` of it."""
+    """Argument of `localllm runtime build` that makes it."""
 
 
 BACKENDS = {
@@ -33,24 +33,24 @@ BACKENDS = {
     "rpc": Backend("rpc", "RPC", "rpc"),
     "vulkan": Backend("vulkan", "Vulkan", "vulkan"),
 }
-"""By how their devices' names begin."""
+"""Keyed by the beginning of their devices' names."""
 _STEM = re.compile(r"[a-z]+")
 
 
 def needed(devices: Sequence[str] | None, *, rpc: bool) -> tuple[str, ...]:
-    """Of `BACKENDS`, those that these device names are of."""
+    """Which of `BACKENDS` these device names require."""
     stems = [found[0] for name in devices or () if (found := _STEM.match(name.lower()))]
     return tuple(sorted({stem for stem in stems if stem in BACKENDS} | ({"rpc"} if rpc else set())))
 
 
 def missing(needs: Sequence[str], plugin_dir: Path | None) -> tuple[str, ...]:
-    """Those that the folder of plugins does not hold, so that the llama.cpp in use has to bring them along."""
+    """Those missing from the plugin folder, so that the llama.cpp in use must include them."""
     files = () if plugin_dir is None else installed.plugin_files(plugin_dir)
     return tuple(each for each in needs if BACKENDS[each].file not in map(_file, files))
 
 
 def brings(runtime: Runtime, needs: Sequence[str]) -> bool:
-    """Whether its folder holds a file for each."""
+    """Whether its folder has a file for each."""
     try:
         files = installed.find(runtime.library).plugins
     except LoadFailed:
@@ -59,14 +59,14 @@ def brings(runtime: Runtime, needs: Sequence[str]) -> bool:
 
 
 def check(ggml: Ggml, runtime: Runtime, needs: Sequence[str]) -> None:
-    """Raises `LoadFailed` for one that the loaded llama.cpp lacks, with what to type."""
+    """Raises `LoadFailed` for one that the loaded llama.cpp lacks, with the command to type."""
     for each in needs:
         backend = BACKENDS[each]
         if not ggml.backend_reg_by_name(backend.registry.encode()):
             wish = "rpc" if each == "rpc" else "device"
             raise LoadFailed(
                 f"{wish}: the llama.cpp in use ({runtime.name}) has no {backend.registry} backend; "
-                f"`localllm runtime build {backend.build}` makes one that has, and is used where it is wanted "
+                f"`localllm runtime build {backend.build}` makes one that has it, to be used where needed "
                 "(`localllm runtime list` shows what is here)",
                 param=wish,
             )

@@ -30,12 +30,12 @@ class Batch:
         self._positions = view(self.struct.pos)  # int32
         self._wants_logits = view(self.struct.logits)  # int8
         view(self.struct.n_seq_id)[:] = 1  # int32
-        # llama_batch wants a pointer per token to its sequence ids: written once, into an array that we refill.
+        # llama_batch wants a pointer per token to its sequence ids: set once, to an array that is refilled.
         self._slot_ids = np.zeros(capacity, dtype=np.int32)
         self._rows = view(ctypes.cast(self.struct.seq_id, ctypes.POINTER(ctypes.c_size_t)))
         self._own_rows = self._rows.copy()
         self._rows[:] = self._slot_ids.ctypes.data + 4 * np.arange(capacity, dtype=np.uintp)
-        # Of all four, because setting a single item of a NumPy array takes several times as long.
+        # For all four, because setting a single item of a NumPy array takes several times as long.
         self._items = [_items(array) for array in (self._tokens, self._positions, self._slot_ids, self._wants_logits)]
 
     def fill(self, segments: Sequence[Segment]) -> None:
@@ -62,7 +62,7 @@ class Batch:
 
 
 def _items(array: npt.NDArray[Any]) -> Any:
-    """Its items to be set one by one, in a format that memoryview knows."""
+    """Its items as a memoryview, in a format that supports setting them one by one."""
     data: Any = array
     kind: Any = array.dtype.char
     return memoryview(data).cast("B").cast(kind)

@@ -1,14 +1,14 @@
-"""Memory for saved states that has its pages before it is needed, so that a save only copies.
+"""Memory for saved states whose pages exist before it is needed, so that a save only copies.
 
-States lie in one reserved address range. A thread of its own gives pages to what the next saves will need; a save takes
-those. When the last reference to a state is dropped, whoever held it (a cache, a thread that writes it to the disk, a
-slice of it), its memory is free again, with its pages. Bounded:
+States lie in one reserved address range. A background thread provides pages for the next saves, which then use them.
+When the last reference to a state is dropped, wherever it was held (a cache, a thread that writes it to disk, a slice
+of it), its memory is free again, with its pages. Bounded:
 
-    states that somebody holds + memory that lies ready <= `max_bytes`, as long as the states alone are
+    states in use + ready memory <= `max_bytes`, as long as the states alone are
 
-States beyond that, and what no free piece is long enough for, get fresh memory of their own, as if there were no pool.
-The address range is `SPAN` times as long as `max_bytes`, so that pieces stay long enough whatever sizes come and go.
-Knows nothing of what a state means.
+States beyond that, or for which no free piece is long enough, get fresh memory of their own, as if there were no pool.
+The address range is `SPAN` times `max_bytes`, so that pieces stay long enough whatever sizes come and go. Knows nothing
+of what a state means.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from localllm.llama.arena import Arena
 BLOCK_BYTES = 64 * 1024
 """Sizes are rounded up to this; a multiple of every system's page."""
 LEAST_BYTES = 1024 * 1024
-"""A smaller state gets memory of its own: few pages, and rounding it up would waste more than a sixteenth."""
+"""A smaller state gets memory of its own: it has few pages, and rounding it up would waste more than a sixteenth."""
 SPAN = 2 if pages.CAN_RELEASE else 1
 CHUNK_BYTES = 4 * 1024 * 1024
-"""Made ready in one go, during which a save waits: 1 to 15 ms."""
+"""Made ready at once, during which a save waits: 1 to 15 ms."""
 PAUSE_S = 0.001
-"""Between two of these at least."""
+"""Minimum pause between two chunks."""
 SHARE = 1 / 16
-"""Of a core's time that making pages may take: fresh memory of a virtual machine costs 3 ms a MiB, and a thread that
-computes waits for it."""
+"""Share of a core's time for creating pages: fresh memory of a virtual machine costs 3 ms per MiB, and a computing
+thread waits for it."""
 IDLE_S = 60.0
-"""After so long without a save only the largest state's memory stays ready."""
+"""After this long without a save only enough memory for the largest state stays ready."""
 SPARE_BYTES = 512 * 1024 * 1024
 """Nothing is made ready where the system has less memory available than this."""
 
 
 class BufferPool:
-    """`take` and `expect` are one thread's; memoryviews may be dropped on any."""
+    """`take` and `expect` belong to one thread; memoryviews may be dropped on any."""
 
     def __init__(self, max_bytes: int) -> None:
         """`max_bytes` 0: every state gets memory of its own."""
@@ -58,15 +58,15 @@ class BufferPool:
                 self._memory = pages.reserve(span)
         self._address = 0 if self._memory is None else np.frombuffer(self._memory, np.uint8).ctypes.data
         self._lock = threading.Lock()
-        """Guards all that follows but the deque."""
+        """Guards all fields below except the deque."""
         self._arena = Arena(0 if self._memory is None else span)
         self._held_bytes = 0
         self._expected = (0, 0)
         self._is_idle = False
         self._dropped: deque[tuple[int | None, int]] = deque()
-        """Where states lay that nobody holds any more, None for memory of their own, and how long they were.
+        """Positions of dropped states (None for memory of their own) and their sizes.
 
-        Filled by the interpreter wherever a last reference goes, also inside of the lock: nothing may wait there.
+        Filled by the interpreter wherever a last reference goes, even while the lock is held: nothing may wait there.
         """
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -74,20 +74,21 @@ class BufferPool:
 
     @property
     def held_bytes(self) -> int:
-        """Of states that somebody holds."""
+        """Size of states in use."""
         with self._lock:
             self._collect()
             return self._held_bytes
 
     @property
     def ready_bytes(self) -> int:
-        """That lie ready."""
+        """Size of ready memory."""
         with self._lock:
             self._collect()
             return self._arena.num_ready
 
     def take(self, num_bytes: int) -> memoryview:
-        """Memory for a state, writable, with anything in it: the caller's until the last reference to it is dropped."""
+        """Writable memory for a state, with arbitrary content: the caller's until the last reference to it is
+        dropped."""
         size = -(-num_bytes // BLOCK_BYTES) * BLOCK_BYTES
         with self._lock:
             self._collect()
@@ -101,13 +102,13 @@ class BufferPool:
             self._held_bytes += size
             self._keep_bound(0, 0)
             buffer = self._buffer(start, num_bytes)
-        # The array itself is nobody's but the view's: what is sliced of a view refers to the array, too.
+        # Only the view refers to the array; slices of a view refer to the array, too.
         weakref.finalize(buffer, self._dropped.append, (start, size)).atexit = False
         self._wake.set()
         return buffer.data
 
     def expect(self, largest_bytes: int, all_bytes: int) -> None:
-        """The next states are to be so large at most, and together."""
+        """Announce the largest size of the next states, and their total."""
         with self._lock:
             self._expected, self._is_idle = (largest_bytes, all_bytes), False
         if largest_bytes < LEAST_BYTES or self._memory is None or self._closing.is_set():
@@ -118,10 +119,10 @@ class BufferPool:
         self._wake.set()
 
     def prepare(self) -> bool:
-        """Make the next piece ready of what is expected. Whether there was one. The pool's thread calls it.
+        """Make the next piece of what is expected ready; whether there was one. Called by the pool's thread.
 
-        First comes one place for the largest state, for which memory that lies ready elsewhere is given back if it must
-        be; then as much of the rest as may be.
+        First one place for the largest state, for which ready memory elsewhere is given back if necessary; then as much
+        of the rest as allowed.
         """
         available = osdep.available_memory()
         if available is not None and available < SPARE_BYTES:
@@ -134,7 +135,7 @@ class BufferPool:
             return self._prepare(largest, moves=True) or (not self._is_idle and self._prepare(together, moves=False))
 
     def close(self) -> None:
-        """Makes nothing ready any more; memory goes with the last state in it. Twice is fine."""
+        """Make nothing ready any more; memory goes with the last state in it. Idempotent."""
         self._closing.set()
         self._wake.set()
         if self._thread is not None:
@@ -149,7 +150,7 @@ class BufferPool:
         return np.frombuffer(self._memory, np.uint8, num_bytes, start)
 
     def _collect(self) -> None:
-        """What was dropped is free. The caller has the lock."""
+        """Free what was dropped. The caller holds the lock."""
         while self._dropped:
             start, size = self._dropped.popleft()
             self._held_bytes -= size
@@ -158,7 +159,7 @@ class BufferPool:
                 self._keep_bound(0, 0)
 
     def _keep_bound(self, start: int, end: int, coming_bytes: int = 0) -> None:
-        """Give memory back that lies ready, not in that range, until so much more fits. The caller has the lock."""
+        """Give back ready memory outside that range until `coming_bytes` more fit. The caller holds the lock."""
         if not pages.CAN_RELEASE:
             return
         while (beyond := self._held_bytes + self._arena.num_ready + coming_bytes - self._max_bytes) > 0:
@@ -185,7 +186,7 @@ class BufferPool:
             pause_s = max(PAUSE_S, (time.thread_time() - began_s) * (1 / SHARE - 1))
 
     def _rest(self) -> None:
-        """Nobody saved anything for long: keep what the largest state needs."""
+        """Nothing was saved for long: keep only what the largest state needs."""
         with self._lock:
             self._is_idle = True
             self._collect()
@@ -195,7 +196,8 @@ class BufferPool:
                 self._release(run.start, run.end)
 
     def _prepare(self, wanted_bytes: int, *, moves: bool) -> bool:
-        """A chunk of the range that has most of so many bytes; `moves`: for memory that lies elsewhere."""
+        """Prepare a chunk of the range that has most of `wanted_bytes`; `moves`: ready memory elsewhere may be given
+        up."""
         room = min(self._max_bytes - self._held_bytes, self._arena.longest)
         size = min(-(-wanted_bytes // BLOCK_BYTES), room // BLOCK_BYTES) * BLOCK_BYTES
         start = self._arena.find(size) if size > 0 else None

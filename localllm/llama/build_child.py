@@ -1,6 +1,6 @@
-"""`python -m localllm.llama.build_child DATA_DIR NAME KIND LOG`: a build that nobody waits for.
+"""`python -m localllm.llama.build_child DATA_DIR NAME KIND LOG`: a build in the background.
 
-It outlives the terminal that it was started from. `builds.stop` ends it.
+It outlives the terminal that started it. `builds.stop` ends it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from localllm.llama.runtimes import Runtime
 
 
 def main() -> int:
-    """Returns the exit code; what happens is on stdout, which is the log."""
+    """Returns the exit code; progress goes to stdout, which is the log."""
     data_dir, name, kind, log = Path(sys.argv[1]), *sys.argv[2:5]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # it cleans up, as at Ctrl-C
     if (hang_up := osdep.reload_signal()) is not None:
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def _check(runtime: Runtime) -> None:
-    """Raises `LoadFailed` where it does not give the recorded tokens."""
+    """Raises `LoadFailed` where it does not produce the recorded tokens."""
     print("tested:", selftest.describe(selftest.examine(runtime).trial))  # noqa: T201
 
 

@@ -1,7 +1,7 @@
-"""Makes runtimes: compiles the llama.cpp of the installed bindings, or takes in a folder or archive of libraries.
+"""Makes runtimes: compiles the llama.cpp of the installed bindings, or imports a folder or archive of libraries.
 
-pip does the compiling, of the bindings' own source distribution, so that the two fit by construction. Nothing is
-loaded here; a runtime appears under its name in one step, when it is whole and `check` has found nothing against it.
+pip compiles the bindings' own source distribution, so the two fit by construction. Nothing is loaded here; a runtime
+appears under its name atomically, once it is complete and has passed `check`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from localllm.llama import archives, installed, runtimes
 from localllm.llama.runtimes import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
 
 Progress = Callable[[int, int], None]
-"""Told of steps done, and of how many."""
+"""Called with the number of completed steps and the total."""
 Check = Callable[[Runtime], None]
 """Raises `LoadFailed` for a runtime that must not be kept."""
 
@@ -37,7 +37,7 @@ KINDS = {
     "hip": "-DGGML_HIP=ON",
     "rpc": "-DGGML_RPC=ON",
 }
-"""What else CMake is told, by what the runtime computes on beside the CPU."""
+"""Further CMake options, by what the runtime computes on besides the CPU."""
 TOOLS = {
     "vulkan": (
         "glslc",
@@ -47,15 +47,15 @@ TOOLS = {
     "cuda": ("nvcc", "nvcc and its libraries (NVIDIA's CUDA toolkit)"),
     "hip": ("hipcc", "hipcc and its libraries (AMD's ROCm)"),
 }
-"""A compiler that each of these needs beside the machine's own, and all that it needs, in words."""
+"""Compiler that each kind needs besides the machine's own, and a description of everything it needs."""
 FLAGS_VARIABLE = "CMAKE_ARGS"
-"""In the environment: the user's flags, behind ours, for what lies where CMake does not look."""
+"""Environment variable with the user's flags, appended to ours, for tools where CMake does not look."""
 ONE_BACKEND = "-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON"
-"""For a backend as a file of its own."""
+"""To compile a backend as a separate file."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 RESERVED = frozenset({"auto", "package", "wheel"})
 WANTED_BYTES = 2 * 2**30
-"""Free on the disk before a build begins: objects take most of it."""
+"""Free disk space required to start a build: mostly object files."""
 LAST_LINES = 30
 _STEP = re.compile(rb"\[(\d+)/(\d+)\]")
 
@@ -72,7 +72,7 @@ def check_name(name: str) -> str:
 
 
 def check_free(name: str, data_dir: Path) -> str:
-    """Raises `InvalidParameter` for what cannot name a runtime, or names one already."""
+    """Raises `InvalidParameter` for a name that is invalid or taken."""
     if (folder_of(data_dir) / check_name(name)).exists():
         raise InvalidParameter(
             f"there is a runtime {name!r} already; remove it first, or give another --name", param="name"
@@ -81,7 +81,7 @@ def check_free(name: str, data_dir: Path) -> str:
 
 
 def workshops_of(name: str) -> str:
-    """How folders begin in which a runtime of that name is built; no name holds the last character."""
+    """Prefix of folders in which a runtime of that name is built; names cannot contain its last character."""
     return f".building-{name}~"
 
 
@@ -102,11 +102,10 @@ def build(
     extra_flags: str = "",
     pip: Iterable[str] = (sys.executable, "-m", "pip"),
 ) -> Runtime:
-    """Compiles and keeps it; takes minutes. `base`: one whose libraries are taken, so that only the backend of `kind`
-    is compiled to go with them, in a tenth of the time.
+    """Compiles a runtime and keeps it; takes minutes. With `base`, that runtime's libraries are reused and only the
+    backend of `kind` is compiled, in a tenth of the time.
 
-    Raises `InvalidParameter`, `LoadFailed` with the compiler's last lines,
-    `DiskFull`, and what `check` raises.
+    Raises `InvalidParameter`, `LoadFailed` with the compiler's last lines, `DiskFull`, and what `check` raises.
     """
     check_kind(kind)
     name = check_free(name or kind, data_dir)
@@ -118,7 +117,7 @@ def build(
         free = shutil.disk_usage(workshop).free
         if free < WANTED_BYTES:
             raise DiskFull(
-                f"a build wants {WANTED_BYTES >> 20} MiB of disk below {data_dir}, and {free >> 20} MiB are free",
+                f"a build needs {WANTED_BYTES >> 20} MiB of disk below {data_dir}; {free >> 20} MiB are free",
                 free_bytes=free,
             )
         manifest = _manifest("built", kind, flags)
@@ -129,12 +128,12 @@ def build(
         _compile([*pip, "wheel"], kind, flags, workshop, on_progress)
         wheel = next(workshop.glob("*.whl"), None)
         if wheel is None:
-            raise LoadFailed("pip made no wheel; is it of an unusual kind?")
+            raise LoadFailed("pip made no wheel; is this an unusual version of pip?")
         return _keep(data_dir, name, manifest, lambda folder: archives.unpack(wheel, folder), workshop, check)
 
 
 def add(source: Path, data_dir: Path, *, name: str | None = None, kind: str = "cpu", check: Check) -> Runtime:
-    """Takes in the libraries of a folder, a .zip, .whl or .tar archive, built for these bindings.
+    """Imports the libraries of a folder, a .zip, .whl or .tar archive, built for these bindings.
 
     Raises `InvalidParameter`, `LoadFailed`, and what `check` raises.
     """
@@ -158,13 +157,14 @@ def remove(name: str, data_dir: Path) -> None:
     folder = folder_of(data_dir) / name
     if name in RESERVED or not NAME.fullmatch(name) or not folder.is_dir():
         raise InvalidParameter(
-            f"{name!r} is no runtime that was built or installed here; `localllm runtime list` shows them", param="name"
+            f"{name!r} is not a runtime that was built or installed here; `localllm runtime list` shows them",
+            param="name",
         )
     shutil.rmtree(folder)
 
 
 def base_in(data_dir: Path) -> Runtime | None:
-    """One that a single backend can be compiled for: of the same source, with ggml in a library of its own."""
+    """A runtime to which a single backend can be added: from the same source, with ggml in a separate library."""
     for each in runtimes.listed(data_dir):
         if each.why_not or each.kind != "cpu" or each.origin not in ("built", "package"):
             continue
@@ -175,7 +175,7 @@ def base_in(data_dir: Path) -> Runtime | None:
 
 
 def _only(kind: str, workshop: Path) -> list[str]:
-    """pip's options for compiling one backend, and installing nothing of it."""
+    """pip's options for compiling one backend and installing nothing."""
     settings = {"build-dir": str(workshop / "build"), "build.targets": f"ggml-{kind}", "install.components": "none"}
     return [f"--config-settings={name}={value}" for name, value in settings.items()]
 
@@ -211,7 +211,7 @@ def _manifest(origin: Origin, kind: str, flags: str) -> Manifest:
 
 @contextlib.contextmanager
 def _workshop(data_dir: Path, prefix: str) -> Iterator[Path]:
-    """A folder beside the runtimes that is gone afterwards. Raises `LoadFailed` where none can be made."""
+    """A folder beside the runtimes, removed afterwards. Raises `LoadFailed` where it cannot be created."""
     parent = folder_of(data_dir)
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -232,7 +232,7 @@ def _keep(
     fill(folder)
     library = library_in(folder)
     if library is None:
-        raise LoadFailed("it holds no libllama")
+        raise LoadFailed("it contains no libllama")
     (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
     check(Runtime(name, str(library)))
     check_free(name, data_dir)  # again: it took a while
@@ -241,7 +241,7 @@ def _keep(
 
 
 def check_tools(kind: str, given_flags: str) -> None:
-    """Raises `LoadFailed` where a compiler is missing that no flag names: said now, not after minutes."""
+    """Raises `LoadFailed` for a missing compiler that no flag names: now, not after minutes."""
     tool, wanted = TOOLS.get(kind, ("", ""))
     if tool and shutil.which(tool) is None and tool.upper() not in given_flags.upper():
         raise LoadFailed(
@@ -258,7 +258,7 @@ def _compile(pip: list[str], kind: str, flags: str, workshop: Path, on_progress:
     ]  # fmt: skip
     environment = os.environ | {FLAGS_VARIABLE: flags, "TMPDIR": str(workshop), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     last: deque[str] = deque(maxlen=LAST_LINES)
-    try:  # in our own process group: Ctrl-C reaches the compilers too
+    try:  # in our own process group, so that Ctrl-C reaches the compilers
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
         )
@@ -273,7 +273,7 @@ def _compile(pip: list[str], kind: str, flags: str, workshop: Path, on_progress:
                 last.append(line.decode("utf-8", "replace").rstrip())
             code = child.wait()
         finally:
-            child.terminate()  # where we are interrupted
+            child.terminate()  # if we are interrupted
     if code:
         needs = f" (a build for {kind} needs {TOOLS[kind][1]})" if kind in TOOLS else ""
         raise LoadFailed(f"llama.cpp could not be compiled{needs}; the last lines were:\n  " + "\n  ".join(last))

@@ -1,7 +1,7 @@
-"""Builds of runtimes that are under way, or that ended without one: who builds, how far it is, how to end it.
+"""Builds of runtimes in progress or failed: who builds, how far it is, how to end it.
 
-A build writes its state beside the runtimes and holds a lock for as long as its process lives, so that no process id
-is believed that has become another's. Does not know how anything is compiled.
+A build writes its state beside the runtimes and holds a lock as long as its process lives, so that a reused process id
+is never mistaken for it. Does not know how anything is compiled.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from localllm.llama.building import Progress, check_free, workshops_of
 from localllm.llama.runtimes import folder_of
 
 END_S = 10.0
-"""For a build to clean up after itself."""
+"""Time for a build to clean up."""
 TELL_EVERY_S = 0.5
 _PREFIX = ".build-"
 
 
 class Build(msgspec.Struct, frozen=True, kw_only=True):
-    """One of them, as its file has it."""
+    """A build, as in its file."""
 
     name: str
-    """Of the runtime that it makes."""
+    """Name of the runtime that it makes."""
     kind: str
     pid: int
     started_unix_s: float
@@ -42,27 +42,27 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     """Files to compile; 0: not known yet."""
     problem: str = ""
-    """Why there is no runtime."""
+    """Why it failed."""
     log: str = ""
-    """The file with its words; empty: they are on somebody's terminal."""
+    """Log file; empty: the output is on a terminal."""
 
     @property
     def remaining_s(self) -> float | None:
-        """By what it took so far; None: nobody knows."""
+        """Estimated from the time so far; None: unknown."""
         if not self.done:
             return None
         return (time.time() - self.started_unix_s) / self.done * (self.total - self.done)
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A build, and whether its process lives."""
+    """A build, and whether its process is alive."""
 
     build: Build
     is_running: bool
 
 
 def seen(data_dir: Path) -> list[Seen]:
-    """All that run or ended without a runtime, by name."""
+    """All builds that are running or failed, by name."""
     found = []
     for path in sorted(folder_of(data_dir).glob(f"{_PREFIX}*.json")):
         with contextlib.suppress(OSError, msgspec.MsgspecError):  # gone meanwhile, or not ours
@@ -73,7 +73,7 @@ def seen(data_dir: Path) -> list[Seen]:
 
 @contextlib.contextmanager
 def recorded(data_dir: Path, name: str, kind: str, *, log: str = "") -> Iterator[Progress]:
-    """While it builds: its state is written, and nobody else builds one of that name. Raises `InvalidParameter`."""
+    """Records a build's state, and prevents another of the same name. Raises `InvalidParameter`."""
     folder = folder_of(data_dir)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def recorded(data_dir: Path, name: str, kind: str, *, log: str = "") -> Iterator
         except (LocalLLMError, KeyboardInterrupt) as error:
             if log:
                 state.write(problem=error.message if isinstance(error, LocalLLMError) else "it was stopped")
-            else:  # somebody watched
+            else:  # it was watched on a terminal
                 state.forget()
             raise
         state.forget()
@@ -106,10 +106,10 @@ def recorded(data_dir: Path, name: str, kind: str, *, log: str = "") -> Iterator
 
 
 def start(data_dir: Path, name: str, kind: str, command: Sequence[str] | None = None) -> Build:
-    """Builds in a process that outlives this one and its terminal. Raises `InvalidParameter`, `LoadFailed`."""
+    """Build in a process that outlives this one and its terminal. Raises `InvalidParameter`, `LoadFailed`."""
     check_free(name, data_dir)
     if _is_locked(_lock_of(data_dir, name)):
-        with recorded(data_dir, name, kind):  # raises, in its words
+        with recorded(data_dir, name, kind):  # raises if one is running
             pass
     forget(name, data_dir)
     folder = folder_of(data_dir)
@@ -127,32 +127,32 @@ def start(data_dir: Path, name: str, kind: str, command: Sequence[str] | None = 
             )
     except OSError as error:
         raise LoadFailed(f"a build cannot be started: {error}") from error
-    threading.Thread(target=child.wait, name="build-waiter", daemon=True).start()  # no zombie while we live
+    threading.Thread(target=child.wait, name="build-waiter", daemon=True).start()  # reaps the child
     return Build(name=name, kind=kind, pid=child.pid, started_unix_s=time.time(), log=str(log))
 
 
 def stop(data_dir: Path, name: str) -> None:
-    """Ends it, with its compilers; returns when it is gone. Raises `InvalidParameter` where none runs."""
+    """End a build with its compilers; returns when it is gone. Raises `InvalidParameter` where none is running."""
     running = next((each for each in seen(data_dir) if each.build.name == name and each.is_running), None)
     if running is None:
         raise InvalidParameter(
-            f"no build of {name!r} runs; `localllm runtime list` shows those that do", param="target"
+            f"no build of {name!r} is running; `localllm runtime list` shows those that are", param="target"
         )
     if not running.build.log:
-        raise InvalidParameter(f"the build of {name!r} runs on a terminal; press Ctrl-C there", param="target")
-    with contextlib.suppress(OSError):  # it has just ended, or no group can be told anything here
+        raise InvalidParameter(f"the build of {name!r} is running on a terminal; press Ctrl-C there", param="target")
+    with contextlib.suppress(OSError):  # it has just ended, or process groups are unsupported
         os.kill(-running.build.pid, signal.SIGTERM)  # ninja too: its compilers are in groups of their own
     _is_free(_lock_of(data_dir, name), END_S)
     with contextlib.suppress(OSError):
         osdep.kill_group(running.build.pid)
     if not _is_free(_lock_of(data_dir, name), END_S):
-        raise LoadFailed(f"the build of {name!r} does not end; its process is {running.build.pid}")
+        raise LoadFailed(f"the build of {name!r} does not stop; its process is {running.build.pid}")
     _sweep(data_dir, name)
     forget(name, data_dir)
 
 
 def forget(name: str, data_dir: Path) -> bool:
-    """Nothing is said any more of a build that ended; False: there was none."""
+    """Forget a build that ended; False: there was none."""
     path = _path_of(data_dir, name)
     was_there = path.exists()
     for each in (path, path.with_suffix(".log")):
@@ -161,25 +161,25 @@ def forget(name: str, data_dir: Path) -> bool:
 
 
 def forget_failed(name: str, data_dir: Path) -> bool:
-    """As `forget`, of one that ended without a runtime. Raises `InvalidParameter` for one that runs."""
+    """Like `forget`, for a failed one. Raises `InvalidParameter` if it is running."""
     build = next((each for each in seen(data_dir) if each.build.name == name), None)
     if build is None:
         return False
     if build.is_running:
         raise InvalidParameter(
-            f"the runtime {name!r} is being built; `localllm runtime stop {name}` ends that", param="target"
+            f"the runtime {name!r} is being built; `localllm runtime stop {name}` stops it", param="target"
         )
     return forget(name, data_dir)
 
 
 def _sweep(data_dir: Path, name: str) -> None:
-    """What a build of that name left that was killed; none runs."""
+    """Remove what a killed build of that name left; none is running."""
     for folder in folder_of(data_dir).glob(f"{workshops_of(name)}*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 class _State:
-    """The file of one build."""
+    """The state file of one build."""
 
     def __init__(self, path: Path, build: Build) -> None:
         self._path = path
@@ -226,7 +226,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _is_free(lock: Path, within_s: float) -> bool:
-    """Its process holds the lock until it is gone, and tells nobody when that is."""
+    """Polls, because the process holds the lock until it is gone and there is no notification of that."""
     deadline_s = time.monotonic() + within_s
     while _is_locked(lock):
         if time.monotonic() > deadline_s:

@@ -32,15 +32,17 @@ from localllm.types import FlashAttn, KvType, MemoryKind
 FLASH_ATTN: dict[FlashAttn, int] = {"auto": -1, "off": 0, "on": 1}
 """LLAMA_FLASH_ATTN_TYPE_*."""
 FLASH_TILE, MATRIX_TILE = 64, 32
-"""ggml's flash attention computes 64 rows together, and fewer one by one. Without it matrices are multiplied: 8, 32, 64
-rows of 1.3 B on two cores take 31, 20, 18 ms a row behind nothing, 38, 24, 24 behind 1,000."""
+"""Rows from which on attention is fast. ggml's flash attention computes 64 rows together, and fewer one by one. Without
+it matrices are multiplied: 8, 32, 64 rows of a 1.3 B model on two cores take 31, 20, 18 ms per row at depth 0, and 38,
+24, 24 after 1,000 tokens."""
 STATE_COPY_SHARE = 3
-"""A slot that is filled to less than this fraction of its capacity is copied through a state, which holds its own cells
-only (LOG.md, "What a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
+"""A slot filled to less than this fraction of its capacity is copied through a state, which contains only its own cells
+(LOG.md, "What a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
 WIDEST_FILLED_GAP = 4
-"""Idle slots between busy ones that are worth a token each: a pass over the weights costs as much as four tokens."""
+"""Idle slots between busy ones that are worth a filler token each: a pass over the weights costs as much as four
+tokens."""
 CELLS_A_PASS = 0.5
-"""Of the weights' bytes: so much of what idle slots hold is looked at in the time of a pass (LOG.md, "Gaps")."""
+"""Share of the weights' bytes that may be read from idle slots' cells in the time of a pass (LOG.md, "Gaps")."""
 
 
 class LlamaBackend:
@@ -67,11 +69,11 @@ class LlamaBackend:
     ) -> None:
         """Allocates the KV cache, `ctx` tokens for each of `slots`, and computes two tokens. Raises `LoadFailed`.
 
-        `ubatch_tokens`: of a batch's `batch_tokens` so many are computed at once; None: all.
-        `max_outputs`: rows of logits of a batch; None: all. `states_bytes`: memory for saved states (`buffers`).
-        `num_cells`: a unified cache for all slots together, of a model whose memory can lose its tail. `is_offloaded`:
-        some of it is computed on GPUs, which nothing interrupts. `snapshots`: of each slot's recurrent state, to go
-        back to; none where llama.cpp writes none for the architecture.
+        `ubatch_tokens`: how many of a batch's `batch_tokens` are computed at once; None: all. `max_outputs`: rows of
+        logits of a batch; None: all. `states_bytes`: memory for saved states (`buffers`). `num_cells`: size of a
+        unified cache for all slots together, for a model whose memory can drop its tail. `is_offloaded`: some of it is
+        computed on GPUs, which cannot be interrupted. `snapshots`: earlier recurrent states kept per slot for rollback;
+        0 where llama.cpp supports none for the architecture.
         """
         self._api: Any = library.api
         params = self._api.llama_context_default_params()
@@ -80,17 +82,17 @@ class LlamaBackend:
         params.n_batch = max(batch_tokens, slots)
         params.n_ubatch = max(ubatch_tokens or batch_tokens, slots)
         window = int(self._api.llama_model_n_swa(model.handle))
-        # A ubatch has to be longer, or llama.cpp aborts; and what is both recurrent and windowed does not say how much
-        # of the window is there.
+        # A ubatch must be longer, or llama.cpp aborts; and a memory both recurrent and windowed does not report how
+        # much of the window is there.
         params.n_rs_seq = 0 if window else max(0, min(snapshots, params.n_ubatch // slots - 1, params.n_ubatch - 2))
         self.max_outputs: int = max(min(max_outputs or params.n_batch, params.n_batch), slots)
-        params.n_outputs_max = self.max_outputs  # llama.cpp makes room for so many rows; a batch with more aborts
+        params.n_outputs_max = self.max_outputs  # llama.cpp allocates this many rows; a batch with more aborts
         params.n_threads = params.n_threads_batch = threads
         params.kv_unified = num_cells is not None
         params.type_k = params.type_v = getattr(self._api, f"GGML_TYPE_{kv_type.upper()}")
         params.flash_attn_type = FLASH_ATTN[flash_attn]
         rope.apply(self._api, params)
-        params.swa_full = False  # a window's layers keep the window: what else they would hold is most of the memory
+        params.swa_full = False  # keep only the window in windowed layers: the rest would be most of the memory
         params.no_perf = True
         mark = library.log.mark()
         self._context: Any = self._api.llama_init_from_model(model.handle, params)
@@ -106,28 +108,28 @@ class LlamaBackend:
         self.flash_attn: bool = flash_attn != "off" and not _gave_up_flash(library.log.lines_since(mark))
         if flash_attn == "on" and not self.flash_attn:
             self._api.llama_free(self._context)
-            raise LoadFailed("llama.cpp has no flash attention for this model here", param="flash_attn")
+            raise LoadFailed("llama.cpp does not support flash attention for this model here", param="flash_attn")
         self._memory = self._api.llama_get_memory(self._context)
         lines = library.log.lines_since(mark)
         self._turns_keys: bool = kv_type == "f16" or can_turn_quantized(self._api, model.handle, lines)
         self._interrupt = Interrupt(self._api, self._context, self._memory, wanted=not is_offloaded)
         self._has_shifted = False
-        """Keys are turned to their new positions by the next decode, in a graph that must not be interrupted."""
+        """The next decode rotates keys to their new positions, in a graph that must not be interrupted."""
         self._batch = Batch(self._api, self._api.llama_n_batch(self._context))
         self._outputs: list[tuple[int, int]] = []
-        """Of every segment of the last decode, its rows of the logits: `[first, end)`."""
+        """Range `[first, end)` of logit rows for every segment of the last decode."""
         self._logits_at: int | None = None
-        """Where llama.cpp keeps the logits, one row after the other."""
+        """Address of the logits, one row after the other."""
         self._logit_rows: list[npt.NDArray[np.float32]] = []
-        """Views of the first rows there: making one takes longer than to use it."""
+        """Views of the first rows: creating one takes longer than using it."""
         self._get_logits: Any = self._api._lib["llama_get_logits"]
-        """As an address: the binding's own makes a pointer object."""
+        """As an address: the binding's own function creates a pointer object."""
         self._get_logits.argtypes, self._get_logits.restype = [ctypes.c_void_p], ctypes.c_void_p
         self._is_synchronized = True
         self.is_asynchronous = library.is_asynchronous(model.layers_per_device)
         self._threads = threads
         self._copied: set[int] = set()
-        """Slots from or into which the next decode copies cells."""
+        """Slots from or to which the next decode copies cells."""
         recurrent = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
         self._tails = Tails(
             self._api,
@@ -143,14 +145,15 @@ class LlamaBackend:
         self.slot_capacity: int = ctx if num_cells is not None else self._api.llama_n_ctx_seq(self._context)
         self._states = SavedStates(self._api, self._context, states_bytes)
         self._filled_cells = math.inf
-        """Cells that fillers of a gap look at, at most."""
+        """Limit for cells that gap fillers attend to."""
         self.can_rewind = self._tails.can_lose_any = self._warm_up() and not recurrent and not self._tails.window
         if token_bytes := self._states.token_bytes:
             self._filled_cells = self._api.llama_model_size(model.handle) / token_bytes * CELLS_A_PASS
         self.wants_dense = not (self.can_rewind or self._tails.window)
         if num_cells is not None and not self.can_rewind:
             raise LoadFailed(
-                f"a {self.memory_kind} memory has no unified layout here; leave out --kv and --kv-cells", param="kv"
+                f"a {self.memory_kind} memory does not support a unified layout here; leave out --kv and --kv-cells",
+                param="kv",
             )
 
     @property
@@ -163,7 +166,7 @@ class LlamaBackend:
 
     @property
     def can_be_interrupted(self) -> bool:
-        # A recurrent state is changed in place: what a ubatch that was not finished left of it is of no use.
+        # A recurrent state is changed in place: an unfinished ubatch leaves it unusable.
         return self._interrupt.works and self.memory_kind != "recurrent"
 
     @property
@@ -190,7 +193,7 @@ class LlamaBackend:
 
     @property
     def can_shift(self) -> bool:
-        # In a unified cache the cells may be others', too.
+        # In a unified cache the cells may also belong to other slots.
         shifts = bool(self._api.llama_memory_can_shift(self._memory))
         return self.can_rewind and self.num_cells is None and shifts and self._turns_keys
 
@@ -217,19 +220,19 @@ class LlamaBackend:
 
     def scrub(self) -> None:
         if self.num_cells is not None and any(self._tails.lengths):
-            return  # cells that are shared would be several slots' own afterwards
+            return  # shared cells would be duplicated per slot
         states = [(slot, self.save(slot), length) for slot, length in enumerate(self._tails.lengths) if length]
         self._api.llama_memory_clear(self._memory, True)
         for slot, state, length in states:
             self.restore(slot, state, length)
 
     def copy(self, source: int, slot: int, length: int) -> None:
-        """In a unified cache the cells are shared. In a partitioned one this is metadata, and llama.cpp moves the
-        cells, the whole slot's, at the beginning of the next decode; or it goes through a saved state, at once, where
+        """In a unified cache the cells are shared. In a partitioned one this changes metadata, and llama.cpp moves all
+        cells of the slot at the beginning of the next decode; or the copy goes through a saved state, at once, where
         that is less.
 
-        Of a memory that goes back to checkpoints always through a state: what `rewind` puts into the slot would be
-        overwritten by cells that come later.
+        A memory that needs checkpoints is always copied through a state: what `rewind` puts into the slot would be
+        overwritten by cells that arrive later.
         """
         if not self.can_rewind or self._is_copied_as_state(source, slot):
             self.restore(slot, self.save(source), self._tails.lengths[source])
@@ -247,7 +250,7 @@ class LlamaBackend:
         self.truncate(slot, length)
 
     def _is_copied_as_state(self, source: int, slot: int) -> bool:
-        """Where that is faster, and no cells are still to be copied from or into one of the two."""
+        """Where that is faster, and no copy of cells from or to either slot is pending."""
         is_short = STATE_COPY_SHARE * self._tails.lengths[source] < self.slot_capacity
         return self.num_cells is None and is_short and self._copied.isdisjoint((source, slot))
 
@@ -271,18 +274,19 @@ class LlamaBackend:
     def rewind(self, slot: int, state: State, length: int) -> None:
         self._states.write(slot, state, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
         if not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
-            raise AssertionError(f"llama.cpp does not go back to {length} of {self._tails.lengths[slot]} tokens")
+            raise AssertionError(f"llama.cpp cannot go back to {length} of {self._tails.lengths[slot]} tokens")
         self._tails.replaced(slot, length)
 
     def shift(self, slot: int, keep: int, drop: int) -> None:
-        """Metadata now; llama.cpp turns the keys to their new positions at the beginning of the next decode."""
+        """Changes metadata now; llama.cpp rotates the keys to their new positions at the beginning of the next
+        decode."""
         self._api.llama_memory_seq_rm(self._memory, slot, keep, keep + drop)
         self._api.llama_memory_seq_add(self._memory, slot, keep + drop, -1, -drop)
         self._tails.lengths[slot] -= drop
         self._has_shifted = True
 
     def set_threads(self, threads: int) -> None:
-        """llama.cpp takes one number for a single token and one for batches, in which several streams' tokens are."""
+        """llama.cpp takes one number for single tokens and one for batches, which include tokens of several streams."""
         if threads != self._threads:
             self._threads = threads
             self._api.llama_set_n_threads(self._context, threads, threads)
@@ -290,7 +294,7 @@ class LlamaBackend:
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         num_rows = sum(segment.num_outputs for segment in segments)
         if num_rows > self.max_outputs:
-            raise BackendError(f"{num_rows} rows of logits where {self.max_outputs} fit")
+            raise BackendError(f"{num_rows} rows of logits; at most {self.max_outputs} fit")
         fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
         self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
         self._tails.settle()
@@ -317,7 +321,7 @@ class LlamaBackend:
         return True
 
     def synchronize(self) -> None:
-        """Raises nothing: where computing fails that late, CUDA ends the process and Metal fails the next decode."""
+        """Never raises: where computing fails this late, CUDA ends the process and Metal fails the next decode."""
         address = self._get_logits(self._context)  # waits for the devices
         self._is_synchronized = True
         if address != self._logits_at:
@@ -343,36 +347,38 @@ class LlamaBackend:
         return self.vocab.ends_generation(token)
 
     def free(self) -> None:
-        """Release batch and KV cache; the model may be closed after this. Saved states stay whose they are."""
+        """Release batch and KV cache; the model may be closed after this. Saved states remain valid."""
         self._states.close()
         self._batch.free()
         self._api.llama_free(self._context)
 
     def _warm_up(self) -> bool:
-        """Compute two tokens; whether the memory can lose the second.
+        """Compute two tokens; whether the memory can drop the second.
 
-        So that the first request finds weights in memory and kernels compiled: weights are mapped, not read, and
-        "ready" would say nothing of a model larger than the page cache.
+        This loads the weights and compiles kernels before the first request: weights are mapped, not read, and "ready"
+        would be meaningless for a model larger than the page cache.
         """
-        self.can_rewind = self.wants_dense = False  # set when it is known
+        self.can_rewind = self.wants_dense = False  # set below
         try:
             self.decode([Segment(0, 0, [0, 0], num_outputs=1)])
             self.synchronize()
         except BackendError as error:
-            raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
+            raise LoadFailed(f"the model is loaded but cannot compute: {error}") from error
         two_tokens = self._states.num_bytes(0)
         if not (can_rewind := bool(self._api.llama_memory_seq_rm(self._memory, 0, 1, -1))):
             self._tails.window = 0
-        one_token = two_tokens if self._tails.window else self._states.num_bytes(0)  # as large where both are kept
+        one_token = (
+            two_tokens if self._tails.window else self._states.num_bytes(0)
+        )  # equal size if both tokens are kept
         self._states.learn(2, two_tokens, two_tokens - one_token)
         self.truncate(0, 0)
         return can_rewind
 
     def _fillers(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Tokens to throw away for every idle slot in a narrow gap between busy ones, as many as each of these has.
+        """Throw-away tokens for every idle slot in a narrow gap between busy ones, as many as each of these has.
 
-        One ubatch of llama.cpp takes only consecutive slots: without these every gap costs a pass over all weights
-        (4 of 8 slots with gaps: 36 ms a step; filled, 17). But each looks at all that its slot holds.
+        One ubatch of llama.cpp takes only consecutive slots: without fillers every gap costs a pass over all weights (4
+        of 8 slots with gaps: 36 ms per step; filled: 17). But each filler attends to everything its slot holds.
         """
         fillers: list[Segment] = []
         if segments[-1].slot - segments[0].slot < len(segments):
@@ -390,7 +396,7 @@ class LlamaBackend:
 
 
 def _gave_up_flash(lines: Sequence[str]) -> bool:
-    """Whether llama.cpp says that it computes attention without: no function tells."""
+    """Whether llama.cpp logged that it disabled flash attention: no function reports it."""
     return any(
         ("Flash Attention" in line and "disabled" in line) or ("flash_attn" in line and "forcing off" in line)
         for line in lines

@@ -1,4 +1,4 @@
-"""ggml's registry of backends and devices: what computes here, with how much memory, and handles to choose by.
+"""ggml's registry of backends and devices: which devices there are, their memory, and handles for choosing them.
 
 Binds the ggml functions that llama_cpp leaves out. Knows nothing of models; does not decide what is used.
 """
@@ -15,7 +15,7 @@ from localllm.errors import DeviceUnavailable, LoadFailed
 from localllm.types import DeviceInfo
 
 _KINDS: dict[int, Literal["cpu", "gpu", "igpu", "accel"]] = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
-"""enum ggml_backend_dev_type; 4 (META) wraps other devices and is listed as none."""
+"""enum ggml_backend_dev_type; 4 (META) wraps other devices and is not listed."""
 
 
 class _Properties(ctypes.Structure):
@@ -58,7 +58,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 class Ggml:
-    """The ggml functions of the very libraries that libllama uses, by name without the `ggml_` prefix."""
+    """The ggml functions of the libraries that libllama uses, by name without the `ggml_` prefix."""
 
     def __init__(self, llama: ctypes.CDLL, library_dir: Path) -> None:
         self._libraries = osdep.symbol_libraries(llama, library_dir, ("ggml", "ggml-base", "ggml-cpu"))
@@ -66,7 +66,7 @@ class Ggml:
         self.bind(_SIGNATURES)
 
     def bind(self, signatures: Mapping[str, tuple[Any, list[Any]]]) -> None:
-        """More functions: name -> result and arguments. Raises `LoadFailed` for one that this llama.cpp lacks."""
+        """Bind more functions: name -> result and arguments. Raises `LoadFailed` for one that this llama.cpp lacks."""
         for name, (restype, argtypes) in signatures.items():
             function = next((getattr(each, name) for each in self._libraries if hasattr(each, name)), None)
             if function is None:
@@ -93,17 +93,17 @@ class Ggml:
         return any(self.backend_dev_type(pointer) == 0 for pointer in self.device_pointers())
 
     def has_numa(self) -> bool:
-        """Whether the CPU backend knows of several nodes; `llama_numa_init` looks for them."""
+        """Whether the CPU backend knows several NUMA nodes; `llama_numa_init` detects them."""
         cpu = next((pointer for pointer in self.device_pointers() if self.backend_dev_type(pointer) == 0), None)
         address = None if cpu is None else self._extension(cpu, b"ggml_backend_cpu_is_numa")
         return address is not None and bool(ctypes.CFUNCTYPE(ctypes.c_bool)(address)())
 
     def splits_rows(self, device: int) -> bool:
-        """Whether its backend divides matrices by rows among its devices."""
+        """Whether its backend can split matrices by rows over its devices."""
         return self._extension(device, b"ggml_backend_split_buffer_type") is not None
 
     def _extension(self, device: int, name: bytes) -> int | None:
-        """The address of a function that only some backends have."""
+        """Address of a function that only some backends have."""
         address: int | None = self.backend_reg_get_proc_address(self.backend_dev_backend_reg(device), name)
         return address
 
@@ -116,15 +116,15 @@ def list_devices(ggml: Ggml) -> tuple[DeviceInfo, ...]:
 
 
 def device_array(ggml: Ggml, names: Sequence[str]) -> ctypes.Array[ctypes.c_void_p]:
-    """The NULL-terminated array that `llama_model_params.devices` takes; empty `names` means: the CPU alone.
+    """The NULL-terminated array for `llama_model_params.devices`; empty `names`: only the CPU.
 
-    The caller keeps it alive until the model is loaded. Raises `DeviceUnavailable` for a name that is not there.
+    The caller keeps it alive until the model is loaded. Raises `DeviceUnavailable` for an unknown name.
     """
     known = {ggml.text("backend_dev_name", pointer): pointer for pointer in ggml.device_pointers()}
     for name in names:
         if name not in known:
             raise DeviceUnavailable(
-                f"there is no device {name!r} here; `localllm doctor` lists what there is: {', '.join(known)}",
+                f"there is no device {name!r} here; `localllm doctor` lists devices: {', '.join(known)}",
                 param="device",
             )
     return (ctypes.c_void_p * (len(names) + 1))(*(known[name] for name in names), None)
@@ -139,7 +139,7 @@ def buffer_types(ggml: Ggml) -> dict[str, int]:
 
 
 def asynchronous_devices(ggml: Ggml) -> frozenset[str]:
-    """Names of those that compute a graph by themselves after they were handed it."""
+    """Names of devices that compute a graph asynchronously once it was submitted."""
     names = set()
     for pointer in ggml.device_pointers():
         properties = _Properties()

@@ -1,4 +1,4 @@
-"""What `localllm doctor` finds out, as plain data between the child that looks and the command that tells.
+"""Results of `localllm doctor`, as plain data between the child that examines and the command that reports.
 
 Knows neither llama.cpp nor how a report is printed. `--json` prints a `Report` as it is, so its fields are public.
 """
@@ -11,7 +11,7 @@ from localllm.types import DeviceInfo
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What the child is asked."""
+    """The request to the child."""
 
     data_dir: str
     runtime: str
@@ -31,12 +31,12 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     seconds: float
     prefill_tokens_per_s: float
-    """Of the tiny carried model on one thread: compare candidates by it, nothing else."""
+    """For the tiny bundled model on one thread: only for comparing candidates."""
     decode_tokens_per_s: float
 
 
 class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A llama.cpp that is here."""
+    """A llama.cpp found on this machine."""
 
     name: str
     origin: str
@@ -45,46 +45,46 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """cpu, vulkan, cuda ..."""
     why_not: str
-    """Why it cannot be used; empty: nothing is known against it."""
+    """Why it cannot be used; empty: no problem is known."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything known so far; the child sends one after each stage, the last one counts."""
+    """Everything known so far; the child sends one after each stage, and the last one counts."""
 
     works: bool = False
-    """A model can be loaded: a CPU backend passed, and every plugin asked for is there."""
+    """Whether a model can be loaded: a CPU backend passed, and every requested plugin is there."""
     error: str | None = None
     localllm: str
     python: str
     platform: str
     cpu: str
     package_version: str | None = None
-    """Of llama-cpp-python; the build's other facts follow."""
+    """Version of llama-cpp-python; other facts of the build follow."""
     llama_version: str | None = None
     commit: str | None = None
     library_path: str | None = None
     fingerprint: str | None = None
     runtimes: tuple[RuntimeRow, ...] = ()
-    """That are here."""
+    """Runtimes found on this machine."""
     cpu_variants: tuple[str, ...] = ()
     """Loadable CPU backends found; none in a plain build."""
     candidates: tuple[Candidate, ...] = ()
     used: str | None = None
     remembered: bool = False
-    """The self-test's outcome is from an earlier run, kept in `memory_path`."""
+    """Whether the self-test's outcome is from an earlier run, stored in `memory_path`."""
     memory_path: str | None = None
     features: dict[str, list[str]] = {}
     devices: tuple[DeviceInfo, ...] = ()
     sampler_missing: str | None = None
-    """Why tokens are drawn in slow Python; None: localllm's compiled sampler does it."""
+    """Why tokens are sampled in slow Python; None: by localllm's compiled sampler."""
     grammars_missing: str | None = None
     """Why no answer can be held to a schema or grammar; None: it can."""
     generic_formats: dict[str, str] | None = None
-    """Models whose chat format is the generic one, or that cannot be looked at, and why; None: nobody looked."""
+    """Models with the generic chat format, or that cannot be examined, and why; None: not examined."""
     tunings: tuple[str, ...] = ()
-    """What `localllm tune` found for models, in words, and what of it is damaged."""
+    """What `localllm tune` found for models, in words, and which of it is damaged."""
     plugin_dir: str | None = None
     plugins: tuple[str, ...] = ()
     advice: str | None = None
     command: str | None = None
-    """What to type to follow the advice."""
+    """The command that follows the advice."""

@@ -1,7 +1,7 @@
-"""`python -m localllm.llama.doctor`: looks at library, self-test and devices from a process that may die of it.
+"""`python -m localllm.llama.doctor`: examines library, self-test and devices in a process that may crash from it.
 
-Reads a `Question` from stdin and writes a `Report` per stage as a line of JSON, so that what was known before a crash
-is known after it. Says facts and advice; `cli/doctor.py` puts them into words for the terminal.
+Reads a `Question` from stdin and writes a `Report` per stage as a line of JSON, so that findings before a crash are not
+lost. Gives facts and advice; `cli/doctor.py` words them for the terminal.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _why_no_grammars() -> str | None:
 
 
 def cpu_name() -> str:
-    """The CPU as people call it."""
+    """The CPU's marketing name."""
     named = (line.partition(":")[2].strip() for line in osdep.cpu_model().splitlines() if line.startswith("model name"))
     return next(named, "") or platform.processor() or platform.machine()
 

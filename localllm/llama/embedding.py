@@ -2,12 +2,12 @@
 
 Two kinds of models differ in what may be computed when:
 
-    attends both ways (encoders)   a whole text at once, so a batch is whole texts and no longer than the context
-    causal                         any part of a text, the rest later: its keys and values stay until its end
+    bidirectional (encoders)   a whole text at once, so a batch has whole texts and is no longer than the context
+    causal                     any part of a text, the rest later: its keys and values stay until its end
 
-Of causal models the tokens' own vectors are taken and pooled here, because llama.cpp pools what one batch holds; on the
-CPU without the output head (`hidden.py`), where a trial says that these are the same vectors.
-Knows nothing of requests. Touches no other context of the model.
+For causal models the tokens' own vectors are read and pooled here, because llama.cpp pools only within one batch; on
+the CPU without the output head (`hidden.py`), where a trial shows that the vectors are the same. Knows nothing of
+requests. Touches no other context of the model.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from localllm.types import FlashAttn, Pooling
 _POOLING: dict[Pooling, int] = {"none": 0, "mean": 1, "cls": 2, "last": 3, "rank": 4}
 """LLAMA_POOLING_TYPE_*."""
 BATCH_TOKENS = 512
-"""Of a causal model. An encoder's batch is as large as its context: a text is computed at once or not at all."""
+"""Batch of a causal model. An encoder's batch is as large as its context: a text is computed at once or not at all."""
 TOGETHER_TOKENS = 63
-"""Of several texts in a batch on the CPU. From 64 rows on attention compares every token of a batch with every other,
-whatever text they belong to, so that larger batches are slower (33 M parameters, one thread, tokens/s: one text of 144
-tokens 770, three 630, seven 480); and it rounds otherwise, so that a text's vector would depend by 2e-4 on its company
-(so, by less than 1e-6)."""
+"""Tokens of several texts in one batch on the CPU. From 64 rows on attention compares every token of a batch with every
+other, whatever text they belong to, so larger batches are slower (33 M parameters, one thread, tokens/s: one text of
+144 tokens 770, three 630, seven 480). They also round differently, so that a text's vector would depend on its company
+by 2e-4 (now by less than 1e-6)."""
 MAX_TEXTS = 128
-"""In one batch: queries are a dozen tokens long."""
+"""Texts in one batch: queries are a dozen tokens long."""
 MAX_STATES = 4
-"""The same for models with a recurrent state: they make room for so many states."""
+"""The same for models with a recurrent state: they allocate this many states."""
 TRIAL_TOKENS = 8
 TRIAL_TOLERANCE = 1e-3
-"""Of vectors of length 1, with the output head and without it; another node's numbers are off by more than 0.1."""
+"""Tolerance between vectors of length 1 with and without the output head; a wrong node's differ by more than 0.1."""
 
 
 class LlamaEmbedder:
@@ -61,7 +61,7 @@ class LlamaEmbedder:
         is_offloaded: bool = False,
         flash_attn: FlashAttn = "auto",
     ) -> None:
-        """`ctx`: tokens of the longest text. Raises `LoadFailed` where there is no memory for it."""
+        """`ctx`: tokens of the longest text. Raises `LoadFailed` where memory does not suffice."""
         self._api: Any = library.api
         self.splits_texts = causal
         self.max_text_tokens = ctx
@@ -72,7 +72,7 @@ class LlamaEmbedder:
         self._pooling = pooling
         self._pools_here = causal and pooling != "rank"
         params = self._api.llama_context_default_params()
-        # A long text of a causal model keeps its cells while short ones pass it.
+        # A long text of a causal model keeps its cells while short ones overtake it.
         params.n_ctx = ctx + BATCH_TOKENS if causal else self.batch_tokens
         params.n_batch = params.n_ubatch = self.batch_tokens
         params.n_seq_max = self.max_texts
@@ -82,7 +82,7 @@ class LlamaEmbedder:
         params.kv_unified = True
         params.flash_attn_type = FLASH_ATTN[flash_attn]
         params.no_perf = True
-        # A recurrent state makes llama.cpp cut batches its own way; data on a GPU is not to be read like this.
+        # A recurrent state makes llama.cpp split batches differently; data on a GPU cannot be read like this.
         hidden = HiddenRows(library) if self._pools_here and not (has_state or is_offloaded) else None
         if hidden is not None:
             params.cb_eval = hidden.callback
@@ -102,14 +102,14 @@ class LlamaEmbedder:
         self.dimensions = 1 if pooling == "rank" else self._token_dim
         self._batch = _Batch(self._api, self.batch_tokens)
         self._begun: dict[int, list[Vectors]] = {}
-        """Of a text of which a part was computed: by its place, what pooling needs of that part."""
+        """For each partly computed text, by its place: what pooling needs of the computed part."""
         self._hidden: HiddenRows | None = None
-        self._callback = hidden  # llama.cpp calls it even where it is of no use
+        self._callback = hidden  # keep it alive: llama.cpp calls it even while it is off
         if hidden is not None:
             self._try_without_head(hidden, self._api.llama_vocab_n_tokens(model.vocab))
 
     def compute(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
-        """In one batch. Raises `BackendError`; the texts of these pieces have to begin anew then."""
+        """In one batch. Raises `BackendError`; then the texts of these pieces must start over."""
         parts = [_wanted(piece, self._pooling) for piece in pieces]
         self._batch.fill(pieces, parts if self._hidden else None)
         status = self._compute(self._context, self._batch.struct)
@@ -132,7 +132,7 @@ class LlamaEmbedder:
             self._api.llama_set_n_threads(self._context, threads, threads)
 
     def forget(self, place: int) -> None:
-        """What was computed of the text there."""
+        """Discard what was computed of the text there."""
         self._begun.pop(place, None)
         if self._memory:
             self._api.llama_memory_seq_rm(self._memory, place, -1, -1)
@@ -148,7 +148,7 @@ class LlamaEmbedder:
         return vector.reshape(1, -1).copy()
 
     def _rows(self, pieces: Sequence[Piece], parts: Sequence[slice]) -> list[Vectors]:
-        """Of each piece the rows that pooling wants; views."""
+        """For each piece, the rows that pooling needs; views."""
         if self._hidden is not None:
             taken = self._hidden.take(self._token_dim)
             if taken is None:
@@ -162,7 +162,7 @@ class LlamaEmbedder:
         return [of_piece[part] for of_piece, part in zip(of_pieces, parts, strict=True)]
 
     def _pool(self, piece: Piece, rows: Vectors) -> Vectors | None:
-        """The text's vectors at its end, else None. `rows`: those that are wanted of the piece."""
+        """The text's vectors at its end, else None. `rows`: the piece's rows that pooling needs."""
         before = self._begun.setdefault(piece.place, [])
         if self._pooling == "mean":
             before[:] = [sum(before, rows.sum(axis=0, keepdims=True, dtype=np.float32))]
@@ -175,14 +175,14 @@ class LlamaEmbedder:
 
     @property
     def skips_head(self) -> bool:
-        """Whether logits, which nobody wants of these texts, are left out."""
+        """Whether logits, which these texts do not need, are skipped."""
         return self._hidden is not None
 
     def _try_without_head(self, hidden: HiddenRows, vocab_size: int) -> None:
-        """Leave the output head out from now on, if a few tokens have the same vectors without it."""
+        """Skip the output head from now on, if a few tokens have the same vectors without it."""
         piece = Piece(0, 0, list(range(min(TRIAL_TOKENS, vocab_size, self.max_text_tokens))), is_last=True)
         with_head = without = None
-        # It raises because no node has that name; what else is wrong, the first text will meet.
+        # It raises if no node has that name; any other error will show with the first text.
         with contextlib.suppress(BackendError):
             with_head = self.compute([piece])[0]
             self._hidden, hidden.is_on = hidden, True
@@ -201,7 +201,7 @@ class LlamaEmbedder:
 
 
 def _wanted(piece: Piece, pooling: Pooling) -> slice:
-    """Which tokens' vectors are needed."""
+    """Tokens whose vectors are needed."""
     size = len(piece.tokens)
     if pooling == "last":
         return slice(size - 1 if piece.is_last else size, size)
@@ -230,14 +230,14 @@ class _Batch:
         self._positions = view(self.struct.pos)
         self._is_wanted = view(self.struct.logits)
         view(self.struct.n_seq_id)[:] = 1
-        # A pointer per token to its sequence ids: written once, into an array that we refill (see `batch.Batch`).
+        # A pointer per token to its sequence ids: set once, to an array that is refilled (see `batch.Batch`).
         self._places = np.zeros(capacity, dtype=np.int32)
         self._pointers = view(ctypes.cast(self.struct.seq_id, ctypes.POINTER(ctypes.c_size_t)))
         self._own_pointers = self._pointers.copy()
         self._pointers[:] = self._places.ctypes.data + 4 * np.arange(capacity, dtype=np.uintp)
 
     def fill(self, pieces: Sequence[Piece], parts: Sequence[slice] | None = None) -> None:
-        """`parts`: of each piece the rows that are wanted; None: all."""
+        """`parts`: for each piece the rows that are needed; None: all."""
         end = 0
         for number, piece in enumerate(pieces):
             begin, end = end, end + len(piece.tokens)

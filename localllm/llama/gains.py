@@ -1,7 +1,7 @@
-"""What a build for this machine would gain over the llama.cpp that is here, known without loading either.
+"""What a build for this machine would gain over the installed llama.cpp, known without loading either.
 
-The figures are measured: Q8_0 models of 135 to 193 million parameters on two cores, the best variant against AVX2 alone
-(benchmarks/LOG.md, "llama.cpp without a compiler").
+The figures were measured with Q8_0 models of 135 to 193 million parameters on two cores, the best variant against AVX2
+alone (benchmarks/LOG.md, "llama.cpp without a compiler").
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from localllm.errors import LoadFailed
 from localllm.llama import installed, runtimes
 
 TOLD = "told-of-gain"
-"""The file, among the runtimes, that says that the user knows."""
+"""File among the runtimes that records that the user was informed."""
 
 
 class Gain(NamedTuple):
-    """Of a build with every CPU's code, as factors."""
+    """Gain of a build with code for every CPU, as factors."""
 
     instructions: str
     prompt: float
@@ -26,11 +26,11 @@ class Gain(NamedTuple):
 
 
 _GAINS = (("amx_int8", Gain("AMX", 2.3, 1.5)), ("avx512f", Gain("AVX-512", 1.4, 1.2)))
-"""Flags of Linux's /proc/cpuinfo, the best first."""
+"""Flags in Linux's /proc/cpuinfo, best first."""
 
 
 def gain(data_dir: Path, cpu: str | None = None) -> Gain | None:
-    """None where nothing is known to be gained: all code is there, or this CPU has no more than AVX2."""
+    """None where no gain is known: all code is there, or this CPU has at most AVX2."""
     if not osdep.builds_cpu_variants() or any(_has_variants(each) for each in runtimes.usable(data_dir)):
         return None
     flags = (osdep.cpu_model() if cpu is None else cpu).split()
@@ -38,7 +38,7 @@ def gain(data_dir: Path, cpu: str | None = None) -> Gain | None:
 
 
 def advice_once(data_dir: Path) -> str | None:
-    """A sentence for whoever runs a model, the first time that there is something to gain here."""
+    """A sentence for the user, the first time that something could be gained here."""
     found = gain(data_dir)
     path = runtimes.folder_of(data_dir) / TOLD
     if found is None or path.exists():
@@ -47,12 +47,12 @@ def advice_once(data_dir: Path) -> str | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     except OSError:
-        return None  # it would be said every time
+        return None  # otherwise it would be repeated every time
     return sentence(found)
 
 
 def sentence(found: Gain) -> str:
-    """With what to type."""
+    """Includes the command to type."""
     return (
         f"this llama.cpp does not use this CPU's {found.instructions}: `localllm runtime build cpu` (about 10 minutes, "
         f"with a C++ compiler; with --background it needs no terminal) makes prompts about {found.prompt:g} times and "

@@ -1,7 +1,7 @@
-"""A model's vocabulary as grammars read it: its tokens' bytes, its end tokens, its way to split texts.
+"""A model's vocabulary for grammars: its tokens' bytes, its end tokens, its way of splitting texts.
 
-Tokens that are no text (control tokens, unknown ones, and user-defined ones that look like control tokens) are marked,
-so that no grammar of texts allows them. Texts that a grammar forces are tokenized by llama.cpp itself, as far as
+Tokens that are not text (control tokens, unknown ones, and user-defined ones that look like control tokens) are marked,
+so that no grammar of texts allows them. Texts that a grammar forces are tokenized by llama.cpp itself, up to
 `MAX_TOKENIZED_BYTES`: its regular expressions recurse, and a grammar may force a megabyte. Knows nothing of grammars.
 """
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 ABI = 1
 MAX_TOKENIZED_BYTES = 4096
-"""Of a forced text at a time: more tokens than any step computes. A millisecond."""
+"""Bytes of a forced text at a time: more tokens than any step computes, in a millisecond."""
 LEFT_OUT = 16
-"""Of a text that was cut there, its last tokens, which may be others where it goes on."""
+"""Last tokens dropped from a text cut there, since they may differ once it continues."""
 BYTES_A_TOKEN = 16
-"""Room for pieces at first; real vocabularies have 6."""
+"""Initial room per piece; real vocabularies need 6."""
 _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 8, 16
 """LLAMA_TOKEN_ATTR_*."""
 MAX_CALLS = 32
-"""Of llama.cpp, for one text."""
+"""Calls of llama.cpp for one text."""
 _MARK_BEFORE = b"\x02"
-"""What stands behind it is tokenized as in the middle of a text; the same as in `tokenizing`."""
+"""Text after it is tokenized as in the middle of a text; the same as in `tokenizing`."""
 _MARK = b"\xff"
-"""Begins what is no text, in llguidance's vocabularies."""
+"""Begins entries that are not text, in llguidance's vocabularies."""
 
 
 class Pieces(NamedTuple):
-    """Of all tokens of a vocabulary."""
+    """All tokens of a vocabulary."""
 
     texts: list[bytes]
     attributes: list[int]
@@ -49,12 +49,11 @@ class Pieces(NamedTuple):
 
 
 class GrammarTokens:
-    """Of one loaded vocabulary, which must outlive it. `tokenizer` may be used by any thread."""
+    """For one loaded vocabulary, which must outlive it. Any thread may use `tokenizer`."""
 
     def __init__(self, api: Any, handle: Any) -> None:
-        """Holds the GIL for a quarter of a second at 152,000 tokens. Raises `UnsupportedParameter` with the reason
-        why there can be no grammars: llguidance cannot be imported, or the vocabulary does not spell every text.
-        """
+        """Holds the GIL for a quarter of a second at 152,000 tokens. Raises `UnsupportedParameter` with the reason why
+        grammars are unavailable: llguidance cannot be imported, or the vocabulary cannot spell every text."""
         try:
             from llguidance import LLTokenizer
         except ImportError as error:
@@ -67,9 +66,9 @@ class GrammarTokens:
         if not pieces.ends:
             raise no_grammars("the model has no token that ends an answer")
         if api.llama_vocab_type(handle) == WPM or not _spells_every_byte(api, handle, pieces.texts):
-            raise no_grammars("the model's vocabulary does not spell every text")
+            raise no_grammars("the model's vocabulary cannot spell every text")
         self._tokenize = _Tokenize(self._library, api, handle, pieces)
-        """Called by the tokenizer for as long as it lives."""
+        """Called by the tokenizer as long as it lives."""
         try:
             self.tokenizer: LLTokenizer = LLTokenizer.from_llamacpp(  # type: ignore[attr-defined]
                 tokens=[
@@ -90,16 +89,16 @@ class GrammarTokens:
             for token, (text, attribute) in enumerate(zip(pieces.texts, pieces.attributes, strict=True))
             if text and _is_marked(text, attribute)
         )
-        """Those that no text has: number and spelling."""
+        """Tokens that occur in no text: number and spelling."""
 
 
 def no_grammars(reason: str) -> UnsupportedParameter:
-    """The error of every structured request of a model that cannot have any."""
-    return UnsupportedParameter(f"structured answers cannot be had: {reason}")
+    """The error of every structured request to a model that cannot have any."""
+    return UnsupportedParameter(f"structured answers are not available: {reason}")
 
 
 def read_pieces(library: Any, api: Any, handle: Any) -> Pieces:
-    """By the compiled `library`, or slowly without it."""
+    """With the compiled `library`, or slowly without it."""
     size = api.llama_vocab_n_tokens(handle)
     ends, attributes, is_end = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size, np.uint8)
     if library is None:
@@ -131,11 +130,11 @@ def read_pieces(library: Any, api: Any, handle: Any) -> Pieces:
 
 
 def open_library(path: Path) -> Any:
-    """Raises `OSError` if the file is no library, `ValueError` if it was built for another version of localllm."""
+    """Raises `OSError` if the file is not a library, `ValueError` if it was built for another version of localllm."""
     library: Any = ctypes.CDLL(str(path))
     library.lv_abi.restype = ctypes.c_int32
     if (abi := library.lv_abi()) != ABI:
-        raise ValueError(f"{path} speaks version {abi} of the interface, not {ABI}; install localllm again")
+        raise ValueError(f"{path} has version {abi} of the interface, not {ABI}; install localllm again")
     pointer, number, size = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
     library.lv_pieces.argtypes = [pointer, number, *[pointer] * 4, size, *[pointer] * 3]
     library.lv_pieces.restype = size
@@ -149,8 +148,8 @@ def open_library(path: Path) -> Any:
 class _Tokenize:
     """`llama_tokenize` of one vocabulary as a C function and its first argument: bounded, and exact.
 
-    llama.cpp writes a space before a SentencePiece text and behind its user-defined tokens; here, the tokens' pieces
-    are the text. `native/vocabulary` does the same.
+    llama.cpp writes a space before a SentencePiece text and after its user-defined tokens; here the tokens' pieces are
+    the text. `native/vocabulary` does the same.
     """
 
     def __init__(self, library: Any, api: Any, handle: Any, pieces: Pieces) -> None:
@@ -237,12 +236,12 @@ def _piece(api: Any, handle: Any, token: int) -> bytes:
 
 
 def _is_marked(text: bytes, attribute: int) -> bool:
-    """As `llguidance.llamacpp` has it; and unknown tokens, which answers leave out as they do control tokens."""
+    """As `llguidance.llamacpp` does; also unknown tokens, which answers omit like control tokens."""
     if attribute & (_CONTROL | _UNKNOWN):
         return True
     return bool(attribute & _USER_DEFINED) and text.startswith(b"<") and text.endswith(b">")
 
 
 def _spells_every_byte(api: Any, handle: Any, texts: list[bytes]) -> bool:
-    """llama.cpp ends the process over a byte that a SentencePiece vocabulary does not have."""
+    """llama.cpp ends the process over a byte that a SentencePiece vocabulary lacks."""
     return api.llama_vocab_type(handle) != SPM or len({text for text in texts if len(text) == 1}) == 256

@@ -1,7 +1,7 @@
-"""What a causal model has computed before its output head, without the head: a vector for each row that is wanted.
+"""What a causal model computes before its output head, without the head: a vector for each wanted row.
 
-llama.cpp gives a causal model's vectors together with logits of every token, and with a vocabulary of 152,000 these
-take half of a small model's time. Its scheduler shows each node of a graph to a callback before it computes it. Ours
+llama.cpp returns a causal model's vectors together with logits of every token, and with a vocabulary of 152,000 these
+take half of a small model's time. Its scheduler offers each node of a graph to a callback before computing it. Ours
 asks for the vectors, copies them, and ends the graph there. Knows nothing of texts or pooling.
 """
 
@@ -16,18 +16,18 @@ import numpy.typing as npt
 from localllm.llama.library import Library
 
 NODE = b"result_norm"
-"""What llama.cpp's models call their last layer's output, after its norm; `embedding.py` tries whether it is that."""
+"""Name that llama.cpp's models give their last layer's normalized output; `embedding.py` verifies that by a trial."""
 
 
 class HiddenRows:
-    """Belongs to one context of one model on the CPU; give it as `cb_eval` and keep it as long as the context."""
+    """For one context of one model on the CPU; pass it as `cb_eval` and keep it as long as the context."""
 
     def __init__(self, library: Library) -> None:
         self._name = library.ggml.get_name
         self._data = library.ggml.get_data
         self._num_elements = library.ggml.nelements
         self.is_on = False
-        """Off: graphs are computed to their end, in one piece."""
+        """False: graphs are computed to their end, in one piece."""
         self._taken: npt.NDArray[np.float32] | None = None
         self.callback: Any = library.api.ggml_backend_sched_eval_callback(self._on_node)
 
@@ -37,12 +37,12 @@ class HiddenRows:
         return None if taken is None else taken.reshape(-1, dimensions)
 
     def _on_node(self, tensor: int, is_question: bool, _: Any) -> bool:
-        """Called some thousand times a graph, with nothing but this between the calls: it must cost nothing."""
+        """Called some thousand times per graph, with nothing else between the calls: it must cost nothing."""
         if is_question:
             return self.is_on and self._name(tensor) == NODE
         size = self._num_elements(tensor)
         numbers = np.empty(size, np.float32)
-        if size:  # of a batch in which no row is wanted there is no data either
+        if size:  # a batch in which no row is wanted has no data
             ctypes.memmove(numbers.ctypes.data, self._data(tensor), numbers.nbytes)
         self._taken = numbers
         return False

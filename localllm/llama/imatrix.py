@@ -1,7 +1,8 @@
 """Importance matrices: how much each column of a tensor matters, as llama-imatrix measured it on a text.
 
-Read from its GGUF files and from the older `.dat` ones, and handed to `llama_model_quantize`. Formats: llama.cpp
-`tools/imatrix/imatrix.cpp` (`save_imatrix`) and `tools/quantize/quantize.cpp` (`load_imatrix`). Knows no model.
+Read from GGUF files and from the older `.dat` ones, and passed to `llama_model_quantize`. Formats: llama.cpp
+`tools/imatrix/imatrix.cpp` (`save_imatrix`) and `tools/quantize/quantize.cpp` (`load_imatrix`). Knows nothing of
+models.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from localllm.gguf import Header, read_header
 
 Array = npt.NDArray[np.float32]
 MAX_BYTES = 4 * 1024**3
-"""Of a file; one of a model of 1,000 billion weights has less."""
+"""Largest file; that of a model with 1,000 billion weights is smaller."""
 MAX_ENTRIES = 100_000
 MAX_NAME_BYTES = 1024
 
 
 def read_imatrix(path: Path) -> dict[str, Array]:
-    """Tensor name -> the importance of each of its columns, of all experts one after the other, in float32.
+    """Tensor name -> importance of each of its columns, with all experts one after the other, in float32.
 
     Raises `ModelNotFound`, `InvalidModelFile`.
     """
@@ -41,17 +42,17 @@ def read_imatrix(path: Path) -> dict[str, Array]:
         _fail(path, f"it has more than {MAX_BYTES:,} bytes")
     found = _of_gguf(path, raw) if raw.startswith(b"GGUF") else _of_dat(path, raw)
     if not found:
-        _fail(path, "it says nothing of any tensor")
+        _fail(path, "it contains no tensor")
     for name, values in found.items():
         if not np.isfinite(values).all() or (values < 0).any():
-            _fail(path, f"what it says of {name} is not a number of 0 and more")
+            _fail(path, f"its values for {name} are not all numbers of 0 or more")
     return found
 
 
 def as_parameter(api: Any, matrix: Mapping[str, Array]) -> tuple[Any, list[object]]:
-    """For `llama_model_quantize_params.imatrix`, and what has to live as long as that is used."""
+    """For `llama_model_quantize_params.imatrix`, and the objects that must live as long as it is used."""
     kind = api.llama_model_imatrix_data
-    rows = (kind * (len(matrix) + 1))()  # the last one, without a name, ends it
+    rows = (kind * (len(matrix) + 1))()  # terminated by one without a name
     kept: list[object] = [rows]
     for row, (name, values) in zip(rows, matrix.items(), strict=False):
         data = np.ascontiguousarray(values, dtype=np.float32)
@@ -63,11 +64,11 @@ def as_parameter(api: Any, matrix: Mapping[str, Array]) -> tuple[Any, list[objec
 
 
 def _of_gguf(path: Path, raw: bytes) -> dict[str, Array]:
-    """`NAME.in_sum2` has the sums of squares, a row per expert, `NAME.counts` how many of them there are in each."""
+    """`NAME.in_sum2` has the sums of squares, one row per expert; `NAME.counts` has the number of samples of each."""
     header = read_header(path)
     kind = header.metadata.get("general.type")
     if kind is None or kind.value != "imatrix":
-        _fail(path, "it is a GGUF file of another kind")
+        _fail(path, "it is another kind of GGUF file")
     tensors = {tensor.name: _values(header, raw, number) for number, tensor in enumerate(header.tensors)}
     found = {}
     for full_name, sums in tensors.items():
@@ -76,10 +77,10 @@ def _of_gguf(path: Path, raw: bytes) -> dict[str, Array]:
             continue
         counts = tensors.get(f"{name}.counts")
         if counts is None or counts.size == 0 or sums.size % counts.size:
-            _fail(path, f"it does not say how often {name} was looked at")
+            _fail(path, f"it does not say how many samples {name} has")
         rows = sums.reshape(counts.size, -1)
         seen = counts.reshape(-1, 1) > 0
-        # An expert that no text has reached: all of its columns count alike.
+        # For an expert that no text has reached, all columns count equally.
         found[name] = np.where(seen, rows / np.where(seen, counts.reshape(-1, 1), 1), 1).astype(np.float32).ravel()
     return found
 
@@ -88,28 +89,28 @@ def _values(header: Header, raw: bytes, number: int) -> Array:
     tensor = header.tensors[number]
     start = header.data_start + tensor.offset
     if tensor.type != "F32" or start + tensor.n_bytes > len(raw):
-        _fail(header.path, f"{tensor.name} is of the type {tensor.type}, or cut off")
+        _fail(header.path, f"{tensor.name} has the type {tensor.type}, or is truncated")
     return np.frombuffer(raw, np.float32, tensor.num_elements, start)
 
 
 def _of_dat(path: Path, raw: bytes) -> dict[str, Array]:
-    """Little-endian: the number of entries, then of each the name, how many calls were summed, and the sums."""
+    """Little-endian: the number of entries, then for each the name, how many calls were summed, and the sums."""
     at = 0
 
     def integer(most: int, least: int = 0) -> int:
         nonlocal at
         if at + 4 > len(raw):
-            _fail(path, "it is no importance matrix, or is cut off")
+            _fail(path, "it is not an importance matrix, or is truncated")
         value: int = struct.unpack_from("<i", raw, at)[0]
         at += 4
         if not least <= value <= most:
-            _fail(path, f"it is no importance matrix: {value:,} at byte {at - 4:,}")
+            _fail(path, f"it is not an importance matrix: {value:,} at byte {at - 4:,}")
         return value
 
     def taken(num_bytes: int) -> int:
         nonlocal at
         if at + num_bytes > len(raw):
-            _fail(path, "it is cut off")
+            _fail(path, "it is truncated")
         at += num_bytes
         return at - num_bytes
 

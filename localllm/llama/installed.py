@@ -1,6 +1,6 @@
-"""The files of one llama.cpp: where they are and what tells this build from another.
+"""The files of one llama.cpp: where they are, and what distinguishes this build from others.
 
-Looks at files only: loads no native code and imports no part of llama_cpp, so it costs a few milliseconds and cannot
+Looks at files only: loads no native code and imports no part of llama_cpp, so it takes a few milliseconds and cannot
 crash. Does not know which file works on this CPU; `selftest.py` finds that out.
 """
 
@@ -20,26 +20,26 @@ from localllm.errors import LoadFailed
 
 PACKAGE = "llama-cpp-python"
 PACKAGE_VERSION = "0.3.36"
-"""The one that pyproject.toml pins."""
+"""Pinned by pyproject.toml."""
 FAST_INSTALL_FLAGS = (
     "-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON -DCMAKE_CXX_FLAGS='-fno-tree-dse -fno-dse'"
 )
-"""Every CPU's best code, chosen at run time; the two -fno flags keep GCC from breaking ggml's AMX set-up."""
+"""The best code for every CPU, chosen at run time; the two -fno flags keep GCC from breaking ggml's AMX set-up."""
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """The bindings of llama-cpp-python, and the libraries that they are to use."""
+    """The bindings of llama-cpp-python, and the libraries that they should use."""
 
     package_version: str
     package_dir: Path
     library_dir: Path
     core: tuple[Path, ...]
-    """libllama and the ggml libraries that come up with it."""
+    """libllama and the ggml libraries loaded with it."""
     variants: dict[str, Path]
     """CPU backends built as loadable files, by name (`haswell`); empty where the CPU backend is linked in."""
 
     is_foreign: bool = False
-    """The library is not the package's own."""
+    """Whether the library is not the package's own."""
 
     @property
     def library_path(self) -> Path:
@@ -47,21 +47,22 @@ class Installed(msgspec.Struct, frozen=True):
 
     @property
     def backend_folders(self) -> tuple[Path, ...]:
-        """Where a build puts the backends of devices that it makes as loadable files."""
+        """Where a build puts the backends of devices that are loadable files."""
         return (self.library_dir,) if self.is_foreign else (self.package_dir.parent / "bin",)
 
     @property
     def plugins(self) -> tuple[Path, ...]:
-        """These backends (Vulkan, RPC ...)."""
+        """Those backends (Vulkan, RPC ...)."""
         return tuple(path for folder in self.backend_folders for path in plugin_files(folder))
 
     def fingerprint(self, variant: str | None) -> str:
-        """Changes when the contents of the core libraries or of this CPU variant do; a key for caches of results."""
+        """Changes with the content of the core libraries or of this CPU variant; a key for caches of results."""
         paths = self.core if variant is None else (*self.core, self.variants[variant])
         return _digest(paths, [])
 
     def selftest_key(self) -> str:
-        """Changes with any library file. Of 20 MB of variants only name, size and time are read: 5 ms, not 40."""
+        """Changes with any library file. For 20 MB of variants only name, size and time are read: 5 ms instead
+        of 40."""
         return _digest(self.core, (*self.variants.values(), *self.plugins))
 
 
@@ -71,7 +72,7 @@ def is_installed() -> bool:
 
 
 def find(library: str = "") -> Installed:
-    """The bindings with a libllama: that of the package, or the file `library`, which may hold ggml as well.
+    """The bindings with a libllama: the package's, or the file `library`, which may include ggml.
 
     Raises `LoadFailed` where there is none.
     """
@@ -103,7 +104,7 @@ def find(library: str = "") -> Installed:
 def find_bindings() -> Path:
     """The folder of the package that binds llama.cpp, which may be installed without a library.
 
-    Raises `LoadFailed` where it is not.
+    Raises `LoadFailed` if it is not installed.
     """
     spec = importlib.util.find_spec("llama_cpp")
     if spec is None or not spec.submodule_search_locations:
@@ -112,16 +113,17 @@ def find_bindings() -> Path:
 
 
 def install_command(*, again: bool = True) -> str:
-    """What to type to get the build that runs everywhere and fastest; pip's cache would give the old one `again`."""
+    """Installs the build that runs everywhere and fastest; `again`: without pip's cache, which would give the
+    old one."""
     options = "--no-cache-dir" + (" --force-reinstall --no-deps" if again else "")
     command = f"pip install {options} {PACKAGE}=={PACKAGE_VERSION}"
     return f'CMAKE_ARGS="{FAST_INSTALL_FLAGS}" {command}' if osdep.builds_cpu_variants() else command
 
 
 def unusable(reason: str, *, again: bool = True, public: str | None = None) -> LoadFailed:
-    """The error for a library that must be installed (again): says why, and what to type.
+    """The error for a library that must be (re)installed: says why, and what to type.
 
-    `public`: the reason without our paths, if there are any in it.
+    `public`: the reason without our paths, if it contains any.
     """
     command = install_command(again=again)
     return LoadFailed(
@@ -133,7 +135,7 @@ def unusable(reason: str, *, again: bool = True, public: str | None = None) -> L
 
 
 def plugin_files(folder: Path) -> list[Path]:
-    """The ggml backends (Vulkan, CUDA, RPC ...) in a folder, in the order of their names."""
+    """The ggml backends (Vulkan, CUDA, RPC ...) in a folder, ordered by name."""
     found = {path for pattern in osdep.shared_library_names("ggml-*") for path in folder.glob(pattern)}
     return sorted(path for path in found if not path.stem.removeprefix("lib").startswith(("ggml-base", "ggml-cpu")))
 

@@ -1,7 +1,7 @@
-"""Ends a `llama_decode` before it is done: the compiled abort callback, loaded with ctypes (`native/interrupt`).
+"""Ends a `llama_decode` early: the compiled abort callback, loaded with ctypes (`native/interrupt`).
 
-ggml's CPU backend calls it after every node of a graph; other backends never do. Native, because a Python callback
-would take the GIL each time. Knows nothing of who asks for it and of what is computed again.
+ggml's CPU backend calls it after every node of a graph; other backends never do. It is native because a Python callback
+would take the GIL each time. Knows nothing of who asks for it and of what is recomputed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from localllm import compiled
 
 ABI = 1
 ABORTED = 2
-"""Of `llama_decode`: the cells of the ubatches before are there, those of the one that was being computed are not."""
+"""Status of `llama_decode`: cells of earlier ubatches are there, those of the interrupted one are not."""
 
 
 class Interrupt:
-    """Of one context. `ask` and `num_nodes` may be used from any thread, the rest from the one that decodes.
+    """For one context. Any thread may use `ask` and `num_nodes`, only the decoding thread the rest.
 
-    Does nothing where nothing is compiled, or where it is `wanted` by nobody.
+    Has no effect where it is not compiled or not `wanted`.
     """
 
     def __init__(self, api: Any, context: Any, memory: Any, *, wanted: bool) -> None:
@@ -44,18 +44,19 @@ class Interrupt:
         return self._library is not None
 
     def ask(self, within_s: float) -> None:
-        """The decode that listens, or the next one, ends with its current ubatch, after `within_s` at the latest."""
+        """The decode that listens, or the next one, ends with its current ubatch, at the latest after `within_s`."""
         if self._library is not None:
             self._library.li_interrupt(self._state, within_s)
 
     def clear(self) -> None:
-        """What was asked for until now is forgotten."""
+        """Discard requests made so far."""
         if self._library is not None:
             self._library.li_clear(self._state)
 
     @contextmanager
     def listening(self, slots: Sequence[int], within_s: float | None) -> Iterator[None]:
-        """The decode to come, of these slots, may be interrupted, and is after `within_s` in any case; None: not."""
+        """The next decode, of these slots, may be interrupted, and is after `within_s` in any case; None: it
+        may not."""
         if self._library is None or within_s is None:
             yield
             return
@@ -66,12 +67,12 @@ class Interrupt:
             self._library.li_end(self._state)
 
     def stop_after(self, num_nodes: int) -> None:
-        """The next decode that listens ends after so many nodes: for tests."""
+        """The next decode that listens ends after this many nodes: for tests."""
         self._library.li_stop_after(self._state, num_nodes)
 
     @property
     def lost_s(self) -> float:
-        """For so long the ubatch was computed that the last interrupted decode lost."""
+        """How long the ubatch that the last interrupted decode lost had been computed."""
         return 0.0 if self._library is None else float(self._library.li_lost_ns(self._state) / 1e9)
 
     @property
@@ -81,16 +82,16 @@ class Interrupt:
 
 
 def load() -> Any:
-    """The library that was built with this installation. Raises `NotCompiled`."""
+    """The library built with this installation. Raises `NotCompiled`."""
     return compiled.load("interrupt", open_library)
 
 
 def open_library(path: Path) -> Any:
-    """Raises `OSError` if the file is no library, `ValueError` if it was built for another version of localllm."""
+    """Raises `OSError` if the file is not a library, `ValueError` if it was built for another version of localllm."""
     library: Any = ctypes.CDLL(str(path))
     library.li_abi.restype = ctypes.c_int32
     if (abi := library.li_abi()) != ABI:
-        raise ValueError(f"{path} speaks version {abi} of the interface, not {ABI}; install localllm again")
+        raise ValueError(f"{path} has version {abi} of the interface, not {ABI}; install localllm again")
     pointer, seconds = ctypes.c_void_p, ctypes.c_double
     library.li_create.argtypes, library.li_create.restype = [pointer, pointer], pointer
     library.li_interrupt.argtypes, library.li_interrupt.restype = [pointer, seconds], None

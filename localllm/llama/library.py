@@ -1,7 +1,7 @@
 """The one module that loads llama.cpp: the bindings, then a CPU backend, then plugins, then `llama_backend_init`.
 
-The order is llama.cpp's own demand: a build with loadable CPU backends cannot do anything before one is registered.
-Does not know which CPU backend works here (`selftest.py` does) and nothing of models.
+llama.cpp requires this order: a build with loadable CPU backends can do nothing before one is registered. Does not know
+which CPU backend works here (`selftest.py` does) and nothing of models.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from localllm.types import DeviceInfo
 
 
 class CpuChoice(msgspec.Struct, frozen=True):
-    """Which arithmetic to use on the CPU, of which libllama."""
+    """Which CPU code to use, and of which libllama."""
 
     variant: str | None
-    """`sapphirerapids`: the file libggml-cpu-sapphirerapids; None: the backend that is linked into the library."""
+    """`sapphirerapids`: the file libggml-cpu-sapphirerapids; None: the backend linked into the library."""
     extra_bufts: bool = True
     """`use_extra_bufts` at model load: AMX and repacked weights."""
     runtime: Runtime = PACKAGE
@@ -45,7 +45,7 @@ class CpuChoice(msgspec.Struct, frozen=True):
 
 
 class Variant(NamedTuple):
-    """A loadable CPU backend; `score` is its own opinion: 0 cannot run on this CPU, else higher is better."""
+    """A loadable CPU backend; `score` is its own rating: 0 cannot run on this CPU, else higher is better."""
 
     name: str
     score: int
@@ -57,10 +57,10 @@ class LibraryBuild(msgspec.Struct, frozen=True):
     package_version: str
     llama_version: str
     commit: str
-    """Of ggml; `-dirty` in every build from the source package, so it names no build by itself."""
+    """Commit of ggml; `-dirty` in every build from the source package, so it does not identify a build by itself."""
     library_path: str
     features: dict[str, list[str]]
-    """Backend -> what it says of itself: `AVX512`, `REPACK` ..."""
+    """Backend -> its reported features: `AVX512`, `REPACK` ..."""
     fingerprint: str
     """Hash of the library files in use; a key for caches of computed state."""
 
@@ -86,14 +86,15 @@ class Library:
             fingerprint=files.fingerprint(choice.variant),
         )
         self.team = _team(files.library_path if choice.variant is None else files.variants[choice.variant])
-        """The address of `GOMP_parallel` in the OpenMP runtime that computes on the CPU; None: it has none."""
+        """Address of `GOMP_parallel` in the OpenMP runtime that computes on the CPU; None: there is none."""
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         """All devices with the memory that is free now."""
         return list_devices(self.ggml)
 
     def is_asynchronous(self, layers_per_device: dict[str, int]) -> bool:
-        """Whether all of a model's layers are computed by devices that go on while the caller does something else."""
+        """Whether all of a model's layers are computed by devices that continue while the caller does something
+        else."""
         return bool(layers_per_device) and asynchronous_devices(self.ggml).issuperset(layers_per_device)
 
     def device_handles(self, names: Sequence[str]) -> ctypes.Array[ctypes.c_void_p]:
@@ -103,7 +104,7 @@ class Library:
 
 _loaded: tuple[Library, tuple[object, ...]] | None = None
 _keep_alive: list[Any] = []
-"""ctypes callbacks that native code calls for as long as the process lives."""
+"""ctypes callbacks that native code calls as long as the process lives."""
 
 
 def load(
@@ -114,10 +115,10 @@ def load(
     servers: tuple[Endpoint, ...] = (),
     verbose: bool = False,
 ) -> Library:
-    """Loads the library into this process, once: the same arguments give the same object again.
+    """Loads the library into this process, once: the same arguments return the same object.
 
-    `needs`: of `backends.BACKENDS`. `servers`: RPC servers whose devices are wanted.
-    Raises `LoadFailed` with llama.cpp's own reason, or `InternalError` if it is loaded otherwise already.
+    `needs`: among `backends.BACKENDS`. `servers`: RPC servers whose devices are wanted. Raises `LoadFailed` with
+    llama.cpp's own reason, or `InternalError` if it is already loaded differently.
     """
     global _loaded
     wishes = (plugin_dir, needs, servers)
@@ -133,7 +134,7 @@ def load(
     ggml = Ggml(api._lib, files.library_dir)
     _register_cpu(ggml, log, choice, files)
     given = _plugins_in(plugin_dir)
-    for path in (*given, *files.plugins):  # a build with loadable CPU backends has those of devices as files too
+    for path in (*given, *files.plugins):  # a build with loadable CPU backends has device backends as files, too
         if path in given or path.name not in {each.name for each in given}:
             _load_backend(ggml, log, path)
     backends.check(ggml, choice.runtime, needs)
@@ -145,8 +146,8 @@ def load(
 
 
 def variants(files: Installed) -> list[Variant]:
-    """The loadable CPU backends, best score first. Maps every one of them into this process: ask in a child."""
-    import_bindings(files)  # brings in libggml-base, which they need
+    """The loadable CPU backends, best score first. Maps all of them into this process, so call it in a child."""
+    import_bindings(files)  # loads libggml-base, which they need
     scored = []
     for name, path in files.variants.items():
         score = ctypes.CDLL(str(path)).ggml_backend_score
@@ -156,7 +157,7 @@ def variants(files: Installed) -> list[Variant]:
 
 
 def has_linked_in_cpu(files: Installed) -> bool:
-    """Whether the library brings its CPU backend along, as every build does that was not told otherwise."""
+    """Whether a CPU backend is linked into the library, as in every build by default."""
     return Ggml(import_bindings(files)._lib, files.library_dir).has_cpu()
 
 
@@ -164,7 +165,7 @@ def import_bindings(files: Installed) -> Any:
     """`llama_cpp.llama_cpp` without the rest of its package.
 
     The package's own __init__ imports the high-level class, and with it numpy, jinja2 and diskcache: 110 ms instead of
-    25. An empty package stands in for it meanwhile, and goes again, so that a later `import llama_cpp` is whole.
+    25. An empty package temporarily stands in for it, so that a later `import llama_cpp` is complete.
     """
     name = "llama_cpp.llama_cpp"
     if name in sys.modules:
@@ -186,9 +187,8 @@ def import_bindings(files: Installed) -> Any:
 
 @contextlib.contextmanager
 def _opening(files: Installed) -> Iterator[None]:
-    """Meanwhile the bindings open that library, and a function that it lacks is an error only when it is called: a
-    wheel links a libllama without what its own program has no use for.
-    """
+    """Inside, the bindings open that library, and a missing function is an error only when called: a wheel links a
+    libllama without what its own program does not need."""
     extensions: Any = importlib.import_module("llama_cpp._ctypes_extensions")
     opens, binds = extensions.load_shared_library, extensions.ctypes_function_for_shared_library
 
@@ -227,7 +227,7 @@ def _take_log(api: Any, *, echo: bool) -> Log:
     callback = api.llama_log_callback(receive)
     _keep_alive.append(callback)
     api.llama_log_set(callback, None)
-    # Native destructors that log after Python is gone would call into nothing.
+    # Native destructors must not log into a Python that is gone.
     atexit.register(api.llama_log_set, api.llama_log_callback(), None)
     return log
 
@@ -250,12 +250,12 @@ def _register_cpu(ggml: Ggml, log: Log, choice: CpuChoice, files: Installed) -> 
 
 
 def _plugins_in(folder: Path | None) -> list[Path]:
-    """Raises `LoadFailed` where a folder is given and holds none."""
+    """Raises `LoadFailed` where a folder is given that contains none."""
     if folder is None:
         return []
     paths = installed.plugin_files(folder)
     if not paths:
-        reason = "holds no ggml backend" if folder.is_dir() else "is not a folder"
+        reason = "contains no ggml backend" if folder.is_dir() else "is not a folder"
         raise LoadFailed(
             f"the plugin folder {folder} {reason}", param="plugin_dir", public=f"the plugin folder {reason}"
         )
@@ -275,13 +275,14 @@ def _load_backend(ggml: Ggml, log: Log, path: Path) -> None:
 
 
 def _team(cpu_backend: Path) -> int | None:
-    # Looked up in the file and in what it is linked with: a wheel may bring an OpenMP runtime of its own.
+    # Looked up in the file and in its dependencies: a wheel may bring its own OpenMP runtime.
     parallel = getattr(ctypes.CDLL(str(cpu_backend)), "GOMP_parallel", None)
     return None if parallel is None else ctypes.cast(parallel, ctypes.c_void_p).value
 
 
 def _features(system_info: str) -> dict[str, list[str]]:
-    """`CPU : SSE3 = 1 | AVX = 1 | CUDA : ARCHS = 500,610 | ` by backend; a value of 1 is left out, of 0 the feature."""
+    """Parses `CPU : SSE3 = 1 | AVX = 1 | CUDA : ARCHS = 500,610 | ` by backend; drops the value 1, and features
+    with 0."""
     features: dict[str, list[str]] = {}
     backend = ""
     for part in system_info.split("|"):

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from localllm.printable import printable
 
 DEBUG, INFO, WARN, ERROR, CONTINUED = 1, 2, 3, 4, 5
-"""enum ggml_log_level; CONTINUED carries on the line before."""
+"""enum ggml_log_level; CONTINUED continues the previous line."""
 
 NUM_KEPT_LINES = 4096
-"""The debug lines of a model load among them: they alone tell which layer went to which device."""
+"""Including the debug lines of a model load: only these say which layer went to which device."""
 MAX_LINE_CHARS = 2000
 
 
@@ -39,7 +39,7 @@ class Log:
         self._pending = ""
 
     def receive(self, level: int, text: bytes | None) -> None:
-        """A piece of a line or several lines, as `ggml_log_callback` hands them over. Never raises."""
+        """Part of a line or several lines, as `ggml_log_callback` passes them. Never raises."""
         if level != CONTINUED:
             if self._pending:
                 self._add(self._pending)

@@ -1,6 +1,6 @@
 """One GGUF file in llama.cpp's memory, with its layers where the placement put them.
 
-Raises `LoadFailed` with llama.cpp's own last words. Knows nothing of requests, slots or processes.
+Raises `LoadFailed` with llama.cpp's own error message. Knows nothing of requests, slots or processes.
 """
 
 from __future__ import annotations
@@ -38,27 +38,26 @@ class LlamaModel:
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
         """Loads the file; blocks, with the GIL released. Raises `LoadFailed`, whose detail `out_of_memory_on` names a
-        device that had too little of it, `DeviceUnavailable`, `InvalidParameter`.
-        """
+        device that ran out of memory, `DeviceUnavailable`, `InvalidParameter`."""
         api = library.api
         self._api = api
         params = api.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
         if repack == "on" and not library.choice.extra_bufts:
             raise LoadFailed(
-                "repack on was asked for, and this llama.cpp does not work with repacked weights here; leave it out",
+                "repack on was asked for, but this llama.cpp does not work with repacked weights here; leave it out",
                 param="repack",
             )
         params.use_extra_bufts = library.choice.extra_bufts and repack != "off"
         self.backend = msgspec.structs.replace(library.choice, extra_bufts=params.use_extra_bufts).label()
-        """What computes on the CPU."""
+        """CPU backend in use."""
         self.devices = devices
-        """Those that it may use beside the CPU."""
-        # An empty list, not NULL: with NULL llama.cpp would move prompt work to a GPU that nobody asked for.
+        """Devices that it may use besides the CPU."""
+        # An empty list, not NULL: with NULL llama.cpp would offload prompt processing to a GPU uninvited.
         self._devices = library.device_handles(devices)
         params.devices = ctypes.cast(self._devices, ctypes.c_void_p)
         self._kept = spread.apply(params, library.ggml)
-        self._progress = _progress_callback(api, on_progress)  # llama.cpp calls it until the load is done
+        self._progress = _progress_callback(api, on_progress)  # llama.cpp calls it until the load is complete
         params.progress_callback = self._progress
         mark = library.log.mark()
         self.handle: Any = api.llama_model_load_from_file(str(path).encode("utf-8", "surrogateescape"), params)
@@ -71,7 +70,7 @@ class LlamaModel:
                 **shortage(lines, devices),
             )
         self.layers_per_device = _layers_per_device(lines)
-        if spread.split == "tensor":  # llama.cpp has one device then, which stands for all
+        if spread.split == "tensor":  # llama.cpp then has one device that stands for all
             self.layers_per_device = {"+".join(devices): sum(self.layers_per_device.values())}
         try:
             spread.check(lines)
@@ -86,7 +85,7 @@ class LlamaModel:
 
     @property
     def dimensions(self) -> int:
-        """Numbers in a vector that it makes of a text."""
+        """Size of the vector that it makes of a text."""
         return int(self._api.llama_model_n_embd_out(self.handle))
 
     def close(self) -> None:
@@ -107,7 +106,7 @@ def _progress_callback(api: Any, on_progress: Callable[[float], None] | None) ->
 
 
 def _layers_per_device(lines: list[str]) -> dict[str, int]:
-    """Counts llama.cpp's "layer N assigned to device D" lines (llama-model.cpp): what it did, not what we asked."""
+    """Counts llama.cpp's "layer N assigned to device D" lines (llama-model.cpp): what it did, not what was asked."""
     devices = {}
     for line in lines:
         if (match := _LAYER_LINE.search(line)) is not None:
@@ -116,7 +115,7 @@ def _layers_per_device(lines: list[str]) -> dict[str, int]:
 
 
 def _check_offload(layers: dict[str, int], wanted: int, devices: set[str], must_offload: bool) -> None:
-    """`DeviceUnavailable` if layers were asked for by number and are not on the devices."""
+    """`DeviceUnavailable` if layers were explicitly asked for and are not on the devices."""
     placed = sum(count for device, count in layers.items() if device in devices)
     asked = min(wanted, sum(layers.values()))
     if must_offload and placed < asked:

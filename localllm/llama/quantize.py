@@ -1,8 +1,8 @@
-"""Writes a GGUF file in another type with `llama_model_quantize`, after refusing what cannot come out well.
+"""Writes a GGUF file in another type with `llama_model_quantize`, after refusing what cannot turn out well.
 
 Native code reads the source, so this runs in a child process (`quantize_child`), and only after `localllm.gguf` has
-found every tensor inside the file (CVE-2026-7482: one that was not let memory into the result). A dry run of
-llama.cpp's own says what the result will take, before anything is written. Knows nothing of progress bars.
+found every tensor inside the file (CVE-2026-7482: an unchecked one leaked memory into the result). A dry run by
+llama.cpp says how large the result will be before anything is written. Knows nothing of progress bars.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Tell = Callable[[Step], None]
 
 PRECISE = frozenset({"F32", "F16", "BF16"})
 _INTEGERS = frozenset({"I8", "I16", "I32", "I64", "F64"})
-"""Routing tables and the like: copied as they are."""
+"""Routing tables and the like: copied unchanged."""
 POLL_S = 0.1
 ROOM_BYTES = 16 * 1024 * 1024
-"""Left free on the disk."""
+"""Disk space kept free."""
 
 _STEP = re.compile(r"\[ *\d+/ *\d+\] +(\S+) +- \[")
 _QUANT_SIZE = re.compile(r"quant size += +([0-9.]+) MiB")
@@ -41,16 +41,16 @@ _FALLBACK = re.compile(r"(\d+) of (\d+) tensor\(s\) required fallback")
 
 
 class Source(NamedTuple):
-    """What is known of the model that is to be quantized."""
+    """What is known of the model to be quantized."""
 
     header: Header
     paths: tuple[Path, ...]
     tensor_bytes: dict[str, int]
-    """In all shards."""
+    """Over all shards."""
     quantization: dict[str, int]
     file_type: str | None
     importance: Mapping[str, Array]
-    """Of each tensor's columns; empty: all count alike."""
+    """Of each tensor's columns; empty: all count equally."""
 
     @property
     def size_bytes(self) -> int:
@@ -58,7 +58,7 @@ class Source(NamedTuple):
 
 
 def check(job: Job) -> Source:
-    """Everything that can be told without llama.cpp.
+    """Every check that does not need llama.cpp.
 
     Raises `InvalidParameter`, `ModelNotFound`, `InvalidModelFile`.
     """
@@ -69,7 +69,7 @@ def check(job: Job) -> Source:
     info = read_model_info(source)
     headers = [first, *(read_header(path) for path in paths[1:])]
     if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
-        raise InvalidParameter(f"{target.parent} is no folder that can be written to", param="target")
+        raise InvalidParameter(f"{target.parent} is not a writable folder", param="target")
     if target.is_dir():
         raise InvalidParameter(f"{target} is a folder; name the file to write", param="target")
     if target.exists():
@@ -80,31 +80,31 @@ def check(job: Job) -> Source:
     quantized = [kind for kind in info.quantization if kind not in PRECISE | _INTEGERS]
     if quantized and not job.allow_requantize:
         raise InvalidParameter(
-            f"{source.name} is quantized already ({', '.join(quantized)}), and doing it again loses much; take its F16 "
-            "or BF16 file, or say --allow-requantize",
+            f"{source.name} is quantized already ({', '.join(quantized)}), and doing so again loses quality; use its "
+            "F16 or BF16 file, or pass --allow-requantize",
             param="source",
         )
     tensors = {tensor.name: tensor.n_bytes for header in headers for tensor in header.tensors}
     importance = {} if job.imatrix is None else read_imatrix(Path(job.imatrix))
     if job.imatrix is not None and not importance.keys() & tensors.keys():
-        raise InvalidModelFile(f"{job.imatrix} is of another model: it knows none of its tensors", path=job.imatrix)
+        raise InvalidModelFile(f"{job.imatrix} belongs to another model: it has none of its tensors", path=job.imatrix)
     return Source(first, paths, tensors, info.quantization, info.file_type, importance)
 
 
-def run(job: Job, source: Source, library: Library, tell: Tell) -> Done:
-    """Writes `job.temporary` and, if all went well, publishes it as `job.target`.
+def run(job: Job, source: Source, library: Library, report: Tell) -> Done:
+    """Writes `job.temporary` and, on success, publishes it as `job.target`.
 
     Raises `InvalidParameter`, `DiskFull` or `LoadFailed` with llama.cpp's own reason.
     """
     began = time.monotonic()
     notices = _rehearse(job, source, library)
-    with _progress(library, source, tell):
+    with _progress(library, source, report):
         _quantize(job, source, library, dry=False)
     temporary, target = Path(job.temporary), Path(job.target)
     read_model_info(temporary)
     _make_durable(temporary)
     _publish(temporary, target, force=job.force)
-    tell(Step(sum(source.tensor_bytes.values()), sum(source.tensor_bytes.values())))
+    report(Step(sum(source.tensor_bytes.values()), sum(source.tensor_bytes.values())))
     return Done(
         source_bytes=source.size_bytes,
         target_bytes=target.stat().st_size,
@@ -125,7 +125,7 @@ def _check_kind(header: Header) -> None:
 
 
 def _rehearse(job: Job, source: Source, library: Library) -> tuple[str, ...]:
-    """A dry run: refuses what cannot be done, says what will be different from what was asked."""
+    """A dry run: refuses what cannot be done, and notes differences from what was asked."""
     lines = _quantize(job, source, library, dry=True)
     text = "\n".join(lines)
     if "require an imatrix" in text:
@@ -139,7 +139,7 @@ def _rehearse(job: Job, source: Source, library: Library) -> tuple[str, ...]:
     free = shutil.disk_usage(Path(job.target).parent).free
     if needed > free:
         raise DiskFull(
-            f"{job.target} needs {needed:,} bytes, and {free:,} are free on its disk; delete something, or write to "
+            f"{job.target} needs {needed:,} bytes; {free:,} are free on its disk; delete something, or write to "
             "another disk",
             needed_bytes=needed,
             free_bytes=free,
@@ -148,15 +148,15 @@ def _rehearse(job: Job, source: Source, library: Library) -> tuple[str, ...]:
     fallback = _FALLBACK.search(text)
     if fallback is not None:
         notices.append(
-            f"{fallback[1]} of {fallback[2]} tensors have rows that {job.type} does not divide; they get a larger type"
+            f"{fallback[1]} of {fallback[2]} tensors do not fit the blocks of {job.type}; they get a larger type"
         )
     if job.allow_requantize and not set(source.quantization) <= PRECISE:
-        notices.append("the source was quantized already: the result is worse than one made of F16 or BF16")
+        notices.append("the source was quantized already: the result is worse than one made from F16 or BF16")
     return tuple(notices)
 
 
 def _quantize(job: Job, source: Source, library: Library, *, dry: bool) -> list[str]:
-    """The lines that llama.cpp logs of it."""
+    """The lines that llama.cpp logs about it."""
     api = library.api
     params = api.llama_model_quantize_default_params()
     params.nthread = job.threads or osdep.num_physical_cores()
@@ -178,7 +178,7 @@ def _failure(job: Job, reason: str) -> LocalLLMError:
     reason = reason.partition("failed to quantize: ")[2] or reason
     if "no tensor type fallback" in reason:
         return InvalidParameter(
-            f"{Path(job.source).name} has rows that {job.type} does not divide, and no other type is meant for them "
+            f"{Path(job.source).name} does not fit the blocks of {job.type}, and no fallback type is defined "
             f"({reason}); choose Q8_0, Q4_0 or a K type",
             param="type",
         )
@@ -189,8 +189,9 @@ def _failure(job: Job, reason: str) -> LocalLLMError:
 
 
 @contextlib.contextmanager
-def _progress(library: Library, source: Source, tell: Tell) -> Iterator[None]:
-    """Tells from a thread what the log says: llama.cpp has no callback for this, and names each tensor as it begins."""
+def _progress(library: Library, source: Source, report: Tell) -> Iterator[None]:
+    """Reports progress from the log on a thread: llama.cpp has no callback for it, and logs each tensor as it
+    begins."""
     over = threading.Event()
     total = sum(source.tensor_bytes.values())
 
@@ -205,7 +206,7 @@ def _progress(library: Library, source: Source, tell: Tell) -> Iterator[None]:
                     done, current = done + current, source.tensor_bytes.get(match[1], 0)
             mark = now
             if done > before:
-                tell(Step(done, total))
+                report(Step(done, total))
 
     watcher = threading.Thread(target=watch, name="quantize-progress", daemon=True)
     watcher.start()
@@ -217,7 +218,7 @@ def _progress(library: Library, source: Source, tell: Tell) -> Iterator[None]:
 
 
 def _make_durable(path: Path) -> None:
-    """As any other new file may be read, and flushed."""
+    """Flush it, with the permissions of any new file."""
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(path, 0o666 & ~mask)
@@ -226,21 +227,17 @@ def _make_durable(path: Path) -> None:
 
 
 def _publish(temporary: Path, target: Path, *, force: bool) -> None:
-    """In one step; a file that has come meanwhile is not replaced without `force`."""
+    """Atomically; a file created meanwhile is not replaced without `force`."""
     if force:
         os.replace(temporary, target)
         return
     try:
         os.link(temporary, target)
     except FileExistsError as error:
-        raise InvalidParameter(
-            f"{target} has come into being meanwhile; --force replaces it", param="target"
-        ) from error
+        raise InvalidParameter(f"{target} was created meanwhile; --force replaces it", param="target") from error
     except OSError:  # a file system without hard links
         if target.exists():
-            raise InvalidParameter(
-                f"{target} has come into being meanwhile; --force replaces it", param="target"
-            ) from None
+            raise InvalidParameter(f"{target} was created meanwhile; --force replaces it", param="target") from None
         os.rename(temporary, target)
     else:
         temporary.unlink()

@@ -1,7 +1,7 @@
 """`python -m localllm.llama.quantize_child`: a `Job` on stdin, `Step`s and one `Done` or `Failed` on stdout, by lines.
 
-Ends, and leaves no half-written file, as soon as its stdin ends: so it never outlives its parent. It may crash like any
-process that lets native code read a file.
+Ends, without leaving a half-written file, as soon as its stdin ends, so it never outlives its parent. It may crash,
+like any process that lets native code read a file.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ EXIT_ORPHANED = 3
 
 
 def main() -> None:
-    """Does the one job. Native code may print or crash; messages travel on a private descriptor."""
+    """Does the one job. Native code may print or crash; messages use a private descriptor."""
     jobs, messages = osdep.claim_standard_streams()
     osdep.die_quietly()
     job = msgspec.json.decode(_line(jobs), type=Job)
     lock = threading.Lock()
 
-    def tell(message: Message) -> None:
-        with lock, contextlib.suppress(OSError):  # a parent that is gone is noticed by its pipe
+    def report(message: Message) -> None:
+        with lock, contextlib.suppress(OSError):  # if the parent is gone, the pipe's watcher notices
             messages.write(msgspec.json.encode(message) + b"\n")
 
     threading.Thread(target=_end_with_parent, args=(jobs, Path(job.temporary)), daemon=True).start()
-    tell(_do(job, tell))
+    report(_do(job, report))
     messages.close()
 
 
-def _do(job: Job, tell: quantize.Tell) -> Done | Failed:
+def _do(job: Job, report: quantize.Tell) -> Done | Failed:
     try:
         source = quantize.check(job)
         choice = selftest.choose(Path(job.data_dir)).choice
-        return quantize.run(job, source, library.load(choice), tell)
+        return quantize.run(job, source, library.load(choice), report)
     except LocalLLMError as error:
         return Failed(error.info())
     except OSError as error:
@@ -52,7 +52,7 @@ def _do(job: Job, tell: quantize.Tell) -> Done | Failed:
 
 
 def _line(stream: BinaryIO) -> bytes:
-    """Unbuffered, as the watcher reads on."""
+    """Unbuffered, because the watcher continues reading."""
     line = b""
     while not line.endswith(b"\n"):
         piece = stream.read(1)

@@ -1,4 +1,4 @@
-"""Positions that are stretched, so that a context may be longer than the trained one."""
+"""RoPE scaling, so that a context may be longer than the trained one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from localllm.types.load_options import LoadOptions
 
 
 class Rope(NamedTuple):
-    """As `LoadOptions` has it; None: as the model says."""
+    """As in `LoadOptions`; None: as the model says."""
 
     scaling: RopeScaling | None = None
     scale: float | None = None
     yarn_orig_ctx: int | None = None
 
     def apply(self, api: Any, params: Any) -> None:
-        """Write it into a `llama_context_params`, in which everything is as the model says."""
+        """Write it into a `llama_context_params` whose values are the model's."""
         if self.scaling is not None:
             params.rope_scaling_type = getattr(api, f"LLAMA_ROPE_SCALING_TYPE_{self.scaling.upper()}")
         if self.scale is not None:
@@ -33,5 +33,5 @@ AS_TRAINED = Rope()
 
 
 def rope_of(options: LoadOptions) -> Rope:
-    """What these options say of it."""
+    """The scaling in these options."""
     return Rope(options.rope_scaling, options.rope_scale, options.yarn_orig_ctx)

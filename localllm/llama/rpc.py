@@ -1,7 +1,7 @@
-"""Devices of other machines through llama.cpp's RPC backend, and this machine's own for others.
+"""Devices of other machines through llama.cpp's RPC backend, and this machine's own devices for others.
 
-The backend aborts the process where a server is not there, so each is asked first (`rpc.hello`).
-Knows nothing of models.
+The backend aborts the process if a server is unreachable, so each is asked first (`rpc.hello`). Knows nothing of
+models.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ BACKEND = "RPC"
 """Its name in ggml's registry."""
 _CPU = 0
 _GET_MEMORY = 2
-"""Which pointer of a `ggml_backend_device` (ggml-backend-impl.h) asks for its memory."""
+"""Index of the pointer in a `ggml_backend_device` (ggml-backend-impl.h) that queries its memory."""
 _keep_alive: list[Any] = []
 
 
 def connect(ggml: Ggml, endpoints: Sequence[Endpoint]) -> None:
     """Registers the devices of each server: `RPC0`, `RPC1` ..., whose description is `HOST:PORT`.
 
-    Raises `LoadFailed` that names the setting, soon.
+    Raises `LoadFailed`, which names the setting, without a long wait.
     """
     if not endpoints:
         return
@@ -43,7 +43,7 @@ def connect(ggml: Ggml, endpoints: Sequence[Endpoint]) -> None:
 
 
 def serve(ggml: Ggml, endpoint: Endpoint, devices: Sequence[int], *, threads: int, cache_dir: Path | None) -> NoReturn:
-    """Serves these `ggml_backend_dev_t`, to one client at a time, for as long as the process lives.
+    """Serves these `ggml_backend_dev_t` to one client at a time, as long as the process lives.
 
     Raises `InternalError` where it cannot listen.
     """
@@ -61,7 +61,7 @@ def serve(ggml: Ggml, endpoint: Endpoint, devices: Sequence[int], *, threads: in
 
 
 def pointers(ggml: Ggml, names: Sequence[str] | None) -> list[int]:
-    """Of the devices with these names; None: all GPUs, or the CPU where there are none. Raises `DeviceUnavailable`."""
+    """Pointers of the named devices; None: all GPUs, or the CPU where there are none. Raises `DeviceUnavailable`."""
     known = {ggml.text("backend_dev_name", pointer): pointer for pointer in ggml.device_pointers()}
     if names is None:
         kinds = {pointer: ggml.backend_dev_type(pointer) for pointer in known.values()}
@@ -71,7 +71,7 @@ def pointers(ggml: Ggml, names: Sequence[str] | None) -> list[int]:
     for name in names:
         if name.lower() not in by_name:
             raise DeviceUnavailable(
-                f"there is no device {name!r} here; `localllm doctor` lists what there is: {', '.join(known)}",
+                f"there is no device {name!r} here; `localllm doctor` lists devices: {', '.join(known)}",
                 param="device",
             )
     return [by_name[name.lower()] for name in names]
@@ -82,13 +82,13 @@ def _function(ggml: Ggml, name: str, result: Any, arguments: list[Any]) -> Any:
     address = ggml.backend_reg_get_proc_address(registry, name.encode()) if registry else None
     if not address:
         raise LoadFailed(
-            "rpc: this llama.cpp has no RPC backend; `localllm runtime build rpc` makes one that has", param="rpc"
+            "rpc: this llama.cpp has no RPC backend; `localllm runtime build rpc` makes one that has it", param="rpc"
         )
     return ctypes.CFUNCTYPE(result, *arguments)(address)
 
 
 def _report_available_memory(ggml: Ggml, pointer: int) -> None:
-    """ggml reports all of main memory as free: clients would plan with what others use already."""
+    """ggml reports all of main memory as free: clients would plan with memory that is in use."""
     if ggml.backend_dev_type(pointer) != _CPU:
         return
     slot = ctypes.c_void_p.from_address(pointer + _GET_MEMORY * ctypes.sizeof(ctypes.c_void_p))

@@ -1,7 +1,7 @@
 """`python -m localllm.llama.rpc_child`: serves this machine's devices to one RPC client at a time.
 
-Listens on the loopback address only; `rpc.front` brings it its clients. A client can make llama.cpp abort: then this
-process dies, and the one that faces the network says so and starts another.
+Listens on the loopback address only; `rpc.front` forwards clients to it. A client can make llama.cpp abort: then this
+process dies, and the one that faces the network reports it and starts another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOK_EVERY_S = 0.01
 
 
 def main() -> None:
-    """Answers the request on stdin; ends when that is closed."""
+    """Answers the request on stdin; ends when stdin is closed."""
     requests, answers = osdep.claim_standard_streams()
     osdep.die_quietly()
     os.environ["GGML_NO_BACKTRACE"] = "1"
@@ -51,7 +51,7 @@ def _serve(request: Serve, answers: BinaryIO) -> None:
     devices = tuple(device for device in loaded.devices() if device.name in names)
     endpoint = Endpoint(LOOPBACK, _free_port())
     serving = Serving(endpoint.port, str(loaded.build), devices)
-    threading.Thread(target=_tell_when_listening, args=(serving, answers), daemon=True).start()
+    threading.Thread(target=_report_when_listening, args=(serving, answers), daemon=True).start()
     rpc.serve(
         loaded.ggml,
         endpoint,
@@ -62,15 +62,16 @@ def _serve(request: Serve, answers: BinaryIO) -> None:
 
 
 def _free_port() -> int:
-    """llama.cpp binds by number and tells nobody which one it got; who takes this first makes it fail, not us both."""
+    """llama.cpp binds by number and does not report a chosen one; if another process takes this port first, it
+    fails."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def _tell_when_listening(serving: Serving, answers: BinaryIO) -> None:
-    # llama.cpp has no word for it. A connection that says nothing is one that it takes and drops.
+def _report_when_listening(serving: Serving, answers: BinaryIO) -> None:
+    # llama.cpp does not report it. It accepts a connection without data and drops it.
     deadline_s = time.monotonic() + _LISTEN_WITHIN_S
     while time.monotonic() < deadline_s:
         try:

@@ -1,6 +1,6 @@
-"""Which llama.cpp there are on this machine: the package's own, a wheel's, and those in the data directory.
+"""The llama.cpp libraries of this machine: the package's own, a wheel's, and those in the data directory.
 
-Looks at files only, as `installed.py` does, and loads none; `selftest.py` finds out which of them work.
+Looks at files only, like `installed.py`, and loads none; `selftest.py` finds out which of them work.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ Origin = Literal["package", "wheel", "built", "added"]
 
 WHEEL_PACKAGE = "xllamacpp"
 WHEEL_VERSION = "2026.9.11063"
-"""The one whose structs are those of the bindings; pyproject.toml's extra `wheel` pins it."""
+"""The version whose structs match the bindings; pinned by pyproject.toml's extra `wheel`."""
 FOLDER = "runtimes"
 """Below the data directory."""
 MANIFEST = "runtime.json"
 CHOSEN = "chosen"
-"""The file that names what is used unless a setting says otherwise."""
+"""File that names the runtime to use unless a setting says otherwise."""
 AUTO = "auto"
 _MODULES = (f"{WHEEL_PACKAGE}*.so", f"{WHEEL_PACKAGE}*.pyd")
-"""How a compiled module of Python is called, here and on Windows."""
+"""Names of a compiled Python module, here and on Windows."""
 MAX_MANIFEST_BYTES = 64 * 1024
 
 
 class Runtime(msgspec.Struct, frozen=True):
-    """A libllama by its name."""
+    """A libllama by name."""
 
     name: str
     library: str = ""
@@ -48,39 +48,39 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: Origin
     package_version: str
-    """Of the bindings that it fits."""
+    """Version of the bindings that it fits."""
     kind: str = "cpu"
     """cpu, vulkan, cuda, rpc ..."""
     flags: str = ""
-    """That it was built with."""
+    """Flags it was built with."""
     created_unix_s: int = 0
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """A runtime as people see it."""
+    """A runtime as shown to users."""
 
     runtime: Runtime
     origin: Origin
     version: str
     kind: str = "cpu"
     why_not: str = ""
-    """Why it cannot be used; empty: nothing is known against it."""
+    """Why it cannot be used; empty: no problem is known."""
 
 
 def listed(data_dir: Path) -> list[Listed]:
-    """All there are, usable or not: those of the data directory, then the package's own, then the wheel's."""
+    """All runtimes, usable or not: those of the data directory, then the package's own, then the wheel's."""
     own = _package()
     wheel = _wheel()
     return [*_kept(data_dir), *([own] if own else []), *([wheel] if wheel else [])]
 
 
 def usable(data_dir: Path) -> list[Runtime]:
-    """Those with nothing known against them, in the order in which they are tried."""
+    """Those without known problems, in the order in which they are tried."""
     return [each.runtime for each in listed(data_dir) if not each.why_not]
 
 
 def named(name: str, data_dir: Path) -> Runtime:
-    """The runtime of that name. Raises `LoadFailed` where there is none, or something is known against it."""
+    """The runtime of that name. Raises `LoadFailed` where there is none, or it has a known problem."""
     found = listed(data_dir)
     for each in found:
         if each.runtime.name == name and not each.why_not:
@@ -92,7 +92,7 @@ def named(name: str, data_dir: Path) -> Runtime:
 
 
 def chosen(data_dir: Path) -> str | None:
-    """The name that `choose` wrote down; None: nobody chose."""
+    """The name stored by `choose`; None: none was chosen."""
     try:
         return (folder_of(data_dir) / CHOSEN).read_text("utf-8").strip() or None
     except (FileNotFoundError, NotADirectoryError):
@@ -102,7 +102,7 @@ def chosen(data_dir: Path) -> str | None:
 
 
 def choose(name: str, data_dir: Path) -> None:
-    """What `auto` means from now on; `auto`: what works and is fastest. Raises `LoadFailed`."""
+    """Sets what `auto` means from now on; `auto` itself: whatever works and is fastest. Raises `LoadFailed`."""
     path = folder_of(data_dir) / CHOSEN
     try:
         if name == AUTO:
@@ -116,7 +116,7 @@ def choose(name: str, data_dir: Path) -> None:
 
 
 def folder_of(data_dir: Path) -> Path:
-    """Where those lie that were built or added."""
+    """Where runtimes lie that were built or added."""
     return data_dir / FOLDER
 
 
@@ -142,7 +142,7 @@ def _kept(data_dir: Path) -> Iterator[Listed]:
         if not why_not and library is None:
             why_not = "its library is gone"
         if not why_not and manifest.package_version != installed.PACKAGE_VERSION:
-            why_not = f"it fits {installed.PACKAGE} {manifest.package_version}, not {installed.PACKAGE_VERSION}"
+            why_not = f"it is for {installed.PACKAGE} {manifest.package_version}, not {installed.PACKAGE_VERSION}"
         yield Listed(
             runtime=Runtime(folder.name, str(library or folder)),
             origin=manifest.origin,
@@ -159,7 +159,7 @@ def _manifest(path: Path) -> Manifest:
 
 
 def _package() -> Listed | None:
-    """None: the bindings are there without a library, as an install without a compiler leaves them."""
+    """None where the bindings are installed without a library, as without a compiler."""
     try:
         files = installed.find()
     except LoadFailed:

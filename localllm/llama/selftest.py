@@ -1,7 +1,7 @@
-"""Finds the CPU backend that works here and is fastest: tries each in a child process, believes no CPU flag.
+"""Finds the CPU backend that works here and is fastest: tries each in a child process, trusting no CPU flags.
 
-A child decodes the carried model and must name its recorded tokens. One that dies, hangs or computes wrongly makes
-room for the next; what was found is remembered. Loads nothing into this process; see `library.load` for that.
+A child decodes the bundled model and must produce its recorded tokens. One that dies, hangs or miscalculates makes room
+for the next; the result is remembered. Loads nothing into this process; see `library.load` for that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from localllm.llama.selftest_memory import Memory, Outcome, Result, Trial
 NUM_COMPARED = 3
 """Survivors to measure; a backend further down the list has never been seen to win."""
 CLEARLY_FASTER = 1.25
-"""Equal backends were seen 22 % apart on a busy machine; only more than that overrules their own order."""
+"""Equal backends differed by 22 % on a busy machine; only a larger difference overrules their own order."""
 TIMEOUT_S = 20.0
 MODEL_PATH = Path(__file__).parents[1] / "data" / "selftest.gguf"
 RECORDED_PATH = MODEL_PATH.with_suffix(".json")
@@ -43,7 +43,7 @@ class NothingWorks(LoadFailed):
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """What tests/models/selftest_file.py computed, without llama.cpp."""
+    """What tests/models/selftest_file.py computed without llama.cpp."""
 
     sha256: str
     """Of the model file."""
@@ -66,11 +66,10 @@ def choose(
     timeout_s: float = TIMEOUT_S,
     command: Sequence[str] | None = None,
 ) -> Outcome:
-    """The runtime of that name and its best backend; `auto`: the one that was chosen, else of all the first that
-    works, unless a later one is clearly faster. Where `auto` finds some that bring the backends of `needs` along, it is
-    one of these.
+    """The runtime of that name and its best backend. `auto`: the chosen one, else the first that works, unless a later
+    one is clearly faster; if some include the backends of `needs`, it is one of these.
 
-    What is remembered for a library, this CPU and this version is not tried again (about a second), unless `fresh`.
+    A result remembered for a library, this CPU and this version is not tried again (about a second), unless `fresh`.
     Raises `NothingWorks`, or another `LoadFailed` where there is no library.
     """
     name = (runtimes.chosen(data_dir) or AUTO) if runtime == AUTO else runtime
@@ -78,7 +77,7 @@ def choose(
     if needs and runtime == AUTO and not all(backends.brings(each, needs) for each in candidates):
         candidates = [each for each in runtimes.usable(data_dir) if backends.brings(each, needs)] or candidates
     if not candidates:
-        installed.find()  # raises, with what to install
+        installed.find()  # raises, with the install command
     best: Outcome | None = None
     tried: list[Trial] = []
     for candidate in candidates:
@@ -91,7 +90,7 @@ def choose(
         if best is None or outcome.trial.speed > best.trial.speed * CLEARLY_FASTER:
             best = outcome
         if installed.find(candidate.library).variants:
-            break  # it has every CPU's best code
+            break  # it has the best code for every CPU
     if best is None:
         raise NothingWorks(tried)
     return msgspec.structs.replace(best, tried=tuple(tried))
@@ -110,13 +109,13 @@ def _remembered(data_dir: Path, runtime: Runtime, fresh: bool, timeout_s: float,
 
 
 def examine(runtime: Runtime) -> Outcome:
-    """A whole self-test of it, which nobody remembers. Raises `NothingWorks`, `LoadFailed`."""
+    """A complete self-test, whose result is not remembered. Raises `NothingWorks`, `LoadFailed`."""
     recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
     return run(recorded, child_command(), TIMEOUT_S, runtime)
 
 
 def run(recorded: Recorded, command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE) -> Outcome:
-    """One whole self-test. Raises `NothingWorks`."""
+    """One complete self-test. Raises `NothingWorks`."""
     if hashlib.sha256(MODEL_PATH.read_bytes()).hexdigest() != recorded.sha256:
         raise InternalError(f"{MODEL_PATH} is damaged; install localllm again")
     tried: list[Trial] = []
@@ -131,7 +130,7 @@ def run(recorded: Recorded, command: Sequence[str], timeout_s: float, runtime: R
 
 
 def rounds(found: Answer, runtime: Runtime = PACKAGE) -> list[list[CpuChoice]]:
-    """What to try, best first. The second round, with the safer setting, is for when nothing of the first survives."""
+    """What to try, best first. The second round, with the safer setting, is for when nothing in the first survives."""
     names = [None] if found.linked_in else [name for name, score in found.variants if score > 0]
     return [[CpuChoice(name, extra_bufts, runtime) for name in names] for extra_bufts in (True, False)]
 
@@ -146,7 +145,7 @@ def fastest(tried: Sequence[Trial]) -> Trial | None:
 
 
 def survey(command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE) -> Answer:
-    """Which CPU backends the library has. Raises `LoadFailed` if not even that can be told."""
+    """The CPU backends of the library. Raises `LoadFailed` if not even these can be determined."""
     answer, result, detail = _ask(Request(library=runtime.library, give_up_s=timeout_s + 5), command, timeout_s)
     if answer is None:
         raise installed.unusable(

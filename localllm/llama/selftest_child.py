@@ -1,7 +1,7 @@
-"""`python -m localllm.llama.selftest_child`: one request on stdin, one answer on stdout, or a death that tells as much.
+"""`python -m localllm.llama.selftest_child`: one request on stdin; one answer on stdout, or a death that is an answer.
 
-Surveys the CPU backends, or decodes the carried file with one of them. Does not judge the tokens it prints: a
-backend that computes wrongly is not asked for its own opinion.
+Surveys the CPU backends, or decodes the bundled file with one of them. Does not judge its tokens: a backend that
+miscalculates is not asked for its opinion.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MODEL = {
     "progress_callback_user_data": None, "vocab_only": False, "check_tensors": False, "use_extra_bufts": True,
     "no_host": False, "no_alloc": False,
 }  # fmt: skip
-"""Some of the defaults, the last fields among them."""
+"""Some of the defaults, including the last fields."""
 MEASURE_S = 0.1
-"""Per kind of batch: some 60 batches of 65 tokens. Two of these for each candidate are hardly felt."""
+"""Per kind of batch: some 60 batches of 65 tokens. Two of these for each candidate are hardly noticeable."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     choice: CpuChoice | None = None
     library: str = ""
-    """For a survey: whose; as `Runtime.library`."""
+    """For a survey: the library; as `Runtime.library`."""
     model_path: str = ""
     prompt: tuple[int, ...] = ()
     """Decoded as one batch."""
@@ -47,11 +47,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Decoded after it, one at a time."""
     measure: bool = False
     give_up_s: float = 60.0
-    """The child ends itself by then, should its parent be gone."""
+    """The child ends itself after this time, in case its parent is gone."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of it."""
+    """The result."""
 
     error: str | None = None
     linked_in: bool = False
@@ -64,7 +64,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def main() -> None:
-    """Answers the one request. Native code may print or crash; the answer travels on a private descriptor."""
+    """Answers the one request. Native code may print or crash; the answer uses a private descriptor."""
     requests, answers = osdep.claim_standard_streams()
     osdep.die_quietly()
     request = msgspec.json.decode(requests.read(), type=Request)
@@ -79,14 +79,14 @@ def main() -> None:
 
 
 def survey(path: str) -> Answer:
-    """Which CPU backends there are and what they think of this CPU."""
+    """The CPU backends there are, and their own ratings for this CPU."""
     files = installed.find(path)
     scored = library.variants(files)
     return Answer(linked_in=library.has_linked_in_cpu(files), variants=tuple((v.name, v.score) for v in scored))
 
 
 def decode(request: Request, choice: CpuChoice) -> Answer:
-    """Greedy tokens of the recorded path, and how fast it went if that was asked."""
+    """Greedy tokens of the recorded path, and the speed if asked for."""
     loaded = library.load(choice)
     check_layout(loaded.api)
     with _Context(loaded, Path(request.model_path)) as context:
@@ -103,9 +103,8 @@ def decode(request: Request, choice: CpuChoice) -> Answer:
 
 
 def check_layout(api: Any) -> None:
-    """Whether the library's structs are those of the bindings, by the defaults that llama.h documents. Raises
-    `LoadFailed`. One that has more or other fields writes its defaults elsewhere.
-    """
+    """Checks that the library's structs match the bindings, by the defaults that llama.h documents: a library with more
+    or other fields writes its defaults elsewhere. Raises `LoadFailed`."""
     for structure, expected in (
         (api.llama_context_default_params(), CONTEXT),
         (api.llama_model_default_params(), MODEL),
@@ -116,7 +115,7 @@ def check_layout(api: Any) -> None:
 
 
 class _Context:
-    """The self-test's model in one sequence, on one thread: kernels are compared, not core counts."""
+    """The self-test's model in one sequence, on one thread: compares kernels, not core counts."""
 
     def __init__(self, loaded: Library, path: Path) -> None:
         self._api: Any = loaded.api
@@ -158,7 +157,7 @@ class _Context:
         return [self._greedy(row) for row in range(len(tokens))]
 
     def measure(self, tokens: tuple[int, ...], start: int) -> float:
-        """Tokens per second of the same batch over and over: the best of the repetitions, so that noise cannot add."""
+        """Tokens per second of the same batch, repeated: the best repetition, so that noise cannot add."""
         memory = self._api.llama_get_memory(self._context)
         best = float("inf")
         until = time.perf_counter() + MEASURE_S

@@ -1,6 +1,6 @@
-"""What the self-test found, and the file in the data directory that remembers it.
+"""Results of the self-test, and the file in the data directory that stores them.
 
-Does not know how an outcome comes about.
+Does not know how an outcome is reached.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """For people: `signal SIGILL`, `3 of 81 tokens differ`; empty when ok."""
     seconds: float
     prefill_tokens_per_s: float = 0.0
-    """One thread, batches of 65 tokens of the carried model; compare with other trials only."""
+    """One thread, batches of 65 tokens of the bundled model; compare with other trials only."""
     decode_tokens_per_s: float = 0.0
 
     @property
     def speed(self) -> float:
-        """Prefill and decode in one number, neither outweighing the other: their geometric mean."""
+        """Prefill and decode combined with equal weight: their geometric mean."""
         return math.sqrt(self.prefill_tokens_per_s * self.decode_tokens_per_s)
 
 
@@ -48,7 +48,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trial(self) -> Trial:
-        """That of what was chosen."""
+        """The trial of the chosen candidate."""
         return next(trial for trial in self.tried if trial.choice == self.choice)
 
 
@@ -65,5 +65,5 @@ class Memory:
         return None if outcome is None else msgspec.structs.replace(outcome, from_cache=True)
 
     def put(self, name: str, outcome: Outcome) -> None:
-        """Remember this outcome, besides the last few of other builds and CPUs."""
+        """Remember this outcome, besides the latest of other builds and CPUs."""
         self._file.put(name, outcome)

@@ -1,8 +1,8 @@
-"""Whether keys that are quantized can be turned to other positions: llama.cpp's code for that needs a rotation.
+"""Whether quantized keys can be rotated to other positions: llama.cpp's code for that needs a Hadamard rotation.
 
 Keys of q8_0 or q4_0 are mixed by a Hadamard matrix before they are stored if heads have a multiple of 64 numbers. A
-shift undoes that without asking whether it was done (the process ends where it was not), and takes what positions turn
-for whole heads (llama-kv-cache.cpp, `build_rope_shift`). Knows nothing of caches.
+shift undoes that without checking whether it was done (the process ends where it was not), and assumes that positions
+rotate whole heads (llama-kv-cache.cpp, `build_rope_shift`). Knows nothing of caches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ROTATION = re.compile(r"attn_rot_k = (\d), n_embd_head_k_all = (-?\d+)")
 
 
 def can_turn_quantized(api: Any, model: Any, lines: Sequence[str]) -> bool:
-    """Of what llama.cpp logged when it made the cache. False where it said nothing."""
+    """By what llama.cpp logged when it created the cache. False if it logged nothing."""
     found = next((match for line in lines if (match := _ROTATION.search(line))), None)
     if found is None or found[1] != "1":
         return False

@@ -1,8 +1,8 @@
-"""Finds the special tokens that are spelled in a text, in one pass, as llama.cpp would find them.
+"""Finds the special tokens spelled in a text, in one pass, with the same result as llama.cpp.
 
-llama.cpp searches for one token after the other in a growing list of fragments (`tokenizer_st_partition`), which takes
-time that grows with the square of what it finds: 20,000 times `<|im_end|>x` take it five seconds. Knows nothing of
-vocabularies: it is given the spellings.
+llama.cpp searches for one token after the other in a growing list of fragments (`tokenizer_st_partition`), in time
+quadratic in the number of matches: 20,000 times `<|im_end|>x` take it five seconds. Knows nothing of vocabularies: the
+spellings are passed in.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import NamedTuple
 WINDOW_CHARACTERS = 65_536
 """Searched at a time, without letting other threads run: a millisecond or two."""
 MAX_COMPARISONS = 200_000
-"""Of tokens with one another, when a vocabulary is loaded: half a second. Those of real ones are some hundreds."""
+"""Comparisons of tokens with one another, when a vocabulary is loaded: half a second. Real ones need some hundreds."""
 MAX_PASSES = 16
-"""Over a text, where tokens overlap. So few tokens of one length llama.cpp's `std::sort` leaves in their order."""
+"""Passes over a text where tokens overlap. Up to this many tokens of one length keep their order in `std::sort`."""
 MAX_NESTING = 40
-"""Of groups in the pattern; Python's parser of patterns is recursive."""
+"""Nested groups in the pattern; Python's regular-expression parser is recursive."""
 _SPACES = " \t\n\v\f\r"
 """C's `isspace`."""
 
 
 class SpecialToken(NamedTuple):
-    """`strips_left`, `strips_right`: white space beside it is dropped."""
+    """`strips_left`, `strips_right`: adjacent white space is dropped."""
 
     id: int
     text: str
@@ -33,12 +33,12 @@ class SpecialToken(NamedTuple):
 
 
 class SpecialTokens:
-    """Those of one vocabulary that are looked for in texts."""
+    """The special tokens of one vocabulary that are searched in texts."""
 
     def __init__(self, tokens: Iterable[SpecialToken]) -> None:
         """Raises `ValueError` for tokens that only llama.cpp itself can find: those whose order it leaves open."""
         self._by_text: dict[str, SpecialToken] = {}
-        for token in tokens:  # of one spelling, llama.cpp takes any; vocabularies have none twice
+        for token in tokens:  # llama.cpp takes any of equal spellings; no vocabulary has one twice
             self._by_text.setdefault(token.text, token)
         texts = list(self._by_text)
         if "" in self._by_text:
@@ -49,7 +49,7 @@ class SpecialTokens:
         self._longest = max(map(len, texts), default=0)
         self._pattern = re.compile(_pattern(texts)) if texts else None
         self._in_order: list[SpecialToken] | None = None
-        """Where one pass from left to right would find others: all tokens, as llama.cpp goes through them."""
+        """Set where one pass from left to right would find other tokens: all tokens, in llama.cpp's order."""
         overlap = self._find_overlap(texts)
         if overlap is not None:
             if strips or len(texts) > MAX_PASSES:
@@ -59,7 +59,7 @@ class SpecialTokens:
     def cut(self, text: str) -> Iterator[str | int]:
         """The text's fragments and the ids of the special tokens between them, in order.
 
-        An empty fragment only says that the search goes on: whoever iterates can do something else in between.
+        An empty fragment only means that the search continues, so that the caller can do something else in between.
         """
         if self._in_order is not None:
             yield from _cut_in_order(text, self._in_order)
@@ -83,7 +83,7 @@ class SpecialTokens:
             yield text[start:]
 
     def _matches(self, text: str) -> Iterator[re.Match[str] | None]:
-        """All of them; None after each window without any."""
+        """All matches; None after each window without any."""
         if self._pattern is None:
             return
         at = 0
@@ -98,7 +98,7 @@ class SpecialTokens:
                 yield match
 
     def _find_overlap(self, texts: list[str]) -> tuple[str, str] | None:
-        """Two tokens of which one pass finds the first, and llama.cpp, which begins with the long ones, the second."""
+        """Two tokens of which one pass finds the first but llama.cpp, which starts with the longest, the second."""
         beginnings: dict[str, list[str]] = {}
         for text in texts:
             for length in range(1, len(text)):
@@ -120,7 +120,7 @@ class SpecialTokens:
 
 
 def _cut_in_order(text: str, tokens: Iterable[SpecialToken]) -> list[str | int]:
-    """One pass for each token."""
+    """One pass per token."""
     parts: list[str | int] = [text]
     for token in tokens:
         found: list[str | int] = []
@@ -137,7 +137,7 @@ def _cut_in_order(text: str, tokens: Iterable[SpecialToken]) -> list[str | int]:
 
 
 def _pattern(texts: Iterable[str], nesting: int = 0) -> str:
-    """Matches the longest of these at a position, in time that does not depend on how many there are."""
+    """Matches the longest of these at a position, in time independent of their number."""
     groups: dict[str, list[str]] = {}
     for text in texts:
         groups.setdefault(text[0], []).append(text)

@@ -1,7 +1,7 @@
-"""Graphs of equal operations on random shapes, timed: ggml's own functions, on the CPU backend that is loaded.
+"""Graphs of equal operations on given shapes, timed: ggml's own functions, on the loaded CPU backend.
 
-Weights lie where llama.cpp would put them: the first buffer type that can compute with them. All are zero, since a
-kernel takes as long whatever it multiplies. Knows nothing of models and of what the times mean.
+Weights are placed where llama.cpp would put them: in the first buffer type that can compute with them. All are zero,
+since a kernel's time does not depend on the values. Knows nothing of models and of what the times mean.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from localllm.llama.library import Library
 
 TYPES = {block.name: number for number, block in BLOCK_TYPES.items()}
 CONTEXT_BYTES = 8 * 2**20
-"""Of a ggml context: descriptions of tensors only, some 400 bytes each."""
+"""Size of a ggml context: only descriptions of tensors, some 400 bytes each."""
 _P, _I, _N, _F = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
 
 
@@ -57,21 +57,21 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 UNDISTURBED_SHARE = 0.85
-"""Of the time of as many cores as there are threads: threads that wait for each other spin."""
+"""Least share of all threads' CPU time in an undisturbed pass: threads that wait for each other spin."""
 SHORT_S = 100e-6
-"""Of passes that are shorter most time goes between them, where the other threads may rest; the fastest count."""
+"""In shorter passes most time goes between them, where the other threads may rest; then the fastest pass counts."""
 MOST_DISTURBANCES = 3
-"""After so many all threads are not tried any more: it takes long, and comes to nothing."""
+"""After this many disturbances all threads are no longer tried: it takes long and is futile."""
 PARALLEL_SHARE = 0.8
-"""What a further thread adds, where that could not be measured."""
+"""Assumed gain from each further thread, where it could not be measured."""
 
 
 class Times(NamedTuple):
-    """Seconds of equal passes, the fastest first."""
+    """Seconds of equal passes, fastest first."""
 
     seconds: list[float]
     is_certain: bool
-    """Not reckoned from one thread's."""
+    """False if extrapolated from one thread's time."""
 
 
 Maker = Callable[[int | None], int]
@@ -80,7 +80,7 @@ Operation = Callable[["Cpu", int], Maker]
 
 
 class Cpu:
-    """The CPU backend with a number of threads, and the buffer types that llama.cpp tries in order."""
+    """The CPU backend with a number of threads, and the buffer types in llama.cpp's order."""
 
     def __init__(self, library: Library, threads: int) -> None:
         """Raises `LoadFailed`."""
@@ -95,9 +95,9 @@ class Cpu:
         """With all threads, and with one."""
         self.threads = threads
         self.disturbances = 0
-        """Measurements beside which something else ran."""
+        """Number of measurements during which something else ran."""
         self.numbers: dict[int, list[int]] = {}
-        """What an I32 tensor of the graph that is built holds instead of zeros."""
+        """Contents of I32 tensors of the graph, in place of zeros."""
         self.plain = ggml.backend_dev_buffer_type(self.device)
         self.buffer_types = [*(self._extra(registry) if library.choice.extra_bufts else ()), self.plain]
 
@@ -109,7 +109,7 @@ class Cpu:
         return int(backend)
 
     def _extra(self, registry: int) -> list[int]:
-        """AMX and repacked weights, a list that ends with NULL."""
+        """AMX and repacked weights, a NULL-terminated list."""
         address = self.ggml.backend_reg_get_proc_address(registry, b"ggml_backend_dev_get_extra_bufts")
         if not address:
             return []
@@ -130,7 +130,7 @@ class Cpu:
 
 
 class Passes:
-    """Equal operations in groups, each with weights of its own; a pass computes a group."""
+    """Equal operations in groups, each with its own weights; a pass computes one group."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Passes:
         groups: int = 1,
         packed: bool = True,
     ) -> None:
-        """`weights`: type and dimensions of each; not `packed`: a cache rather.
+        """`weights`: type and dimensions of each. `packed`: False for a cache.
 
         Raises `LoadFailed` where nothing can compute with them.
         """
@@ -186,7 +186,7 @@ class Passes:
         if kept:
             size = ggml.nbytes(kept[0])
             zeros = ctypes.create_string_buffer(size)
-            for tensor in kept:  # one by one: some buffer types pack what they are given
+            for tensor in kept:  # one by one, because some buffer types repack what is set
                 ggml.backend_tensor_set(tensor, zeros, 0, size)
         return True
 
@@ -198,10 +198,10 @@ class Passes:
         return int(buffer)
 
     def times(self, rounds: int, within_s: float) -> Times:
-        """Of each pass; the first round, which touches memory for the first time, does not count.
+        """Times of each pass; the first round, which touches memory for the first time, does not count.
 
-        Threads that wait for each other are disturbed by anything else that wants a core: then one thread is measured
-        by its own clock, which stands still meanwhile, and its share of the work taken.
+        Threads that wait for each other are disturbed by anything else that needs a core: then one thread is measured
+        by its own CPU clock, which stands still meanwhile, and its share of the work is extrapolated.
         """
         threads = self._cpu.threads
         if threads > 1 and self._cpu.disturbances < MOST_DISTURBANCES:

@@ -1,7 +1,7 @@
-"""Measures how fast this CPU computes what models consist of: about 0.2 s for each tensor type and size of a head.
+"""Measures how fast this CPU computes what models consist of: about 0.2 s for each tensor type and head size.
 
-Passes are short (a millisecond or less) and many, and the faster ones count: what else runs meanwhile disturbs some,
-not all. Knows nothing of models and of what is predicted with the figures.
+Passes are short (a millisecond or less) and many, and the faster ones count: other activity disturbs some, not all.
+Knows nothing of models and of what is predicted from the figures.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from localllm.llama.speed_graph import Cpu, Maker, Operation, Passes, Times
 from localllm.prediction.speeds import AttentionSpeed, AttentionWay, KernelSpeed, MachineSpeed, tensor_type
 
 USUAL_SHARE, DISTURBED = 0.25, 1.2
-"""A pass is taken as usual that is slower than so many others; one that took so many times the fastest one's time was
-disturbed, and then the fastest counts."""
+"""The typical pass is the one slower than this share of them; if it took longer than the fastest by the second factor,
+it was disturbed, and the fastest counts."""
 ROWS = 512
 """Tokens of a prompt that llama.cpp computes at once."""
 SIDE = 1024
 """Numbers in a row of the matrices, a multiple of all block sizes."""
 NARROW = 256
 CACHED_BYTES, COLD_BYTES, GROUP_BYTES = 3 * 2**20, 256 * 2**20, 6 * 2**20
-"""What stays in the caches of a usual CPU; what does not; what is read in one pass."""
+"""Sizes: what stays in the caches of a usual CPU; what does not; what is read in one pass."""
 EXPERTS, EXPERTS_USED = 16, 2
 CELLS, HEADS, KV_HEADS = 512, 16, 8
 MOST_S = 0.08
-"""For one kind of passes."""
+"""Time for one kind of passes."""
 UNCERTAIN_SPREAD = 0.4
-"""Of what was reckoned from one thread's time."""
+"""Spread assigned to times extrapolated from one thread."""
 NODES = 32
 LEAST_MEETING_S = 1e-6
-"""For threads to meet after an operation, where that could not be measured."""
+"""Time of a thread barrier after an operation, where it could not be measured."""
 NOISY_SPREAD, MAX_ATTEMPTS = 0.35, 3
-"""A measurement that was disturbed more is made again when somebody asks again, up to that many times in all."""
+"""A noisier measurement is repeated on the next request, up to this many times in all."""
 _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
 
 
 def measure(cpu: Cpu, known: MachineSpeed | None, threads: int, kernels: list[str], heads: list[int]) -> MachineSpeed:
-    """What is known, and what is asked for besides. Raises `LoadFailed`."""
+    """What is known, completed with what is asked for. Raises `LoadFailed`."""
     found = known or MachineSpeed(threads=threads, node_s=_node_s(cpu), element_s=_element_s(cpu))
     return MachineSpeed(
         threads=threads,
@@ -51,7 +51,7 @@ def measure(cpu: Cpu, known: MachineSpeed | None, threads: int, kernels: list[st
 
 
 def is_final(speed: KernelSpeed) -> bool:
-    """Whether nothing is gained by measuring it anew."""
+    """Whether repeating the measurement would gain nothing."""
     return speed.spread <= NOISY_SPREAD or speed.attempts >= MAX_ATTEMPTS
 
 
@@ -64,14 +64,14 @@ def _better(before: KernelSpeed | None, now: KernelSpeed) -> KernelSpeed:
 
 
 def _node_s(cpu: Cpu) -> float:
-    """Of an addition of few numbers: all threads meet after it."""
+    """Time of adding a few numbers, after which all threads meet."""
     with Passes(cpu, _adding(64, 1), weights=None, each=NODES) as passes:
         times = passes.times(60, MOST_S)
     return _usual(times) / NODES + (0.0 if times.is_certain else LEAST_MEETING_S)
 
 
 def _element_s(cpu: Cpu) -> float:
-    """On average of what llama.cpp does between the matrices."""
+    """Average time per number of llama.cpp's operations between the matrices."""
 
     def operations(cpu: Cpu, context: int) -> Maker:
         ggml = cpu.ggml
@@ -124,13 +124,13 @@ def _kernel(cpu: Cpu, name: str) -> KernelSpeed:
 
 
 def _by_width(wide_s: float, narrow_s: float) -> tuple[float, float]:
-    """Seconds of an output of `SIDE` products, and of `NARROW`: those of a product, and of an output besides."""
+    """From the seconds of an output of `SIDE` products and of `NARROW`: seconds per product, and per output besides."""
     product_s = max((wide_s - narrow_s) / (SIDE - NARROW), 0.5 * wide_s / SIDE)
     return min(product_s, wide_s / SIDE), max(0.0, wide_s - product_s * SIDE)
 
 
 def _expert_kernel(cpu: Cpu, type: str) -> KernelSpeed:
-    """Experts of a quarter of the size: those of mixtures are small."""
+    """Uses experts of a quarter of the size: those of mixtures are small."""
     block = _BLOCKS[type]
     side = SIDE // 2
     expert_bytes = side * side // block.length * block.size
@@ -154,7 +154,7 @@ def _expert_kernel(cpu: Cpu, type: str) -> KernelSpeed:
 
 
 def _attention(cpu: Cpu, size: int) -> AttentionSpeed:
-    """A cache holds the keys of all heads of a token side by side, and comes from main memory for a single token."""
+    """A cache stores a token's keys of all heads side by side, and comes from main memory for a single token."""
     cache = ("F16", (size, KV_HEADS, CELLS, 2))
     groups = max(2, COLD_BYTES // (2 * 2 * CELLS * KV_HEADS * size))
 
@@ -214,7 +214,7 @@ def _flash(size: int, rows: int) -> Operation:
 
 
 def _plain(size: int, rows: int) -> Operation:
-    """The values lie transposed in the cache then."""
+    """The values are stored transposed in the cache."""
 
     def operation(cpu: Cpu, context: int) -> Maker:
         ggml = cpu.ggml
@@ -235,7 +235,7 @@ def _plain(size: int, rows: int) -> Operation:
 
 
 def _by_heads(cpu: Cpu, context: int, cache: int | None, size: int, part: int) -> int:
-    """Keys or values: the first dimension of a cache's tensor is a head's, the second the heads', the third cells'."""
+    """Keys or values: dimensions of a cache's tensor are the head's size, the heads, and the cells, in this order."""
     head_bytes = 2 * size
     cell_bytes = head_bytes * KV_HEADS
     view = cpu.ggml.view_3d(context, cache, size, KV_HEADS, CELLS, head_bytes, cell_bytes, part * cell_bytes * CELLS)

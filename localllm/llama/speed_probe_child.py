@@ -1,6 +1,6 @@
 """`python -m localllm.llama.speed_probe_child`: a `ProbeQuestion` on stdin, a `ProbeAnswer` on stdout, or a death.
 
-What was measured is remembered in the data directory for this library, CPU, version and number of threads.
+Measurements are remembered in the data directory by library, CPU, version and number of threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from localllm.prediction.speeds import MachineSpeed, ProbeAnswer, ProbeQuestion,
 FILE_NAME = "speed.json"
 MAX_REMEMBERED = 16
 GIVE_UP_S = 60.0
-"""The child ends itself by then, should its parent be gone."""
+"""The child ends itself after this time, in case its parent is gone."""
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def probe(question: ProbeQuestion) -> ProbeAnswer:
-    """What is remembered, and what has to be measured besides. Raises `LoadFailed`."""
+    """What is remembered, completed by measuring. Raises `LoadFailed`."""
     data_dir = Path(question.data_dir)
     loaded = library.load(selftest.choose(data_dir, runtime=question.runtime).choice)
     memory = Remembered(data_dir / FILE_NAME, MachineSpeed, most=MAX_REMEMBERED, subject="this machine's speed")

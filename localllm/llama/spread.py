@@ -1,6 +1,7 @@
-"""How a model is divided among devices and read from its file, in the words of `llama_model_params`.
+"""How a model is split over devices and read from its file, as fields of `llama_model_params`.
 
-Checks in llama.cpp's own log that it did so: it warns and goes on where we must not. Does not decide what goes where.
+Checks in llama.cpp's own log that it complied: it warns and continues where we must not. Does not decide what goes
+where.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ class Override(ctypes.Structure):
 
 
 class Spread(NamedTuple):
-    """The wishes. Its defaults are llama.cpp's."""
+    """What is asked for. Defaults are llama.cpp's."""
 
     split: Split = "layer"
     main_gpu: int = 0
     tensor_split: tuple[float, ...] = ()
     overrides: tuple[tuple[str, str], ...] = ()
-    """A pattern of tensors' names -> a device."""
+    """Pattern of tensors' names -> device."""
     mmap: bool | None = None
     mlock: bool = False
     direct_io: bool = False
 
     def apply(self, params: Any, ggml: Ggml) -> list[Any]:
-        """Writes them into `params`; what comes back has to live until the model is loaded. Raises `LoadFailed`."""
+        """Writes it into `params`; the result must live until the model is loaded. Raises `LoadFailed`."""
         params.split_mode, params.main_gpu = _SPLITS[self.split], self.main_gpu
         params.load_mode = self._load_mode()
         shares = (ctypes.c_float * MAX_DEVICES)(*self.tensor_split)
@@ -60,14 +61,12 @@ class Spread(NamedTuple):
             return [shares]
         types = buffer_types(ggml)
         pairs = [(pattern.encode(), types[device]) for pattern, device in self.overrides]
-        overrides = (Override * (len(pairs) + 1))(
-            *(Override(*pair) for pair in pairs)
-        )  # the last one, of zeros, ends it
+        overrides = (Override * (len(pairs) + 1))(*(Override(*pair) for pair in pairs))  # terminated by zeros
         params.tensor_buft_overrides = ctypes.cast(overrides, ctypes.c_void_p)
         return [shares, overrides, pairs]
 
     def check(self, lines: Sequence[str]) -> None:
-        """Raises `LoadFailed` for what llama.cpp did not do, by what it logged meanwhile."""
+        """Raises `LoadFailed` for anything llama.cpp did not do, according to its log."""
         if self.mlock and (found := next(filter(None, map(_UNLOCKED.search, lines)), None)) is not None:
             reason = f"{found[2].strip()} at {int(found[1]) / 2**20:,.0f} MiB" if found[1] else "the system has no such"
             raise LoadFailed(
@@ -77,15 +76,14 @@ class Spread(NamedTuple):
             )
         if self.direct_io and any("Falling back to buffered I/O" in line for line in lines):
             raise LoadFailed(
-                "the file cannot be read directly: its file system has no such; leave out --direct-io",
+                "the file cannot be read directly: its file system does not support that; leave out --direct-io",
                 param="direct_io",
             )
         moved = [found[1] for line in lines if (found := _MOVED.match(line))]
         for pattern, _ in self.overrides:
             if not any(re.search(pattern, name) for name in moved):
                 raise InvalidParameter(
-                    f"override_tensor: llama.cpp moved no tensor for {pattern!r}; the names of this model's tensors do "
-                    "not have it",
+                    f"override_tensor: llama.cpp moved no tensor for {pattern!r}; this model's tensors do not match it",
                     param="override_tensor",
                 )
 
@@ -105,7 +103,7 @@ AS_USUAL = Spread()
 
 
 def use_numa(api: Any, ggml: Ggml, numa: Numa) -> None:
-    """Once in a process, before a model is loaded. Raises `DeviceUnavailable` on a machine of one node."""
+    """Call once per process, before a model is loaded. Raises `DeviceUnavailable` on a machine with one node."""
     api.llama_numa_init(_NUMA[numa])
     if not ggml.has_numa():
         raise DeviceUnavailable(
@@ -114,7 +112,7 @@ def use_numa(api: Any, ggml: Ggml, numa: Numa) -> None:
 
 
 def shortage(lines: Sequence[str], devices: Sequence[str]) -> dict[str, str]:
-    """The detail `out_of_memory_on` for an error, by what llama.cpp logged; empty: no device had too little memory."""
+    """The error detail `out_of_memory_on`, from llama.cpp's log; empty: no device ran out of memory."""
     for line in lines:
         found = _SHORT.search(line)
         if found is None:

@@ -1,6 +1,6 @@
-"""Saved states of one context: what slots hold, as bytes, and back.
+"""Saved states of one context: the content of slots as bytes, and back.
 
-States lie in a pool of buffers (`buffers`), which is told how large the next ones will be: what all slots hold now.
+States lie in a pool of buffers (`buffers`), which is told the expected size of the next ones: what all slots hold now.
 Knows nothing of who keeps states.
 """
 
@@ -17,35 +17,35 @@ from localllm.engine.backend import State
 from localllm.llama.buffers import BufferPool
 
 WHOLE = 0
-"""As flags of a state: all of it."""
+"""Flags value for a whole state."""
 EXPECTED_STEP = 64
-"""Tokens that slots hold more or fewer, together, before the pool is told."""
+"""Change in the slots' total tokens after which the pool is told."""
 
 
 class SavedStates:
     """Used by one thread."""
 
     def __init__(self, api: Any, context: Any, max_bytes: int) -> None:
-        """`max_bytes`: of states that are held and of memory that is kept ready for the next; 0: none is."""
+        """`max_bytes`: for states in use and memory kept ready for the next ones; 0: none is kept ready."""
         self._api = api
         self._context = context
         self.pool = BufferPool(max_bytes)
         self._token_bytes = self._fixed_bytes = 0
-        """Of a whole state, as far as that is known."""
+        """Size of a whole state per token and besides, as far as known."""
         self._expected_tokens = 0
 
     @property
     def token_bytes(self) -> int:
-        """Of a state, that each token takes; 0: that is not known."""
+        """Size of a state per token; 0: unknown."""
         return self._token_bytes
 
     def learn(self, num_tokens: int, num_bytes: int, token_bytes: int = 0) -> None:
-        """So large is the state of a slot of so many tokens, and so much each more takes; 0: that is not known."""
+        """The state of a slot with `num_tokens` has `num_bytes`; each further token takes `token_bytes`; 0: unknown."""
         self._token_bytes = token_bytes
         self._fixed_bytes = num_bytes - token_bytes * num_tokens
 
     def expect(self, lengths: Sequence[int]) -> None:
-        """So many tokens are in the slots: the next states are theirs."""
+        """The slots hold this many tokens: the next states are theirs."""
         num_tokens = sum(lengths)
         if abs(num_tokens - self._expected_tokens) >= EXPECTED_STEP:
             self._expected_tokens = num_tokens
@@ -53,7 +53,7 @@ class SavedStates:
             self.pool.expect(max(each, default=0), sum(each))
 
     def num_bytes(self, slot: int, flags: int = WHOLE) -> int:
-        """Of the state that `read` would return."""
+        """Size of the state that `read` would return."""
         return int(self._api.llama_state_seq_get_size_ext(self._context, slot, flags))
 
     def read(self, slot: int, flags: int = WHOLE) -> State:
@@ -70,7 +70,7 @@ class SavedStates:
         assert read == len(state), f"llama.cpp took {read} of {len(state)} bytes"
 
     def close(self) -> None:
-        """Memory of states that somebody holds stays theirs."""
+        """Memory of states in use remains valid."""
         self.pool.close()
 
 

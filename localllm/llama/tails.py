@@ -1,12 +1,12 @@
-"""How much of a slot's tail its memory can lose, by what llama.cpp keeps of the past.
+"""How many of a slot's last tokens its memory can drop, by what llama.cpp keeps of the past.
 
     attention       every cell: any number of tokens
     sliding window  the window's layers have at least `n_swa + n_ubatch` cells. A ubatch overwrites only what its first
-                    token does not see any more, and what is older goes with it, so that `[pos_min, length)` is there
-                    (llama-kv-cache.cpp, `find_slot`, `apply_ubatch`): what sees nothing before can be computed again
-    recurrent       the states behind the last `snapshots + 1` tokens of the last decode, gone back to once, for
+                    token no longer sees, and older cells go with it, so that `[pos_min, length)` is there
+                    (llama-kv-cache.cpp, `find_slot`, `apply_ubatch`): what sees nothing before can be recomputed
+    recurrent       the states after the last `snapshots + 1` tokens of the last decode, which can be restored once, for
                     architectures that write them (`n_rs_seq`). A later ubatch of that decode may move a sequence to
-                    another cell without them (llama-memory-recurrent.cpp, `find_slot`): it has to be the only one
+                    another cell without them (llama-memory-recurrent.cpp, `find_slot`): it must be the only one
 
 Knows nothing of what the tokens are.
 """
@@ -20,7 +20,7 @@ from localllm.engine.backend import Segment
 
 
 class Tails:
-    """Of one context; used by one thread."""
+    """For one context; used by one thread."""
 
     def __init__(
         self, api: Any, memory: Any, *, slots: int, ubatch_tokens: int, window: int = 0, snapshots: int = 0
@@ -30,23 +30,23 @@ class Tails:
         self._ubatch_tokens = ubatch_tokens
         self.can_lose_any = False
         self.window = window
-        """Tokens that layers with a sliding window look back; 0: there are none, or the memory is recurrent too."""
+        """Tokens that layers with a sliding window look back; 0: there are none, or the memory is also recurrent."""
         self.snapshots = snapshots
         self.lengths = [0] * slots
         """Tokens in each slot."""
         self._snapshots_of = [0] * slots
-        """States of each slot that can be gone back to."""
+        """Earlier states of each slot that can be restored."""
         self._padding: dict[int, int] = {}
-        """Slot -> tokens to throw away behind its own that are still there: snapshots are gone back to once."""
+        """Slot -> padding tokens after its own that are still there: snapshots can be restored only once."""
 
     @property
     def max_rollback(self) -> int:
-        """Unless it can lose any."""
-        # What is cut leaves a hole in the ring of the window's cells: half of what they have beyond the window is sure.
+        """Where the memory cannot drop any number."""
+        # A cut leaves a hole in the ring of the window's cells: half of the cells beyond the window is safe.
         return self._ubatch_tokens // 2 if self.window else self.snapshots
 
     def least(self, slot: int) -> int:
-        """The least number of tokens, but for none, that the slot can be cut to as it is."""
+        """The smallest number of tokens above 0 that the slot can be cut to without a checkpoint."""
         if self.can_lose_any:
             return 0
         if not self.window:
@@ -72,18 +72,18 @@ class Tails:
         self.lengths[slot] = min(length, self.lengths[slot])
 
     def replaced(self, slot: int, length: int) -> None:
-        """The slot holds something else, of so many tokens."""
+        """The slot holds something else, of `length` tokens."""
         self._padding.pop(slot, None)
         self._snapshots_of[slot] = 0
         self.lengths[slot] = length
 
     def settle(self, slot: int | None = None) -> None:
-        """Throw away what is to be: of a slot, or of all before the next decode."""
+        """Remove padding: of a slot, or of all before the next decode."""
         for padded in list(self._padding) if slot is None else [slot] if slot in self._padding else []:
             self.truncate(padded, self.lengths[padded])
 
     def decoded(self, segments: Sequence[Segment]) -> None:
-        """These were computed."""
+        """These segments were computed."""
         if self.snapshots:
             self._snapshots_of = [0] * len(self.lengths)
             num_rows = [len(segment.tokens) + segment.num_padding for segment in segments]
@@ -98,7 +98,7 @@ class Tails:
                 self._api.llama_memory_seq_rm(self._memory, slot, end, -1)
 
     def interrupted(self, slots: Sequence[int]) -> None:
-        """Of a decode of these, what whole ubatches computed is there."""
+        """A decode of these slots was interrupted: whole ubatches remain."""
         self._snapshots_of = [0] * len(self.lengths)
         for slot in slots:
             self.lengths[slot] = self.length(slot)

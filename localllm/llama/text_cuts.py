@@ -1,11 +1,11 @@
-"""Cuts a long text where its tokens would end anyway, so that it can be tokenized in pieces.
+"""Cuts a long text at token boundaries, so that it can be tokenized in pieces.
 
-One call of llama.cpp can be neither cancelled nor interrupted, takes time that grows with the square of some texts (a
-megabyte of line ends, by a SentencePiece vocabulary: a minute), and for the regular expressions of some vocabularies a
-stack that grows with a run of one kind of character: 30,000 digits end the process. Knows nothing of special tokens.
+One call of llama.cpp can be neither cancelled nor interrupted. For some texts its time is quadratic (a megabyte of line
+ends with a SentencePiece vocabulary: a minute), and the regular expressions of some vocabularies need a stack that
+grows with a run of one kind of character: 30,000 digits end the process. Knows nothing of special tokens.
 
-A letter and the delimiter behind it are of two tokens if no token of the vocabulary holds such a pair, as none does
-that was trained on words; and every tokenizer begins something new at a delimiter behind a letter.
+A letter and a delimiter after it belong to two tokens if no token of the vocabulary contains such a pair, which holds
+for all that were trained on words; and every tokenizer begins something new at a delimiter after a letter.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 PIECE_CHARACTERS = 8192
-"""From here on a piece ends at the next place where it may: some 10 ms."""
+"""From this length on a piece ends at the next possible place: some 10 ms."""
 MAX_PIECE_CHARACTERS = 16_384
-"""A run without such a place ends here all the same, and its tokens there may be others than llama.cpp's; Llama's own
-tokenizer cuts after 25,000 characters. std::regex takes half a kilobyte of stack for each."""
+"""A run without such a place ends here anyway, where its tokens may differ from llama.cpp's; Llama's own tokenizer cuts
+after 25,000 characters. std::regex takes half a kilobyte of stack per character."""
 DELIMITERS = " \n,.;:!?()/+=-\uff0c\u3002\u3001\uff01\uff1f\uff1b\uff1a"
 _LETTERS = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0391-\u03a9\u03b1-\u03c9\u0400-\u0481\u05d0-\u05ea\u0621-\u063a"
@@ -29,11 +29,11 @@ _LETTERS = (
 class Piece(NamedTuple):
     text: str
     continues: bool
-    """It does not begin its fragment."""
+    """Whether it continues a fragment."""
 
 
 class TextCuts:
-    """Where texts of one vocabulary may be cut. Without delimiters nowhere."""
+    """Where texts of one vocabulary may be cut; nowhere without delimiters."""
 
     def __init__(self, delimiters: str, *, may_force: bool) -> None:
         """`may_force`: a run without delimiters is cut as well."""
@@ -41,7 +41,7 @@ class TextCuts:
         self._may_force = may_force
 
     def pieces(self, fragment: str) -> Iterator[Piece]:
-        """They add up to the fragment."""
+        """Pieces whose concatenation is the fragment."""
         start = 0
         while len(fragment) - start > PIECE_CHARACTERS:
             end = self._end(fragment, start)
@@ -61,10 +61,11 @@ class TextCuts:
 
 
 def find_delimiters(joined: str, tokenize: Callable[[str], list[int]], go_on: Callable[[str], list[int]]) -> str:
-    """Those of `DELIMITERS` at which texts may be cut.
+    """Which of `DELIMITERS` texts may be cut at.
 
-    `joined`: the text of all tokens that are not special, NUL between them, what is not whole in UTF-8 as U+FFFD.
-    `tokenize`, `go_on`: of a fragment's beginning, and of a piece that continues it; tried with short texts.
+    `joined`: the text of all tokens that are not special, separated by NUL, with U+FFFD for incomplete UTF-8.
+    `tokenize` and `go_on` tokenize the beginning of a fragment and a piece that continues it; they are tried with short
+    texts.
     """
     held = set(re.findall(f"[{_LETTERS}\ufffd]([{re.escape(DELIMITERS)}\ufffd])", joined))
     if "\ufffd" in held:  # a letter and a part of a character, which may be one of these

@@ -1,7 +1,7 @@
-"""Tokenizes by llama.cpp in small steps, with the tokens that one call for the whole text would give.
+"""Tokenizes with llama.cpp in small steps, with the tokens that one call for the whole text would give.
 
-Special tokens are found here, long texts are cut where their tokens end; llama.cpp gets what lies between. So whoever
-tokenizes can stop between two steps or let others go first. Knows nothing of requests.
+Special tokens are found here, long texts are cut at token boundaries, and llama.cpp gets what lies between. So a caller
+can stop between two steps or let others go first. Knows nothing of requests.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ SPM, BPE, WPM, UGM = 1, 2, 3, 4
 _UNKNOWN, _CONTROL, _USER_DEFINED, _STRIPS_LEFT, _STRIPS_RIGHT = 1, 8, 16, 128, 256
 """LLAMA_TOKEN_ATTR_*."""
 _MARK = "\x02"
-"""Begins what continues a SentencePiece text: llama.cpp puts a space before whatever it gets, and none behind this."""
+"""Prefix for pieces that continue a SentencePiece text: llama.cpp puts a space before its input, and none after this.
+"""
 
 Memo = dict[tuple[str, bool], list[int]]
-"""Pieces and their tokens: texts of one request have beginnings in common."""
+"""Pieces and their tokens: texts of one request share prefixes."""
 
 
 class TextTokenizer:
-    """Of one loaded vocabulary. Thread-safe."""
+    """For one loaded vocabulary. Thread-safe."""
 
     def __init__(self, api: Any, handle: Any) -> None:
         self._api = api
@@ -45,9 +46,9 @@ class TextTokenizer:
     def steps(
         self, text: str, *, begin: bool, end: bool, parse_special: bool, memo: Memo | None = None
     ) -> Iterator[list[int]]:
-        """The text's tokens, some at each step, which takes some 10 ms; none where only the search goes on.
+        """The text's tokens, some at each step of about 10 ms; none where only the search continues.
 
-        `begin`, `end`: with what the vocabulary has before texts and behind them.
+        `begin`, `end`: whether to add the vocabulary's tokens before and after texts.
         """
         if begin:
             yield self._bos
@@ -72,36 +73,36 @@ class TextTokenizer:
             yield self._eos
 
     def is_closed(self, text: str, piece: Callable[..., bytes]) -> bool:
-        """Whether the text ends with what would be put behind it. `piece`: the bytes of a token."""
+        """Whether the text already ends with what would be added after it. `piece`: the bytes of a token."""
         spelled = b"".join(piece(token, special=True) for token in self._eos).decode("utf-8", "replace")
         return bool(spelled) and text.endswith(spelled)
 
     def fewest_tokens(self, num_bytes: int) -> int:
-        """That a text of so many bytes may have; 0 where the vocabulary drops some characters or merges any number."""
+        """The fewest tokens for that many bytes; 0 where the vocabulary drops some characters or merges any number."""
         return 0 if self._longest is None else -(-num_bytes // self._longest)
 
     def _go_on(self, text: str) -> list[int]:
-        """Of a piece that continues a fragment."""
+        """Tokens of a piece that continues a fragment."""
         return self._call(self._mark + text)[len(self._mark_tokens) :]
 
     def _call(self, text: str, *, add_special: bool = False, parse_special: bool = False) -> list[int]:
         data = text.encode("utf-8", "surrogatepass")
-        room = 1 << (len(data) + 8).bit_length()  # ctypes makes a type for each length
+        room = 1 << (len(data) + 8).bit_length()  # ctypes creates a type for each length
         while True:
             buffer = (ctypes.c_int32 * room)()
             count = self._api.llama_tokenize(self._handle, data, len(data), buffer, room, add_special, parse_special)
             if count >= 0:
                 return buffer[:count]
-            room = -count  # more tokens than bytes: llama.cpp says how many
+            room = -count  # more tokens than bytes: llama.cpp returns how many
 
     def _ends(self) -> tuple[list[int], list[int]]:
-        """What `add_special` puts before a text and behind it."""
+        """What `add_special` puts before and after a text."""
         both = self._call("", add_special=True)
         num_before = 1 if self._type == WPM or self._api.llama_vocab_get_add_bos(self._handle) else 0
         return both[:num_before], both[num_before:]
 
     def _longest_token_bytes(self, texts: Sequence[bytes], attributes: Sequence[int]) -> int | None:
-        """None where no number of bytes is too many for a token."""
+        """None where a token may have any number of bytes."""
         strips = any(attribute & (_STRIPS_LEFT | _STRIPS_RIGHT) for attribute in attributes)
         if strips or self._type not in (SPM, BPE) or b"<dna>" in texts:
             return None
@@ -124,11 +125,13 @@ class TextTokenizer:
             joined = joined.translate(_BYTE_OF).encode("latin-1", "replace").decode("utf-8", "replace")
         joined = joined.replace("\u2581", " ")
         if self._type == SPM:
-            if not known >= _HEX_BYTES or _MARK in joined:  # what is no token and has no bytes ends the process
+            if (
+                not known >= _HEX_BYTES or _MARK in joined
+            ):  # what has neither a token nor byte tokens would end the process
                 return nowhere
             self._mark, self._mark_tokens = _MARK, self._call(_MARK)
         delimiters = find_delimiters(joined, self._call, self._go_on)
-        if self._type == UGM:  # two unknown characters in a row are one token, so only what surely is none cuts
+        if self._type == UGM:  # two unknown characters in a row form one token, so only known ones may cut
             delimiters = " " if " " in delimiters else ""
         return TextCuts(delimiters, may_force=self._type in (SPM, BPE))
 
@@ -144,7 +147,7 @@ _LETTERS = _byte_letters()
 _BYTE_OF = {ord(letter): byte for byte, letter in enumerate(_LETTERS)} | {0: 0}
 _BYTE_LETTERS = {letter.encode() for letter in _LETTERS}
 _NEEDED_LETTERS = {_LETTERS[byte].encode() for byte in range(0xF5) if byte not in (0xC0, 0xC1)}
-"""Of the bytes that UTF-8 has."""
+"""For the bytes that UTF-8 uses."""
 _HEX_BYTES = {f"<0x{byte:02X}>".encode() for byte in range(256)}
 
 
@@ -158,5 +161,5 @@ def _special_tokens(
             for token, (text, attribute) in enumerate(zip(texts, attributes, strict=True))
             if attribute & wanted and not attribute & unwanted
         )
-    except ValueError:  # UnicodeDecodeError is one as well
+    except ValueError:  # includes UnicodeDecodeError
         return None

@@ -43,9 +43,9 @@ class Vocab:
         memo: Memo | None = None,
         closes: bool = False,
     ) -> Iterator[list[int]]:
-        """`tokenize`, some 10 ms of it at each step. `memo`: for texts that have much in common.
+        """`tokenize`, in steps of some 10 ms. `memo`: for texts that have much in common.
 
-        `closes`: a text that brings its own BOS is closed like any other, as encoders want it; a prompt, which is to
+        `closes`: a text that contains its own BOS is closed like any other, as encoders need it; a prompt, which is to
         be continued, is not.
         """
         self._check_characters(text)
@@ -60,33 +60,34 @@ class Vocab:
         )
 
     def fewest_tokens(self, text: str) -> int:
-        """That the text may have, by its bytes alone."""
+        """The fewest tokens of the text, by its bytes alone."""
         return self._tokenizer.fewest_tokens(len(text.encode("utf-8", "surrogatepass")))
 
     def fill_in_middle(self, prefix: Sequence[int], suffix: Sequence[int]) -> list[int]:
-        """The prompt that makes a model write what stands between two texts. Raises `UnsupportedParameter`.
+        """The prompt that makes a model write what belongs between two texts. Raises `UnsupportedParameter`.
 
-        Prefix first, as llama-server's /infill and the models' own papers have it (PSM, arXiv:2207.14255).
+        Prefix first, as in llama-server's /infill and the models' own papers (PSM, arXiv:2207.14255).
         """
         marks = self.infill_marks
         before, after, middle = marks["prefix"], marks["suffix"], marks["middle"]
         if before is None or after is None or middle is None:
             raise UnsupportedParameter(
-                "the model has no tokens for filling in the middle; send no suffix", param="suffix"
+                "the model has no tokens for filling in the middle; leave out suffix", param="suffix"
             )
         bos = [] if marks["bos"] is None else [marks["bos"]]
         return [*bos, before, *prefix, after, *suffix, middle]
 
     @functools.cached_property
     def infill_marks(self) -> dict[str, int | None]:
-        """The tokens around texts where the middle is missing, and the BOS before them; None: there is no such one."""
+        """The tokens around texts with a gap, and the BOS before them; None for those that do not exist."""
         names = {"prefix": "pre", "suffix": "suf", "middle": "mid", "repository": "rep", "file": "sep"}
         found = {name: getattr(self._api, f"llama_vocab_fim_{short}")(self._handle) for name, short in names.items()}
         found["bos"] = self._api.llama_vocab_bos(self._handle) if self._adds_bos else -1
         return {name: token if token >= 0 else None for name, token in found.items()}
 
     def pair(self, query: Sequence[int], document: Sequence[int]) -> list[int]:
-        """What a model is to rank: both between its special tokens, as llama-server's `format_prompt_rerank` has it."""
+        """Input for ranking: both texts between the model's special tokens, as in llama-server's
+        `format_prompt_rerank`."""
         api, handle = self._api, self._handle
         ends = [self._end] if api.llama_vocab_get_add_eos(handle) and self._end >= 0 else []
         separator = [api.llama_vocab_sep(handle)] if api.llama_vocab_get_add_sep(handle) else []
@@ -95,7 +96,7 @@ class Vocab:
 
     @functools.cached_property
     def closing_tokens(self) -> tuple[int, ...]:
-        """Those that `tokenize` may put behind a text, so that a text which is cut keeps them."""
+        """Tokens that `tokenize` may put after a text, so that a truncated text keeps them."""
         return tuple(token for token in (self._end, self._api.llama_vocab_sep(self._handle)) if token >= 0)
 
     @property
@@ -104,7 +105,7 @@ class Vocab:
         return eos if eos >= 0 else int(self._api.llama_vocab_sep(self._handle))
 
     def check_tokens(self, tokens: Sequence[int], param: str = "prompt") -> list[int]:
-        """The same ids, or `InvalidParameter` naming the first that the vocabulary does not have."""
+        """The same ids; raises `InvalidParameter`, which names the first one that is not in the vocabulary."""
         for token in tokens:
             if not 0 <= token < self.size:
                 raise InvalidParameter(f"token {token} is not in the vocabulary of {self.size}", param=param)
@@ -125,11 +126,11 @@ class Vocab:
 
     @functools.cached_property
     def end_tokens(self) -> tuple[int, ...]:
-        """All that `ends_generation` is true of."""
+        """All tokens for which `ends_generation` is true."""
         return tuple(token for token in range(self.size) if self.ends_generation(token))
 
     def _check_characters(self, text: str) -> None:
-        """`InvalidParameter` for a character that llama.cpp would abort on."""
+        """Raises `InvalidParameter` for a character that would make llama.cpp abort."""
         known = self._only_characters
         if known is None:
             return
@@ -151,7 +152,7 @@ class Vocab:
         return self.piece(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
 
     def piece(self, token: int, *, special: bool) -> bytes:
-        """Its bytes; those of control tokens too, as the vocabulary spells them, if `special`."""
+        """Its bytes; with `special`, also those of control tokens, as the vocabulary spells them."""
         room = 64
         while True:
             buffer = ctypes.create_string_buffer(room)
@@ -166,11 +167,11 @@ def _begins(text: str, special: str) -> bool:
 
 
 def _characters_without_byte_tokens(api: Any, handle: Any, size: int) -> frozenset[str] | None:
-    """The characters that are tokens, of a SentencePiece vocabulary that lacks byte tokens; None for all others.
+    """The characters that are tokens of a SentencePiece vocabulary without byte tokens; None for all others.
 
-    llama.cpp spells what is no token in bytes, and ends the process when a byte is no token either
-    (`llama_vocab::byte_to_token`, an `.at()` without a catch). Byte tokens stand first, so a sound vocabulary is known
-    after a few hundred tokens.
+    llama.cpp spells other characters in bytes, and ends the process when a byte is not a token either
+    (`llama_vocab::byte_to_token`, an `.at()` without a catch). Byte tokens come first, so a sound vocabulary is
+    recognized after a few hundred tokens.
     """
     if api.llama_vocab_type(handle) != SPM:
         return None

@@ -1,6 +1,6 @@
-"""Whether two models write the same tokens: what one guesses the other can check only then.
+"""Whether two models have the same tokens: only then can one verify what the other guesses.
 
-Token by token; what one has more may be padding, which no text has. Knows nothing of guesses.
+Compares token by token; additional tokens may be padding, which occurs in no text. Knows nothing of guesses.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ NAMED = ("bos", "eos", "eot")
 
 
 def vocab_difference(api: Any, one: Any, other: Any) -> str:
-    """The first difference of two `llama_vocab *` in words, as of `other`; empty: there is none."""
+    """The first difference of two `llama_vocab *` in words, about `other`; empty: there is none."""
     if (kind := api.llama_vocab_type(one)) != (its := api.llama_vocab_type(other)):
-        return f"its tokenizer is of another kind ({its}, not {kind})"
+        return f"its tokenizer is {its}, not {kind}"
     sizes = api.llama_vocab_n_tokens(one), api.llama_vocab_n_tokens(other)
     special = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_BYTE | api.LLAMA_TOKEN_ATTR_UNKNOWN
     text_of, attributes_of = api.llama_vocab_get_text, api.llama_vocab_get_attr

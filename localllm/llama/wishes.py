@@ -1,4 +1,4 @@
-"""Which llama.cpp is loaded with which backends, for what somebody said of runtime, devices and other machines.
+"""Which llama.cpp to load with which backends, from the settings for runtime, devices and other machines.
 
 Knows nothing of models.
 """
@@ -17,7 +17,7 @@ from localllm.rpc.endpoints import parse_endpoints
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """As the settings of these names have them."""
+    """As in the settings of these names."""
 
     runtime: str = AUTO
     plugin_dir: Path | None = None
@@ -26,7 +26,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Of `backends.BACKENDS`."""
+        """Which of `backends.BACKENDS` are needed."""
         return backends.needed(self.devices, rpc=bool(self.rpc))
 
     def choose(self, data_dir: Path, *, fresh: bool = False) -> Outcome:
@@ -35,7 +35,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
         return selftest.choose(data_dir, runtime=self.runtime, needs=lacking, fresh=fresh)
 
     def load(self, outcome: Outcome, *, verbose: bool) -> Library:
-        """Into this process. Raises `LoadFailed`, `InvalidParameter`."""
+        """Load it into this process. Raises `LoadFailed`, `InvalidParameter`."""
         return library.load(
             outcome.choice,
             plugin_dir=self.plugin_dir,

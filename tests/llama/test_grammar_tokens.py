@@ -145,7 +145,7 @@ def test_a_vocabulary_that_does_not_spell_every_text_has_no_grammars(
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     try:
         for handle in (model.vocab, models["wordpiece"].vocab):
-            with pytest.raises(UnsupportedParameter, match="does not spell every text"):
+            with pytest.raises(UnsupportedParameter, match="cannot spell every text"):
                 GrammarTokens(api, handle)
     finally:
         model.close()

@@ -154,7 +154,7 @@ def test_a_plugin_folder_that_does_not_serve_is_an_error_naming_it(memory: Path,
         plugin.write_bytes(b"this is no library")
     expected = {
         "bogus": f"the backend {plugin} does not load: ",
-        "empty": f"the plugin folder {folder} holds no ggml backend",
+        "empty": f"the plugin folder {folder} contains no ggml backend",
         "missing": f"the plugin folder {folder} is not a folder",
     }[kind]
     done = python(

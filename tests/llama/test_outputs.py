@@ -42,7 +42,7 @@ def test_more_rows_than_there_is_room_for_fail_their_batch_and_nothing_else(
     with opened(loaded_library, tiny_model, max_outputs=9, num_cells=num_cells) as backend:
         assert backend.max_outputs == 9
         others = [Segment(slot, 0, [5 + slot], num_outputs=1) for slot in (1, 2)]
-        with pytest.raises(BackendError, match="10 rows of logits where 9 fit"):
+        with pytest.raises(BackendError, match="10 rows of logits; at most 9 fit"):
             backend.decode([Segment(0, 0, [7] * 8, num_outputs=8), *others])
         assert [backend.length(slot) for slot in range(4)] == [0] * 4
         backend.decode([Segment(0, 0, [7] * 7, num_outputs=7), *others])

@@ -92,7 +92,7 @@ def test_rows_that_a_type_does_not_divide_are_told(
     settings: Settings, tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     quantize_model(settings, tiny_model, tmp_path / "a.gguf", "Q4_K_M", threads=1)
-    assert "tensors have rows that Q4_K_M does not divide; they get a larger type" in capsys.readouterr().err
+    assert "tensors do not fit the blocks of Q4_K_M; they get a larger type" in capsys.readouterr().err
     with pytest.raises(InvalidParameter, match=r"has rows that Q1_0 does not divide.*choose"):
         quantize_model(settings, tiny_model, tmp_path / "b.gguf", "Q1_0", threads=1)
     assert sorted(os.listdir(tmp_path)) == ["a.gguf"]
@@ -107,7 +107,7 @@ def test_what_is_quantized_already_is_refused_unless_asked_for(
         quantize_model(settings, once, twice, "Q4_0", threads=1)
     quantize_model(settings, once, twice, "Q4_0", threads=1, allow_requantize=True)
     assert read_model_info(twice).file_type == "Q4_0"
-    assert "worse than one made of F16" in capsys.readouterr().err
+    assert "worse than one made from F16" in capsys.readouterr().err
 
 
 def test_no_file_is_replaced_unless_asked_for_and_never_the_source(
@@ -132,7 +132,7 @@ def test_no_file_is_replaced_unless_asked_for_and_never_the_source(
 def test_a_target_that_is_no_place_for_a_file_is_refused(source: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="is a folder"):
         quantize.check(job_for(source, tmp_path, "Q8_0"))
-    with pytest.raises(InvalidParameter, match="is no folder"):
+    with pytest.raises(InvalidParameter, match="is not a writable folder"):
         quantize.check(job_for(source, tmp_path / "no" / "x.gguf", "Q8_0"))
 
 
@@ -355,10 +355,10 @@ def test_with_an_importance_matrix_the_smallest_types_can_be_written(
     ("content", "says"),
     [
         (None, "cannot be read"),
-        (b"", "cut off"),
-        (b"\xff\xff\xff\xff", "no importance matrix"),
-        (struct.pack("<ii", 1, 4) + b"name" + struct.pack("<ii", 1, 1000), "cut off"),
-        (struct.pack("<ii", 1, 4) + b"name" + struct.pack("<iif", 1, 1, float("nan")), "not a number"),
+        (b"", "truncated"),
+        (b"\xff\xff\xff\xff", "not an importance matrix"),
+        (struct.pack("<ii", 1, 4) + b"name" + struct.pack("<ii", 1, 1000), "truncated"),
+        (struct.pack("<ii", 1, 4) + b"name" + struct.pack("<iif", 1, 1, float("nan")), "not all numbers"),
         (struct.pack("<ii", 1, 4) + b"name" + struct.pack("<iif", 1, 1, 1.0), "another model"),
         ("model", "another kind"),
     ],

@@ -204,7 +204,7 @@ def test_a_source_over_the_limit_is_refused_at_once(vocabulary: Vocabulary) -> N
 
 def test_a_model_without_grammars_says_why() -> None:
     def nothing() -> Any:
-        raise UnsupportedParameter("structured answers cannot be had: no llguidance")
+        raise UnsupportedParameter("structured answers are not available: no llguidance")
 
     bench = Bench(nothing)
     for _ in range(2):

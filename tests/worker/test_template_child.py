@@ -63,7 +63,9 @@ def test_what_fits_into_no_frame_is_an_error_on_both_ways(
         child.render(request("{{ '\\ud800' }}"))
     assert child.render(request("{{ messages[0].content }}")).text == "hi"
     monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 200)
-    with pytest.raises(TemplateError, match=r"cannot be rendered: the message takes \d+ bytes; at most 200 are allowed"):
+    with pytest.raises(
+        TemplateError, match=r"cannot be rendered: the message takes \d+ bytes; at most 200 are allowed"
+    ):
         child.render(request("{{ messages[0].content }}" + " " * 200))
     assert child.render(request("{{ messages[0].content }}")).text == "hi"
 
