@@ -1,4 +1,4 @@
-"""Where two conversations part, in words: so that a client learns what it changed in what was computed already.
+"""Where two conversations diverge, in words, so that a client learns what it changed in what was already computed.
 
 Knows nothing of caches or tokens.
 """
@@ -13,18 +13,18 @@ from localllm.chat.meaning import canonical_arguments, differ_at, has_thought_of
 from localllm.types import Message, Rendering
 
 MOST_CHARACTERS = 60
-"""Of each side that are shown."""
+"""Characters shown of each side."""
 
 
 class Difference(NamedTuple):
-    """Number `at` of the messages is the first that is not the same; where both were given, `text` says in what."""
+    """Index `at` of the first message that differs; where both conversations have one, `text` says how."""
 
     at: int
     text: str
 
 
 def difference(before: Sequence[Message], now: Sequence[Message]) -> Difference | None:
-    """None: as far as both go, they mean the same. A thought that is left out is no difference."""
+    """None: they mean the same as far as both go. Leaving out reasoning is no difference."""
     at = differ_at(now, before)
     altered = (number for number in range(at) if not has_thought_of(now[number], before[number]))
     at = min(next(altered, at), at)
@@ -39,7 +39,7 @@ def difference(before: Sequence[Message], now: Sequence[Message]) -> Difference 
 
 
 def rendering_difference(before: Rendering, now: Rendering) -> str:
-    """In what a template gets besides messages; nothing: it is the same."""
+    """Difference in what a template gets besides messages; empty: none."""
     pairs = (("tools", before.tools, now.tools), ("documents", before.documents, now.documents))
     for name, one, other in (*pairs, ("template variables", before.variables, now.variables)):
         if one != other:
@@ -48,7 +48,7 @@ def rendering_difference(before: Rendering, now: Rendering) -> str:
 
 
 def differing(where: str, before: str, now: str) -> str:
-    """With what follows on each side from where they part."""
+    """Shows what follows on each side of the point where they diverge."""
     pairs = enumerate(zip(before, now, strict=False))
     at = next((at for at, (one, other) in pairs if one != other), min(len(before), len(now)))
     return f"differs in {where}, character {at}: {_shown(before[at:])} -> {_shown(now[at:])}"

@@ -1,7 +1,7 @@
-"""What messages mean, however a client writes them: its own words for our answers are compared by it.
+"""The meaning of messages, however a client writes them: for comparing its rewording of our answers.
 
-Ids of calls, thoughts, white space around an answer and the way in which arguments are written as JSON are no part of
-it. Knows nothing of templates or of what is remembered.
+Ids of calls, reasoning, white space around an answer and the formatting of JSON arguments do not matter. Knows nothing
+of templates or of what is remembered.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from localllm.types import Message, ToolCall
 
 EXACT_FLOATS = 2.0**53
-"""Up to here JavaScript writes a whole number without a fraction, and every integer as it is."""
+"""Up to this JavaScript writes a whole number without a fraction, and every integer exactly."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def canonical_arguments(text: str) -> str:
-    """The same text for all ways to write the same JSON; what is none stays what it is, but for space around it."""
+    """The same text for all ways to write the same JSON; other text is only stripped."""
     try:
         return json.dumps(_plain(json.loads(text or "{}")), sort_keys=True)
     except (ValueError, RecursionError):
@@ -31,7 +31,7 @@ def canonical_arguments(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """1.0 and 1 are one number to clients that know floats only."""
+    """1.0 and 1 are the same number to clients that only have floats."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < EXACT_FLOATS else value
     if isinstance(value, dict):
@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
 
 
 def is_same_answer(sent: Message, ours: Message) -> bool:
-    """Whether what a client sends back means what we answered; its thought may be missing."""
+    """Whether what a client sends back means what we answered; its reasoning may be missing."""
     return (
         sent.role == ours.role == "assistant"
         and sent.content.strip() == ours.content.strip()
@@ -50,14 +50,13 @@ def is_same_answer(sent: Message, ours: Message) -> bool:
 
 
 def has_thought_of(sent: Message, ours: Message) -> bool:
-    """Whether the client kept the thought, or left it out."""
+    """Whether the client kept the reasoning."""
     return not sent.thought.strip() or sent.thought.strip() == ours.thought.strip()
 
 
 def digests(messages: Sequence[Message]) -> list[bytes]:
-    """One for each number of messages from none on. Those of two conversations are equal as far as these mean the
-    same. Linear in the conversation.
-    """
+    """One for each number of messages, from none on. Those of two conversations are equal as far as the conversations
+    mean the same. Linear in the conversation."""
     found = [b""]
     for each in _meanings(messages):
         found.append(hashlib.blake2b(found[-1] + each, digest_size=16).digest())
@@ -65,13 +64,13 @@ def digests(messages: Sequence[Message]) -> list[bytes]:
 
 
 def differ_at(sent: Sequence[Message], ours: Sequence[Message]) -> int:
-    """The number of messages that both begin with in the same sense."""
+    """The number of leading messages with the same meaning in both."""
     pairs = zip(_meanings(sent), _meanings(ours), strict=False)
     return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(sent), len(ours)))
 
 
 def _meanings(messages: Sequence[Message]) -> Iterator[bytes]:
-    """A result belongs to a call by its place among those of its turn: clients make new ids."""
+    """A result belongs to a call by its position among those of its turn, because clients make new ids."""
     calls: dict[str, tuple[int, str]] = {}
     for each in messages:
         if each.role == "assistant":
@@ -88,7 +87,7 @@ def _calls(calls: Sequence[ToolCall]) -> list[tuple[str, str]]:
 
 
 def ids_of(sent: Sequence[Message], ours: Sequence[Message]) -> dict[str, str]:
-    """A client's ids of calls -> those that the same calls have here; both conversations mean the same."""
+    """A client's ids of calls -> ours for the same calls; both conversations mean the same."""
     return {
         theirs.id: mine.id
         for one, other in zip(sent, ours, strict=True)
@@ -97,11 +96,11 @@ def ids_of(sent: Sequence[Message], ours: Sequence[Message]) -> dict[str, str]:
 
 
 def with_ids(messages: Sequence[Message], ids: Mapping[str, str]) -> tuple[Message, ...]:
-    """These messages, which stand behind the calls, with results that name them by other ids."""
+    """These messages, which follow the calls, with results that refer to them by other ids."""
     known = dict(ids)
     found = []
     for each in messages:
         for call in each.tool_calls:
-            known.pop(call.id, None)  # its own call from here on
+            known.pop(call.id, None)  # a later call with this id is its own
         found.append(replace(each, tool_call_id=known.get(each.tool_call_id, each.tool_call_id)))
     return tuple(found)

@@ -1,8 +1,8 @@
-"""What a chat template can do with messages, found out by rendering sentinels: whether it takes a system message in the
-middle, parts, calls, results and thoughts, and in what shape.
+"""Finds out by rendering sentinels what a chat template can do with messages: whether it accepts a system message in
+the middle, parts, calls, results and reasoning, and in what shape.
 
-A template that fails on everything is believed to take everything: its own words are then the answer to a request.
-Knows nothing of real conversations.
+A template that fails on everything is assumed to accept everything: its own error then answers a request. Knows nothing
+of real conversations.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ import msgspec
 Apply = Callable[..., str | None]
 """Renders messages, and tools if there are some; None: the template failed."""
 ApplyWith = Callable[..., str | None]
-"""The same with the variables given."""
+"""The same with these variables."""
 Turn = dict[str, Any]
 
 IdShape = Literal["any", "short", "named"]
-"""Of calls: as they are, nine characters (Mistral), or with the function's name and a number (Kimi K2)."""
+"""Shape of calls' ids: unchanged, nine characters (Mistral), or the function's name and a number (Kimi K2)."""
 
 ToolsShape = Literal["none", "list", "functions"]
-"""Nothing, an empty list, or JSON in a variable of that name, beside `datetime` (Firefunction)."""
+"""What stands for no tools: nothing, an empty list, or JSON in a variable of that name beside `datetime`
+(Firefunction)."""
 
 TOOLS_SHAPES: tuple[ToolsShape, ...] = ("none", "list", "functions")
 
 THOUGHT_FIELDS = ("reasoning_content", "thinking", "reasoning")
 SHORT_ID = 9
-"""Characters of short ids."""
+"""Length of short ids."""
 
 _U: Turn = {"role": "user", "content": "qzuser"}
 _A: Turn = {"role": "assistant", "content": "qzanswer"}
@@ -56,38 +57,38 @@ class CallShape(msgspec.Struct, frozen=True, kw_only=True):
     """How a template wants an assistant's calls."""
 
     is_content_null: bool
-    """Beside calls without a text; else it is empty."""
+    """Whether content is null beside calls without text; else it is empty."""
     are_arguments_objects: bool
-    """Else they are JSON texts."""
+    """Whether arguments are objects; else they are JSON texts."""
     ids: IdShape
 
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a template takes as it is; the rest has to be reshaped."""
+    """What a template accepts as it is; the rest must be reshaped."""
 
     tools: ToolsShape = "none"
     """What it gets where there are no tools."""
     shows_tools: bool = True
-    """It writes down the tools that it gets."""
+    """Whether it writes down the tools that it gets."""
     system: bool = True
-    """A system message at the beginning."""
+    """Whether it accepts a system message at the beginning."""
     several_systems: bool = True
-    """More than one of them there."""
+    """More than one of them at the beginning."""
     late_system: bool = True
-    """One behind other turns, which stays in its place."""
+    """One after other turns, rendered in its place."""
     developer: bool = False
-    """The role of that name, which is not the system's for it."""
+    """The role of that name, distinct from the system's."""
     parts: bool = False
     """A text in parts."""
     only_parts: bool = False
     same_role_twice: bool = True
-    """Turns of the user one behind the other."""
+    """Consecutive turns of the user."""
     calls: CallShape | None = CallShape(is_content_null=True, are_arguments_objects=True, ids="any")
     results: bool = True
     thought_field: str = "reasoning_content"
-    """Of an assistant's message; `parts`: a part of its content."""
+    """Field of an assistant's message for reasoning; `parts`: a part of its content."""
     thought_beside_text: bool = True
-    """Whether a thought may stand before a text and a call."""
+    """Whether reasoning may precede a text and a call."""
 
 
 def probe(template: str, apply: ApplyWith) -> Abilities:
@@ -102,7 +103,7 @@ def probe(template: str, apply: ApplyWith) -> Abilities:
 
 
 def tool_variables(tools: list[Any] | None, shape: ToolsShape) -> dict[str, Any]:
-    """What a template gets for these tools."""
+    """The variables through which a template gets these tools."""
     if shape == "functions":
         return {"tools": tools, "functions": json.dumps(tools or [], indent=4, ensure_ascii=False)}
     return {"tools": tools or ([] if shape == "list" else None)}
@@ -161,7 +162,7 @@ def _probe_calls(apply: Apply, user: Turn) -> CallShape | None:
 
 
 def _is_call(text: str | None) -> bool:
-    """Whether it shows the call, as it should be: not as Python writes objects, nor as JSON within JSON."""
+    """Whether it shows the call properly: neither as in Python nor as JSON within JSON."""
     return (
         text is not None
         and text.count(_NAME) > 0
@@ -199,7 +200,7 @@ def _called(user: Turn, shape: CallShape, *, text: str = "", thought: Turn | Non
 
 
 def named_id(name: str, number: int) -> str:
-    """Of the call of this number in a conversation, from 0 on."""
+    """Id of a call with this index in the conversation, from 0."""
     return f"functions.{name}:{number}"
 
 
@@ -209,7 +210,7 @@ def _shown(apply: Apply, messages: list[Turn], *texts: str) -> bool:
 
 
 def _shown_parts(apply: Apply, messages: list[Turn], *texts: str) -> bool:
-    """Not as Python or JSON writes a list."""
+    """Shown, and not as a list in Python or JSON."""
     text = apply(messages)
     return (
         text is not None
@@ -219,7 +220,7 @@ def _shown_parts(apply: Apply, messages: list[Turn], *texts: str) -> bool:
 
 
 def _in_order(apply: Apply, messages: list[Turn], *texts: str) -> bool:
-    """Whether each is there once, one behind the other."""
+    """Whether each occurs once, in this order."""
     text = apply(messages)
     if text is None or any(text.count(each) != 1 for each in texts):
         return False
@@ -241,7 +242,7 @@ def _in_parts(turn: Turn, *more: str) -> Turn:
 
 @functools.lru_cache(maxsize=8)
 def abilities(template: str) -> Abilities:
-    """Found out once for each template. Takes as long as the template does: only where that is bounded."""
+    """Determined once per template. Takes as long as the template does, so call it only where that is bounded."""
     from localllm.chat.template import apply
     from localllm.errors import TemplateError
 

@@ -1,4 +1,4 @@
-"""What a chat template is given and gives. Apart from `template.py`, so that who only asks need not import jinja2."""
+"""What a chat template gets and returns. Separate from `template.py`, so that callers need not import jinja2."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class RenderRequest(msgspec.Struct, frozen=True, tag=True):
     eos_token: str = ""
     add_generation_prompt: bool = True
     continues: bool = False
-    """The text ends where that of the last message ends: its answer goes on there. Without a generation prompt."""
+    """The text ends where the last message's text ends, and its answer continues there, without a generation prompt."""
     rendering: Rendering = Rendering()
-    """Its JSON texts; what it says of the prompt's end stands above."""
+    """Its JSON texts; what it says about the prompt's end is in the fields above."""
     words: Calls | None = None
-    """How calls are written, and tools told of, where the template cannot; None: as Hermes does."""
+    """How calls are written and tools described where the template cannot do so; None: as Hermes does."""
 
 
 class FormatRequest(msgspec.Struct, frozen=True, tag=True):
-    """How does the model of this template write its answers?"""
+    """How does this template's model write its answers?"""
 
     template: str
     bos_token: str = ""
@@ -33,7 +33,7 @@ class FormatRequest(msgspec.Struct, frozen=True, tag=True):
 
 
 class RenderedText(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The prompt, and how the messages were changed because the template does not take them as they are."""
+    """The prompt, and how the messages were changed because the template does not accept them as they are."""
 
     text: str
     notes: tuple[str, ...] = ()

@@ -1,12 +1,12 @@
-"""Messages as a chat template gets them: dicts with the fields that Transformers gives, in a shape that it takes.
+"""Messages as a chat template gets them: dicts with the fields that Transformers gives, in a shape that it accepts.
 
-What a template refuses or drops is put elsewhere, never lost, and so that a conversation that grows keeps its prefix:
-- a system message in the middle goes to the end of the user's turn or result before it (else into the turn behind it,
+What a template refuses or drops is moved, never lost, and such that a growing conversation keeps its prefix:
+- a system message in the middle goes to the end of the preceding user turn or result (else into the following turn,
   else into one of its own), between `<system-reminder>` tags; several at the beginning become one; where the template
-  knows none, it stands in the first of the user's turns;
-- calls and results that a template cannot write are text, in the words of the model's format or else of Hermes;
+  does not support them, it goes into the first user turn;
+- calls and results that a template cannot write become text, in the words of the model's format or else of Hermes;
 - tools that it does not show are described in the system message, in the same words;
-- turns of the same side become one where it insists that they alternate.
+- consecutive turns of the same side become one where it insists that they alternate.
 Each of these leaves a note. Knows nothing of Jinja.
 """
 
@@ -37,9 +37,8 @@ TOOLS_AS_TEXT = "tools-as-text"
 def shape(
     messages: Sequence[Message], can: Abilities, *, words: Calls = HERMES, tools: Sequence[Any] = ()
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """What the template gets, and notes on what was moved. `words`: of calls and tools that it cannot write; `tools`:
-    those that it does not show.
-    """
+    """What the template gets, and notes on what was moved. `words`: for calls and tools that it cannot write; `tools`:
+    those that it does not show."""
     notes: dict[str, None] = {}
     if tools:
         notes[TOOLS_AS_TEXT] = None
@@ -54,7 +53,7 @@ def shape(
 
 
 def _with_names(messages: Iterable[Message]) -> list[Message]:
-    """Results with the name of the function that was called, which few clients send and many templates read."""
+    """Adds to results the name of the called function, which few clients send and many templates read."""
     names: dict[str, str] = {}
     named = []
     for each in messages:
@@ -65,7 +64,7 @@ def _with_names(messages: Iterable[Message]) -> list[Message]:
 
 
 def _with_ids(messages: list[Message], wanted: CallShape | None) -> list[Message]:
-    """Ids as the template insists on them, the same in every request of a conversation."""
+    """Ids in the form that the template insists on, the same in every request of a conversation."""
     if wanted is None or wanted.ids == "any":
         return messages
     ids: dict[str, str] = {}
@@ -89,14 +88,14 @@ def _short(id: str) -> str:
 
 
 def _with_tools(messages: Sequence[Message], text: str) -> list[Message]:
-    """With their description in the first system message."""
+    """Adds their description to the first system message."""
     if messages and messages[0].is_system:
         return [_joined(messages[0], text), *messages[1:]]
     return [Message("system", text), *messages]
 
 
 def _without_calls(messages: list[Message], can: Abilities, words: Calls, notes: dict[str, None]) -> list[Message]:
-    """As text, where the template cannot write them."""
+    """Calls as text, where the template cannot write them."""
     turns: list[Message] = []
     after_result = False
     for each in messages:
@@ -140,7 +139,7 @@ def _with_systems(messages: list[Message], can: Abilities, notes: dict[str, None
                 turns.append(Message("user", text))
         elif pending:
             if each.role == "user":
-                turns.append(_behind(pending, each))
+                turns.append(_prefixed(pending, each))
             else:
                 turns += [Message("user", BETWEEN.join(pending)), each]
             pending = []
@@ -150,12 +149,12 @@ def _with_systems(messages: list[Message], can: Abilities, notes: dict[str, None
 
 
 def reminder(text: str) -> str:
-    """An instruction, within a turn of the user."""
+    """An instruction inside a user turn."""
     return f"<system-reminder>\n{text}\n</system-reminder>"
 
 
 def _next_role(messages: Sequence[Message]) -> str | None:
-    """Of the next one that is no system message."""
+    """Role of the next message that is not a system message."""
     return next((each.role for each in messages if not each.is_system), None)
 
 
@@ -174,12 +173,12 @@ def _alternating(messages: list[Message], notes: dict[str, None]) -> list[Messag
 
 
 def _joined(message: Message, *texts: str, between: str = BETWEEN) -> Message:
-    """With these texts behind its own."""
+    """With these texts after its own."""
     parts = (*(message.parts or (message.content,)), *texts)
     return replace(message, content=between.join(filter(None, (message.content, *texts))), parts=parts)
 
 
-def _behind(texts: list[str], message: Message) -> Message:
+def _prefixed(texts: list[str], message: Message) -> Message:
     """With these texts before its own."""
     parts = (*texts, *(message.parts or (message.content,)))
     return replace(message, content=BETWEEN.join(filter(None, (*texts, message.content))), parts=parts)
@@ -220,7 +219,7 @@ def _object(text: str) -> str:
 
 
 def _arguments(text: str) -> Any:
-    """An object; what was none is one with the text as its only value."""
+    """An object; a value that is not one becomes an object's only member."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):

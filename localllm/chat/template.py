@@ -1,7 +1,7 @@
-"""Renders a model's Jinja chat template as Transformers would (`apply_chat_template`), in jinja2's immutable sandbox.
+"""Renders a model's Jinja chat template like Transformers (`apply_chat_template`), in jinja2's immutable sandbox.
 
-The sandbox stops reads and writes of Python's insides; it bounds neither time nor memory, so this runs in the worker's
-template child and nowhere else. Knows nothing of tokens.
+The sandbox prevents access to Python's internals; it bounds neither time nor memory, so this runs only in the worker's
+template child. Knows nothing of tokens.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MAX_OUTPUT_CHARS = 16 * 1024 * 1024
 
 
 _END = "\ue0c1\ue0c0\ue0c2"
-"""Put where the text of a message ends that is to be continued; no text has it."""
+"""Marks where the text of a message to be continued ends; occurs in no text."""
 
 
 def render(request: RenderRequest) -> RenderedText:
-    """The prompt. Raises `TemplateError` with the template's own words where it has some.
+    """The prompt. Raises `TemplateError` with the template's own message where it has one.
 
     Tools that a template does not show, or whose schemas it cannot read, are described in the system message.
     """
@@ -70,7 +70,7 @@ def _rendered(request: RenderRequest, *, shown: list[Any] | None = None, describ
             "bos_token": request.bos_token,
             "eos_token": request.eos_token,
             "add_generation_prompt": request.add_generation_prompt and not request.continues,
-            # Given by Transformers to every template: what is not defined passes for "is not none".
+            # Transformers gives these to every template: an undefined variable would pass for "is not none".
             **tool_variables(shown, can.tools),
             "documents": _parsed(given.documents) if given.documents else None,
         },
@@ -83,7 +83,7 @@ def _rendered(request: RenderRequest, *, shown: list[Any] | None = None, describ
 
 
 def _marked(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:
-    """With a mark where the last one ends, and the blanks behind it, which many templates would strip."""
+    """With a mark where the last one ends, and the blanks after it, which many templates would strip."""
     last = messages[-1]
     if not last.content and last.thought:
         thought = last.thought.rstrip()
@@ -97,11 +97,12 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TemplateError(f"what the chat template is given is not JSON: {error}", param="messages") from error
+        raise TemplateError(f"the input of the chat template is not JSON: {error}", param="messages") from error
 
 
 def apply(template: str, **variables: object) -> str:
-    """A template's text over any variables (`messages`, `tools`, `enable_thinking` ...). Raises `TemplateError`."""
+    """A template's text with arbitrary variables (`messages`, `tools`, `enable_thinking` ...). Raises
+    `TemplateError`."""
     try:
         text = _compile(template).render({**_dates(), **variables})
     except MemoryError:
@@ -112,7 +113,7 @@ def apply(template: str, **variables: object) -> str:
         raise TemplateError(f"the chat template failed: {error}", param="messages") from error
     if len(text) > MAX_OUTPUT_CHARS:
         raise TemplateError(
-            f"the chat template wrote {len(text)} characters; at most {MAX_OUTPUT_CHARS} are taken", param="messages"
+            f"the chat template wrote {len(text)} characters; at most {MAX_OUTPUT_CHARS} are allowed", param="messages"
         )
     return text
 
@@ -129,9 +130,9 @@ def _compile(source: str) -> jinja2.Template:
 
 
 class _Generation(jinja2.ext.Extension):
-    """`{% generation %} ... {% endgeneration %}` marks what a model is trained on; here it is only what it holds.
+    """`{% generation %} ... {% endgeneration %}` marks what a model is trained on; here it only renders its content.
 
-    A scope of its own, as in Transformers: what is set inside is not seen outside.
+    It has its own scope, as in Transformers: what is set inside is not visible outside.
     """
 
     tags: ClassVar[set[str]] = {"generation"}  # type: ignore[misc]
@@ -159,7 +160,8 @@ def _raise(message: str) -> NoReturn:
 
 
 def _dates() -> dict[str, str]:
-    """Of templates that ask for today's: as llama.cpp gives them, since some write one long past where nobody does."""
+    """Today's date, for templates that ask for it, as llama.cpp gives it: some write one long past where it is
+    missing."""
     now = datetime.datetime.now()
     return {"date_string": now.strftime("%d %b %Y"), "datetime": now.strftime("%b %d %Y %H:%M:%S GMT")}
 

@@ -1,4 +1,4 @@
-"""Where an answer to a prompt begins, with a thought or with text, and what a template is told of thinking.
+"""Where an answer to a prompt begins, with reasoning or with text, and how a template is told whether to think.
 
 Pure text: knows nothing of tokens or grammars.
 """
@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from localllm.types import Beginning, ChatFormat, Message, Rendering, ThinkingDefault
 
 SWITCHES = ("enable_thinking", "thinking")
-"""One switch under the names of Qwen, GLM and most others, and of DeepSeek, Granite and Kimi."""
+"""The switch's name in templates of Qwen, GLM and most others, and of DeepSeek, Granite and Kimi."""
 
 
 def beginning_of(format: ChatFormat, ending: str, continued: Message | None = None) -> Beginning:
-    """Where an answer to a rendered prompt begins, by how the prompt ends.
+    """Where an answer to a rendered prompt begins, judging by how the prompt ends.
 
-    A prompt that ends with a closed thought, as templates write it to switch thinking off, has had its thought.
-    `continued`: the message whose text the answer goes on with.
+    A prompt that ends with closed reasoning, as templates write it to disable thinking, has had its reasoning.
+    `continued`: the message whose text the answer continues.
     """
     if format.thought is None:
         return "text"
@@ -39,8 +39,8 @@ def beginning_of(format: ChatFormat, ending: str, continued: Message | None = No
 
 
 def switched(rendering: Rendering, format: ChatFormat, default: ThinkingDefault = "auto") -> Rendering:
-    """With the variables that switch thinking in its template, where a request says whether the model is to think, or
-    the server does for those that do not."""
+    """Sets the variables that switch thinking in the model's template, where the request says whether to think, or the
+    server's default does."""
     if default == "auto" and not any(format.switch):
         return rendering
     given = json.loads(rendering.variables or "{}")

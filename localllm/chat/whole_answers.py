@@ -1,4 +1,4 @@
-"""A whole answer, or what a template wrote of one, as a message: its thought, its text and its calls told apart.
+"""A whole answer, or what a template wrote of one, as a message: reasoning, text and calls separated.
 
 Knows nothing of tokens or of conversations.
 """
@@ -16,12 +16,12 @@ from localllm.types import ChatFormat, Function, Message, ToolCall
 
 class ReadAnswer(NamedTuple):
     message: Message
-    """Ids of calls stand in it only where the text has them."""
+    """Has ids of calls only where the text has them."""
     ends_in_thought: bool
 
 
 def read_answer(text: str, format: ChatFormat, functions: Sequence[Function], *, in_thought: bool) -> ReadAnswer:
-    """`in_thought`: the prompt ended within a thought."""
+    """`in_thought`: the prompt ended inside the reasoning."""
     reader = reader_of(format, functions, in_thought=in_thought, splits_thoughts=True, reads_calls=bool(functions))
     reads = [reader.feed(text)]
     ends_in_thought = reader.is_thinking
@@ -45,7 +45,7 @@ def read_answer(text: str, format: ChatFormat, functions: Sequence[Function], *,
 
 
 def with_thought_apart(message: Message, format: ChatFormat) -> Message:
-    """A client's message whose thought stands in its text, between tags, with both told apart."""
+    """Separates the reasoning in a client's message whose text contains it between tags."""
     thought = format.thought
     if (
         thought is None

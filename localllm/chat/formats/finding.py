@@ -1,13 +1,12 @@
-"""In which format the model of a chat template writes its answers: the first description that fits what the template
-makes of sentinels.
+"""Determines the format in which a chat template's model writes answers: the first description that matches how the
+template renders sentinels.
 
-1. A known one whose own writing of calls occurs there, blanks included, and whose reader reads them back; of several
+1. A known one whose own writing of calls occurs there, including blanks, and whose reader reads them back; of several,
    the one that explains most of it.
-2. One that is made of the rendering itself, if it passes the same test; with the name of the known one that reads it.
-3. A known one that reads it, though blanks differ.
-4. Where the template writes no calls: a known one whose markers a prompt with tools spells out.
-5. The generic one, with a note why.
-Never decided by the template's own text. Takes as long as the template does: only where that is bounded.
+2. One derived from the rendering itself, if it passes the same test; named after the known one that reads it. 3. A
+known one that reads it, though blanks differ. 4. Where the template writes no calls: a known one whose markers a prompt
+with tools spells out. 5. The generic one, with a note why. Never decided by the template's source text. Takes as long
+as the template does, so call it only where that is bounded.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from localllm.types.conversation import ToolCall
 from localllm.types.formats import ChatFormat, ObjectCall
 
 MOST_ANSWER = 2000
-"""Characters of an answer made of sentinels."""
+"""Longest answer made of sentinels, in characters."""
 
 
 @functools.lru_cache(maxsize=8)
 def format_of(template: str, *, bos_token: str = "", eos_token: str = "") -> ChatFormat:
-    """Found out once for each template, by some dozens of small renderings. Never fails."""
+    """Determined once per template, by some dozens of small renderings. Never fails."""
     made = Renderings(template, bos_token, eos_token)
     facts = facts_of(made)
     samples = _samples(made, facts)
@@ -61,7 +60,7 @@ def format_of(template: str, *, bos_token: str = "", eos_token: str = "") -> Cha
 
 
 def _samples(made: Renderings, facts: Facts) -> list[Answer]:
-    """Answers with calls that the template writes, those that tell most at the beginning."""
+    """Answers with calls as the template writes them, the most informative ones first."""
     found = []
     for variables in ((facts.switch or SWITCHES[0]).on, {}):
         for calls in ((ONE, SECOND), (ONE,), (SEVERAL,), (EMPTY,), ()):
@@ -75,7 +74,7 @@ def _samples(made: Renderings, facts: Facts) -> list[Answer]:
 
 
 def _is_parted(answer: Answer, facts: Facts) -> bool:
-    """Whether a template made two turns of it: no model writes that in one."""
+    """Whether the template made two turns of it: no model writes that in one."""
     mark = facts.turn_end.strip()
     behind = answer.rendered[answer.rendered.rindex(USER) :]
     parts = [each for each in (answer.text, *(call.name for call in answer.calls)) if each]
@@ -112,7 +111,7 @@ def _built(samples: list[Answer], facts: Facts) -> ChatFormat | None:
 
 
 def _spelled_out(shown: str, facts: Facts) -> ChatFormat | None:
-    """The known one of which a prompt has most, and all that marks its calls."""
+    """The known format with the most literals in the prompt, provided that everything that marks its calls is there."""
     best = max(((_spelled(each, shown), each) for each in DESCRIBED), key=lambda each: each[0])
     return _with(best[1], facts) if best[0] else None
 
@@ -128,7 +127,7 @@ def _spelled(format: ChatFormat, shown: str) -> int:
 
 
 def _with(format: ChatFormat, facts: Facts) -> ChatFormat:
-    """A format with what is the template's own."""
+    """A format completed with what the template determines."""
     thought, text = format.thought or facts.thought, format.text or facts.text
     return replace(
         format,
@@ -149,10 +148,10 @@ def _generic(facts: Facts, note: str) -> ChatFormat:
 
 
 def _reads(format: ChatFormat, samples: list[Answer]) -> bool:
-    """The first of them, which has most in it, cut everywhere."""
+    """Reads the first of them, which contains most, cut at every place."""
     for number, each in enumerate(samples):
         if each.calls == (SEVERAL,) and not writes(format, each.calls, each.rendered):
-            continue  # some write objects as Python does
+            continue  # some write objects as in Python
         answer = answer_text(each, format)
         expected = expected_of(each, answer, format)
         if len(answer) > MOST_ANSWER:
@@ -164,7 +163,7 @@ def _reads(format: ChatFormat, samples: list[Answer]) -> bool:
 
 
 def expected_of(answer: Answer, text: str, format: ChatFormat) -> tuple[str, str, tuple[ToolCall, ...]]:
-    """What it has to be read as: text, thought and calls. Beside calls a text may be written as a thought (gpt-oss)."""
+    """What must be read: text, reasoning and calls. Text beside calls may be written as reasoning (gpt-oss)."""
     before = text.partition(answer.text)[0].rstrip() if answer.text else ""
     if before and not answer.thought and format.thought and before.endswith(format.thought.opening.strip()):
         return "", answer.text, answer.calls
@@ -172,19 +171,19 @@ def expected_of(answer: Answer, text: str, format: ChatFormat) -> tuple[str, str
 
 
 def is_within_thought(answer: Answer, text: str, format: ChatFormat) -> bool:
-    """Whether its thought begins with what only the prompt has (Apriel)."""
+    """Whether its reasoning begins with something that only the prompt has (Apriel)."""
     return bool(answer.thought and format.thought and not text.lstrip().startswith(format.thought.opening.strip()))
 
 
 def answer_text(answer: Answer, format: ChatFormat) -> str:
-    """What the model would have written: behind the prompt, and before the end of the turn."""
+    """What the model would have written: after the prompt and before the end of the turn."""
     text = answer.rendered[_start(answer, format) : len(answer.rendered) - len(_tail(answer))]
     if format.thought is not None and not answer.thought:
         text = text.lstrip().removeprefix(format.thought.opening).lstrip().removeprefix(format.thought.closing)
     made = writes(format, answer.calls, text) or (_closing(format) if answer.calls else "")
     if made and made in text:
         end = text.rfind(made) + len(made)
-        if answer.text and answer.text in text[end:]:  # Gemma's are written behind the calls
+        if answer.text and answer.text in text[end:]:  # Gemma's are written after the calls
             end = text.rindex(answer.text) + len(answer.text)
         return text[:end]
     mark = format.turn_end if format.turn_end in text else format.turn_end.strip()
@@ -203,7 +202,7 @@ def _closing(format: ChatFormat) -> str:
 
 
 def _start(answer: Answer, format: ChatFormat) -> int:
-    """Where an answer begins: behind the header that the prompt has, or else one that is a text."""
+    """Where an answer begins: after the header in the prompt, or else after that of a text."""
     prompt = without_thought(answer.prompt, format.thought)
     before_text = answer.before_text.removesuffix(format.text.opening if format.text else "")
     for header in (prompt, prompt.rstrip(), before_text):
@@ -213,7 +212,7 @@ def _start(answer: Answer, format: ChatFormat) -> int:
 
 
 def _tail(answer: Answer) -> str:
-    """What the template writes at the end of every conversation, as far as that is whole markers."""
+    """What the template writes at the end of every conversation, as far as these are whole markers."""
     tail = common_end(answer.rendered, answer.without)
     return re.sub(r"^[^<>]*>", "", tail) if "<" in tail or ">" in tail else tail
 

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001
 """Answer formats that models are trained on, described by hand: how each writes its calls.
 
-What belongs to a template and not to a family (thoughts, ends of turns) is found by rendering; a description names the
-tags of a thought only where rendering could not tell them. The order matters where two describe the same writing:
-the first is taken.
+What depends on a template and not on a family (reasoning, ends of turns) is found by rendering; a description names
+reasoning tags only where rendering cannot reveal them. The order matters where two describe the same writing: the first
+is taken.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from localllm.types.formats import (
 
 HERMES = Calls(call=ObjectCall(before="<tool_call>\n", after="\n</tool_call>"), between="\n")
 GENERIC = ChatFormat(calls=HERMES)
-"""What models do that were told nothing else; also how tools are described to them."""
+"""What models do without specific training; also how tools are described to them."""
 
 
 def _known(name: str, calls: Calls, ignored: tuple[str, ...] = ()) -> ChatFormat:
@@ -31,7 +31,7 @@ def _known(name: str, calls: Calls, ignored: tuple[str, ...] = ()) -> ChatFormat
 
 
 def _objects(begin: str, between: str, end: str, *keys: tuple[SlotKind, str], also: tuple[str, ...] = ()) -> Calls:
-    """JSON objects in a row, mostly a JSON array."""
+    """JSON objects in a row, usually a JSON array."""
     call = ObjectCall(keys=keys) if keys else ObjectCall()
     return Calls(call=call, begin=begin, between=between, end=end, also_begins=also)
 
@@ -58,7 +58,7 @@ def _pattern(
 
 
 def _dsml(section: str, between: str, after: str, behind: str) -> Calls:
-    """DeepSeek's, from V3.2 on: invocations with parameters whose type is marked."""
+    """DeepSeek's format since V3.2: invocations with parameters whose type is marked."""
     arguments = TaggedArguments(
         before='<｜DSML｜parameter name="',
         before_type='" string="',
@@ -74,7 +74,7 @@ def _dsml(section: str, between: str, after: str, behind: str) -> Calls:
 
 
 def _functions(opening: str, closing: str, value: tuple[str, str], between: str = "\n") -> Calls:
-    """`<function=NAME>` with `<parameter=KEY>` in it; `value` stands around each value."""
+    """`<function=NAME>` with `<parameter=KEY>` inside; `value` surrounds each value."""
     before, after = value
     arguments = TaggedArguments(before="<parameter=", behind_key=f">{before}", after=f"{after}</parameter>\n")
     return _pattern(
@@ -84,7 +84,7 @@ def _functions(opening: str, closing: str, value: tuple[str, str], between: str 
 
 
 def _invocations(section: str, begin: str = "\n", end: str = "\n") -> Calls:
-    """`<invoke name="NAME">` with `<parameter name="KEY">` in it."""
+    """`<invoke name="NAME">` with `<parameter name="KEY">` inside."""
     arguments = TaggedArguments(before='<parameter name="', behind_key='">', after="</parameter>\n")
     return _pattern(
         '<invoke name="', ("name", '">\n'), ("arguments", "</invoke>"), arguments=arguments,
@@ -101,7 +101,7 @@ _COHERE: tuple[tuple[SlotKind, str], ...] = (
 )
 
 _LLAMA_4 = "<|python_start|>", "<|python_end|>"
-"""Its template puts them around the text before calls; models put them around calls, too."""
+"""Its template puts them around the text before calls; models also put them around calls."""
 
 DESCRIBED: tuple[ChatFormat, ...] = (
     *ODD,
@@ -242,4 +242,4 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "kimi-k2": ("<|im_system|>tool_declare<|im_middle|>",),
     "granite-3": ("<|tool_call|> followed by a JSON list",),
 }
-"""What a rendered prompt with tools says where a family's template writes no calls: how it lists the tools."""
+"""How a prompt with tools lists them, for families whose template writes no calls."""

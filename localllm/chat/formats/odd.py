@@ -1,6 +1,5 @@
-"""Answer formats of models that write more than tags around thoughts and calls: messages with headers, tags around
-texts, arguments that are no JSON. As their templates write them, white space included.
-"""
+"""Answer formats that need more than tags around reasoning and calls: messages with headers, tags around texts,
+arguments that are not JSON. As their templates write them, including white space."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ HARMONY = ChatFormat(
     protocol="harmony",
     turn_end="<|return|>",
 )
-"""gpt-oss. A call ends the answer, a text too, each with a token that is none of the text."""
+"""gpt-oss. Calls and texts both end the answer, each with a token that is not part of the text."""
 
 MUSE = ChatFormat(
     name="muse",
@@ -54,7 +53,7 @@ MUSE = ChatFormat(
     protocol="muse",
     turn_end="<|eot|>",
 )
-"""Muse Glimmer. The header of a call's message, ` to=NAME<|message|>`, stands before what is described here."""
+"""Muse Glimmer. The header of a call's message, ` to=NAME<|message|>`, precedes what is described here."""
 
 KIMI_K3 = ChatFormat(
     name="kimi-k3",
@@ -142,9 +141,8 @@ GEMMA_4 = ChatFormat(
     ignored=("<|channel>thought\n<channel|>", "<channel|>", "<|tool_response>"),
     turn_end="<turn|>\n",
 )
-"""Now and then it writes an empty thought behind its text, or only what closes one; behind calls, what is to open their
-results.
-"""
+"""Occasionally it writes empty reasoning after its text, or only its closing; after calls, the opening of their
+results."""
 
 FUNCTIONGEMMA = ChatFormat(
     name="functiongemma",
@@ -170,7 +168,7 @@ MINIMAX_M3 = ChatFormat(
     ignored=("</mm:think>",),
     turn_end="[e~[\n",
 )
-"""An answer without a thought begins with what closes one."""
+"""An answer without reasoning begins with the closing of reasoning."""
 
 _COHERE: tuple[tuple[SlotKind, str], ...] = (("id", "tool_call_id"), ("name", "tool_name"), ("arguments", "parameters"))
 
@@ -185,7 +183,7 @@ COMMAND_A = ChatFormat(
     ),
     turn_end="<|END_OF_TURN_TOKEN|>",
 )
-"""Command R7B and all behind it. What stands around texts differs, and is found by rendering."""
+"""Command R7B and all later ones. What surrounds texts differs, and is found by rendering."""
 
 APRIEL = ChatFormat(
     name="apriel",

@@ -1,7 +1,7 @@
-"""Reads an answer as it comes: its thought, its text, its calls, as the description of its format has them.
+"""Reads an answer as it arrives: its reasoning, its text, its calls, by the description of its format.
 
-Text is given on at once, but for what may still become a marker, and white space that may stand before a call. What
-looks like a call and is none is text, and a note says so: nothing is lost.
+Text is passed on at once, except what may still become a marker, and white space that may precede a call. What looks
+like a call and is not one is text, with a note: nothing is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from localllm.types.conversation import Function
 from localllm.types.formats import ChatFormat
 
 MOST_AGAIN = 256
-"""Characters behind a marker of calls that are read again, as text with other markers, if they are none."""
+"""Characters after a marker of calls that are read again, as text with other markers, if they are not calls."""
 
 
 def reader_of(
@@ -30,9 +30,8 @@ def reader_of(
     splits_thoughts: bool = True,
     reads_calls: bool = True,
 ) -> Reader:
-    """Of one answer. `in_thought`: the prompt ends within a thought. `splits_thoughts`: they are no part of the text.
-    `reads_calls`: calls are none, of these functions.
-    """
+    """Reader for one answer. `in_thought`: the prompt ends inside the reasoning. `splits_thoughts`: reasoning is not
+    part of the text. `reads_calls`: whether calls of these functions are read."""
     called = functions if reads_calls else None
     if format.protocol == "harmony":
         return harmony_reader(called, in_thought=in_thought, splits_thoughts=splits_thoughts)
@@ -45,7 +44,7 @@ def reader_of(
 
 
 class AnswerReader:
-    """A reader of any format that can be described."""
+    """A reader for any format that can be described."""
 
     def __init__(
         self, format: ChatFormat, functions: Sequence[Function] | None, *, in_thought: bool, splits_thoughts: bool
@@ -75,9 +74,9 @@ class AnswerReader:
             self._openings.setdefault(opening.marker, []).append(opening)
         self._holds_space = bool(self._dropped or self._section)
         self._space: list[str] = []
-        """Behind the text so far: it is text if text follows."""
+        """White space after the text so far: it is text if text follows."""
         self._joint = ""
-        """What divides the next text from the text before it, where they are parts of their own."""
+        """What separates the next text from the previous one, where they are separate parts."""
         self._has_text = False
         self._steps: Steps[None] | None = self._read()
 
@@ -123,7 +122,7 @@ class AnswerReader:
             self._out.text.extend(self._space)
 
     def _show(self, text: str) -> None:
-        """Gives text on, and keeps the white space at its end."""
+        """Passes text on, and holds back trailing white space."""
         if not self._holds_space:
             self._out.text.append(text)
             return
@@ -139,14 +138,14 @@ class AnswerReader:
         self._space.append(text[len(body) :])
 
     def _part(self, marker: str) -> Steps[None]:
-        """What stands between parts of an answer."""
+        """What occurs between parts of an answer."""
         self._tape.take(len(marker))
         yield from self._tape.space()
         self._space.clear()
         self._joint = "\n\n" if self._has_text else ""
 
     def _marked(self, marker: str) -> Steps[None]:
-        """What begins as calls do."""
+        """Text that begins like calls."""
         raw = ""
         for opening in self._openings[marker]:
             self._tape.back(raw)
@@ -164,11 +163,11 @@ class AnswerReader:
             self._tape.back(raw[len(marker) :])
             raw = marker
         self._show(raw)
-        if raw.strip() != marker or not marker[0].isalnum():  # a word such as `Action:` is mostly just that
+        if raw.strip() != marker or not marker[0].isalnum():  # a word such as `Action:` is usually just a word
             self._out.note(CUT_CALL if is_cut else UNREAD)
 
     def _beginning(self, section: Section) -> Steps[None]:
-        """Calls that nothing marks but that the answer begins with them."""
+        """Calls marked only by their position at the answer's beginning."""
         self._show((yield from self._tape.space()))
         self._tape.record()
         if (yield from section.read(section.unmarked, is_guess=True)):

@@ -1,4 +1,4 @@
-"""What every reader of answers gives, and what it is made for. Knows no format."""
+"""Interface of all readers of answers. Knows no format."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from localllm.types import CallDelta
 
 
 class Read(NamedTuple):
-    """What is new of an answer, in the order thought, text, calls."""
+    """New parts of an answer, in the order reasoning, text, calls."""
 
     text: str = ""
     thought: str = ""
     calls: tuple[CallDelta, ...] = ()
     notes: tuple[str, ...] = ()
-    """On what could not be read as a call and is text."""
+    """On text that could not be read as a call."""
 
 
 class Reader(Protocol):
-    """One answer: `feed` it as it comes, `flush` it at its end. The sum is the same however it is cut into pieces."""
+    """One answer: `feed` it as it arrives, `flush` at its end. The sum is the same however it is cut into pieces."""
 
     @property
     def is_thinking(self) -> bool:
-        """Whether what comes next belongs to a thought, as far as is known."""
+        """Whether what comes next belongs to the reasoning, as far as known."""
         ...
 
     def feed(self, text: str) -> Read:
@@ -30,5 +30,5 @@ class Reader(Protocol):
         ...
 
     def flush(self) -> Read:
-        """The rest of it."""
+        """The rest."""
         ...

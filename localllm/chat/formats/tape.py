@@ -1,7 +1,7 @@
-"""The text of an answer as it comes, read from the front by generators that wait where there is not enough of it yet.
+"""The text of an answer as it arrives, read from the front by generators that wait where it does not suffice.
 
-Whatever waits leaves no more on the tape than a literal's length, so that all reading together is linear. What is
-read can be recorded, and put back: a call that turns out to be none is text again. Knows no format.
+A waiting generator leaves at most a literal's length on the tape, so that all reading together is linear. What is read
+can be recorded and put back: what turns out not to be a call is text again. Knows no format.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-"""A part of reading: it yields where it needs more text, and returns what it found."""
+"""Part of reading: yields where it needs more text, and returns what it found."""
 
 CHUNK = 4096
-"""Characters. Much text that comes at once is not copied again for every call in it."""
+"""Characters. Long text that arrives at once is not copied again for every call in it."""
 SPACE = re.compile(r"\s*")
 
 
 class Tape:
-    """What came and has not been read."""
+    """Text that has arrived and is not read yet."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -29,21 +29,21 @@ class Tape:
         self.is_ended = False
 
     def feed(self, text: str) -> None:
-        """More of it at the end."""
+        """Append text."""
         self._text = self._text[self._at :] + text
         self._at = 0
 
     @property
     def size(self) -> int:
-        """How many characters are there."""
+        """Number of available characters."""
         return len(self._text) - self._at
 
     def chunk(self, most: int = CHUNK) -> str:
-        """Reads what is there, but no more at once than a reader may be expected to put back."""
+        """Reads what is there, limited to what a reader may reasonably put back."""
         return self.take(min(self.size, most))
 
     def take(self, size: int) -> str:
-        """Reads so many of them."""
+        """Reads `size` characters."""
         taken = self._text[self._at : self._at + size]
         self._at += len(taken)
         if self._record is not None:
@@ -51,7 +51,7 @@ class Tape:
         return taken
 
     def back(self, text: str) -> None:
-        """Unreads what was read last."""
+        """Puts back what was read last."""
         start = self._at - len(text)
         if start >= 0 and self._text.startswith(text, start):
             self._at = start
@@ -67,23 +67,23 @@ class Tape:
                 size = max(0, size - len(last))
 
     def record(self) -> None:
-        """Keeps what is read from now on."""
+        """Starts recording what is read."""
         self._record = []
 
     def recorded(self) -> str:
-        """What was read since, and nothing is kept any more."""
+        """Stops recording; returns what was read since."""
         record, self._record = self._record, None
         return "".join(record or ())
 
     def more(self) -> Steps[bool]:
-        """Waits; whether anything may have come."""
+        """Waits; whether more may have arrived."""
         if self.is_ended:
             return False
         yield
         return True
 
     def char(self) -> Steps[str]:
-        """The next character, which stays unread; nothing at the end."""
+        """The next character, without reading it; empty at the end."""
         while self._at >= len(self._text):
             if not (yield from self.more()):
                 return ""
@@ -101,7 +101,7 @@ class Tape:
         return "".join(found)
 
     def literal(self, options: Iterable[str]) -> Steps[str]:
-        """Reads the longest of these that comes next; nothing if none does."""
+        """Reads the longest of these that comes next; empty if none does."""
         options = [each for each in options if each]
         while True:
             found = max((each for each in options if self._text.startswith(each, self._at)), key=len, default="")
@@ -113,9 +113,8 @@ class Tape:
         return self.take(len(found))
 
     def parts(self, parts: Sequence[str], *, needs_last: bool = False) -> Steps[bool]:
-        """Reads these one behind the other, with any white space before each. Each may be missing, unless the last is
-        needed. Whether any of them (the last, where it is needed) was there.
-        """
+        """Reads these one after the other, with optional white space before each. Each may be missing, unless the last
+        is needed. Whether any of them (the last, where needed) was there."""
         was_found = False
         for number, part in enumerate(parts, 1):
             space = yield from self.space()
@@ -126,10 +125,10 @@ class Tape:
         return was_found
 
     def until(self, markers: Markers, most: int | None = None) -> Steps[tuple[str, str]]:
-        """Reads what is known to stand before the next of the markers, and which comes there, unread; no marker: more
-        may follow, or the end. Nothing at all: it is the end.
+        """Reads what certainly precedes the next of the markers; also returns that marker, unread. No marker: more may
+        follow, or the end. Both empty: it is the end.
 
-        `most`: a marker comes behind no more characters than that, and they are read as one; no marker: there is none.
+        `most`: the marker must come within that many characters, which are read as one; no marker: there is none.
         """
         while True:
             marker, position = markers.find(self._text, self._at, is_end=self.is_ended, most=most)
@@ -142,7 +141,7 @@ class Tape:
 
 
 class Markers:
-    """Literals that may come anywhere."""
+    """Literals that may occur anywhere."""
 
     def __init__(self, literals: Iterable[str]) -> None:
         self._literals = sorted({each for each in literals if each}, key=len, reverse=True)
@@ -152,9 +151,8 @@ class Markers:
         self._first = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
 
     def find(self, text: str, start: int, *, is_end: bool, most: int | None = None) -> tuple[str, int]:
-        """The first of them, the longest if several begin there, and where it begins; nothing, and how far there is
-        none for sure. `most`: nobody asks farther.
-        """
+        """The first of them (the longest, if several begin there) and where it begins; or empty, and up to where there
+        certainly is none. `most`: search no farther."""
         stop = len(text) if most is None else start + most + 1 + self._longest
         match = self._pattern.search(text, start, stop)
         stop = len(text) if is_end else self._held(text, start)
@@ -163,7 +161,7 @@ class Markers:
         return "", stop
 
     def _held(self, text: str, start: int) -> int:
-        """Where the first begins that is not there as a whole."""
+        """Where the first incomplete literal begins."""
         position = max(start, len(text) - self._longest + 1)
         while (match := self._first.search(text, position)) is not None:
             tail = text[match.start() :]
@@ -174,5 +172,5 @@ class Markers:
 
 
 def parts_of(literal: str) -> tuple[str, ...]:
-    """What a literal is made of, between white space that a reader does not insist on: its edges and its lines'."""
+    """A literal split at white space that a reader does not insist on: at its edges and its lines'."""
     return tuple(part for part in re.split(r"^\s+|\s+$|\s*\n\s*", literal) if part)

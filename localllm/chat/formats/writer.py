@@ -1,4 +1,4 @@
-"""Writes answers as models were taught to write them: what a reader of the same description reads back."""
+"""Writes answers as models were trained to write them: what a reader of the same description reads back."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from localllm.types.formats import Calls, ChatFormat, ObjectCall, PatternCall
 
 
 def written_calls(calls: Calls, made: Sequence[ToolCall]) -> str:
-    """All calls of an answer. Raises ValueError where the arguments of one are no JSON object."""
+    """All calls of an answer. Raises ValueError where the arguments of one are not a JSON object."""
     each_call = [_call(calls, call, number) for number, call in enumerate(made)]
     return calls.begin + calls.between.join(each_call) + calls.end if each_call else ""
 
 
 def written(format: ChatFormat, thought: str, text: str, calls: Sequence[ToolCall] = ()) -> str:
-    """A whole answer. Raises ValueError where it has a part that the format has no words for."""
+    """A whole answer. Raises ValueError for a part that the format cannot express."""
     found = ""
     if thought:
         if format.thought is None:
@@ -37,7 +37,7 @@ def written(format: ChatFormat, thought: str, text: str, calls: Sequence[ToolCal
 def _call(calls: Calls, made: ToolCall, number: int) -> str:
     arguments = value_of(made.arguments or "{}")
     if not isinstance(arguments, dict):
-        raise ValueError(f"the arguments of {made.name!r} are no object")
+        raise ValueError(f"the arguments of {made.name!r} are not an object")
     if isinstance(calls.call, ObjectCall):
         return _object(calls.call, made, arguments, number)
     return _pattern(calls.call, calls, made, arguments, number)

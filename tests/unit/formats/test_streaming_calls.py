@@ -100,5 +100,5 @@ def test_what_cannot_be_written_is_said() -> None:
         written(LLAMA, "Well.", "")
     with pytest.raises(ValueError, match="no calls"):
         written(ChatFormat(), "", "", [ToolCall("other")])
-    with pytest.raises(ValueError, match="no object"):
+    with pytest.raises(ValueError, match="not an object"):
         written(HERMES, "", "", [ToolCall("other", "[]")])

@@ -1,7 +1,7 @@
 """Arguments as Gemma writes them, `{city:<|"|>Ulm<|"|>,days:3,deep:{a:[true,None]}}`, to JSON and back.
 
-Keys have no quotes; texts have a quote of the format's own, and nothing in them is escaped. The reader takes the
-whole object with its braces; it also takes JSON's own quotes, and texts that have none.
+Keys are unquoted; texts have the format's own quotes, and nothing in them is escaped. The reader takes the whole object
+with its braces; it also accepts JSON's quotes and unquoted texts.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _WORD = re.compile(r"[^,{}\[\]]+")
 
 
 def reader(kind: BareArguments) -> ArgumentsReader:
-    """Of one call."""
+    """Reader for one call."""
     return ScannedArguments(partial(_arguments, quote=kind.quote))
 
 
 def written(kind: BareArguments, arguments: Mapping[str, Any]) -> str:
-    """As models were taught it, with the braces around."""
+    """As models were trained to write it, with the braces."""
     return _written(dict(arguments), kind.quote)
 
 

@@ -1,4 +1,4 @@
-"""Arguments that are one JSON object, as it is or within a JSON string; none at all is an empty one."""
+"""Arguments that are one JSON object, as it is or within a JSON string; missing arguments are an empty object."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from localllm.types.conversation import Function
 from localllm.types.formats import JsonArguments
 
 STOPS = frozenset("<`|")
-"""Beginnings of literals that no JSON has outside its texts, so that they end arguments whose brackets are missing."""
+"""First characters of literals that occur in JSON only inside strings, so they end arguments with missing brackets."""
 
 
 class JsonReader:
-    """Of one call. `end`: the literal that follows, by which arguments are known to be missing."""
+    """Reader for one call. `end`: the following literal, which shows that arguments are missing."""
 
     def __init__(self, end: str = "") -> None:
         self._end = next(iter(parts_of(end)), "")
         self._stop = self._end[:1] if self._end[:1] in STOPS else ""
         self._held = ""
-        """Before it is known what they are."""
+        """Text before it is known what it is."""
         self._scanner: JsonScanner | None = None
         self._word: list[str] | None = None
-        """Of a value that is no object, but may stand for one."""
+        """A value that is not an object, but may stand for one."""
 
     def feed(self, text: str) -> Piece:
         if self._scanner is None:
@@ -59,7 +59,7 @@ class JsonReader:
         return Piece("{}", text)
 
     def _other(self, word: str, rest: str) -> Piece:
-        """A text that has an object in it, or nothing; null."""
+        """A string that contains an object or nothing; null."""
         try:
             value = value_of(word)
         except ValueError:
@@ -72,10 +72,10 @@ class JsonReader:
 
 
 def reader(_kind: JsonArguments, _function: Function | None, end: str) -> ArgumentsReader:
-    """Of one call."""
+    """Reader for one call."""
     return JsonReader(end)
 
 
 def written(_kind: JsonArguments, arguments: Mapping[str, Any]) -> str:
-    """As models were taught it."""
+    """As models were trained to write it."""
     return json.dumps(arguments, ensure_ascii=False)

@@ -1,6 +1,5 @@
-"""The end of a JSON value, found as the value comes. Looks at brackets and texts alone: what is between them is not
-checked, but for control characters in texts, which are escaped as JSON wants it. Knows no format.
-"""
+"""Finds the end of a JSON value as it arrives. Looks at brackets and strings only: what is between them is not checked,
+except that control characters in strings are escaped as JSON requires. Knows no format."""
 
 from __future__ import annotations
 
@@ -17,13 +16,12 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class JsonScanner:
-    """One value, which begins with the first character that is fed. `stop`: a character that is no JSON outside texts,
-    and ends a value that lacks its closing brackets.
-    """
+    """One value, which begins with the first character fed. `stop`: a character that JSON has only inside strings;
+    elsewhere it ends a value with missing closing brackets."""
 
     def __init__(self, stop: str = "") -> None:
         self._open: list[str] = []
-        """Brackets that are to come, the next one last."""
+        """Expected closing brackets, the next one last."""
         self._stop = stop
         self._structure = re.compile(f"{_STRUCTURE}|{re.escape(stop)}" if stop else _STRUCTURE)
         self._in_string = False
@@ -31,7 +29,8 @@ class JsonScanner:
         self._is_escaped = False
 
     def feed(self, text: str) -> tuple[str, int | None]:
-        """The value's text, and where it ends if it does. A bare word or number ends before what is none of it."""
+        """The value's text, and where it ends if it does. A bare word or number ends before the first other
+        character."""
         if self._in_scalar:
             match = _SCALAR_END.search(text)
             end = None if match is None else match.start()
@@ -73,7 +72,7 @@ class JsonScanner:
         return False
 
     def _string(self, text: str, at: int) -> tuple[int, bool]:
-        """Where the text ends, behind its quote, or what came of it does; and whether it is over."""
+        """Where the string ends, after its quote, or the available text does; and whether the string is complete."""
         if self._is_escaped:
             self._is_escaped = False
             at += 1
@@ -93,7 +92,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def value_of(text: str) -> Any:
-    """What a JSON text says. Raises ValueError, also where it is too deep to be read."""
+    """The value of a JSON text. Raises ValueError, also where it is nested too deeply."""
     try:
         return json.loads(text, strict=False, parse_constant=_refused)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Which module reads and writes which kind of arguments. A kind's module has `reader` and `written`."""
+"""Which module reads and writes which kind of arguments. Each such module has `reader` and `written`."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ OPENINGS: dict[type, Callable[[Any], tuple[str, ...]]] = {
     BareArguments: lambda _kind: ("{",),
     NestedArguments: lambda kind: (f"{kind.prefix}<",),
 }
-"""What arguments begin with: a name before them that no literal ends, ends there."""
+"""What arguments begin with. A preceding name without a closing literal ends there."""
 
 
 def arguments_reader(kind: Arguments, function: Function | None = None, end: str = "") -> ArgumentsReader:
-    """Of one call of this function. `end`: the literal behind its arguments."""
+    """Reader for one call of this function. `end`: the literal after its arguments."""
     return READERS[type(kind)](kind, function, end)
 
 
 def written_arguments(kind: Arguments, arguments: Mapping[str, Any]) -> str:
-    """As models were taught it."""
+    """As models were trained to write it."""
     return WRITERS[type(kind)](kind, arguments)
 
 

@@ -1,8 +1,8 @@
-"""Arguments as MiniMax M3 writes them, XML all the way down, `<city>Ulm</city><days><item>3</item></days>`, to JSON
-and back; each tag stands behind a prefix.
+"""Arguments as MiniMax M3 writes them, XML all the way down, `<city>Ulm</city><days><item>3</item></days>`, to JSON and
+back; each tag follows a prefix.
 
-The XML does not say what is a text and what a number, an empty list or an empty text: the function's schema does, and
-where it does not, what looks like JSON is JSON. The reader ends before the first closing tag that is none of its own.
+The XML does not distinguish a string from a number, or an empty list from an empty string: the function's schema does,
+and where it does not, what looks like JSON is JSON. The reader ends before the first closing tag that is not its own.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _PARTED = frozenset({"array", "object"})
 
 
 def reader(kind: NestedArguments, function: Function | None) -> ArgumentsReader:
-    """Of one call, whose function's schema tells the types."""
+    """Reader for one call, whose function's schema gives the types."""
     schema = ValueSchema.of(function)
     return ScannedArguments(partial(_arguments, prefix=kind.prefix, schema=schema))
 
 
 def written(kind: NestedArguments, arguments: Mapping[str, Any]) -> str:
-    """As models were taught it. Members that are null are left out, as their template has it."""
+    """As models were trained to write it. Members that are null are left out, as in their template."""
     return _written(arguments, kind.prefix)
 
 
@@ -84,7 +84,7 @@ def _items(scanner: Scanner, prefix: str, schema: ValueSchema, depth: int) -> St
 
 
 def _opened(scanner: Scanner, prefix: str) -> Steps[str | None]:
-    """Read the next opening tag, and return its name; None: a closing one comes, which stays unread."""
+    """Read the next opening tag and return its name; None: a closing tag comes, which stays unread."""
     yield from scanner.blank()
     if (yield from scanner.sees(f"{prefix}</")):
         return None
@@ -97,7 +97,7 @@ def _opened(scanner: Scanner, prefix: str) -> Steps[str | None]:
 
 
 def _value(scanner: Scanner, prefix: str, tag: str, schema: ValueSchema, depth: int) -> Steps[None]:
-    """Read what is in a tag, and its closing."""
+    """Read the content of a tag and its closing."""
     if depth > MAX_DEPTH:
         raise Unreadable
     closing, types = f"{prefix}</{tag}>", schema.types
@@ -118,7 +118,7 @@ def _value(scanner: Scanner, prefix: str, tag: str, schema: ValueSchema, depth: 
 
 
 def _parted(scanner: Scanner, prefix: str, schema: ValueSchema, depth: int) -> Steps[None]:
-    """Read the tags within one: a list's items, or an object's members."""
+    """Read nested tags: a list's items, or an object's members."""
     kinds = schema.types & _PARTED
     is_list = kinds == {"array"}
     if len(kinds) != 1:
@@ -127,7 +127,7 @@ def _parted(scanner: Scanner, prefix: str, schema: ValueSchema, depth: int) -> S
 
 
 def _json_of(text: str, types: frozenset[str]) -> str:
-    """What stands in a tag without others, as one of the types."""
+    """The content of a tag without nested ones, as one of the types."""
     word = text.strip()
     if not word:
         return next((empty for kind, empty in _EMPTY if kind in types), json_of_text(text) if text else '""')

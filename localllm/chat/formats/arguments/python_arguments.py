@@ -1,8 +1,7 @@
-"""Keyword arguments as Python writes them, `city="Ulm", days=3, deep={"a": [True, None]}`, to JSON and back.
+"""Keyword arguments as in Python, `city="Ulm", days=3, deep={"a": [True, None]}`, to JSON and back.
 
-Llama 4 and LFM2 write calls so. The reader takes what stands behind `name(` and ends before the `)`; it also takes
-JSON's constants, names without quotes, quotes that should have been escaped, and arguments by position, which it
-names as the function's schema does.
+Llama 4 and LFM2 write calls this way. The reader takes what follows `name(` and ends before the `)`; it also accepts
+JSON's constants, unquoted names, unescaped quotes, and positional arguments, which it names by the function's schema.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ _ENDS = ",)]}:"
 
 
 def reader(function: Function | None) -> ArgumentsReader:
-    """Of one call; its function's schema names the arguments that have no name."""
+    """Reader for one call; its function's schema names the positional arguments."""
     names = ValueSchema.of(function).names
     return ScannedArguments(partial(_call, names=names))
 
 
 def written(arguments: Mapping[str, Any]) -> str:
-    """As models were taught it, without the brackets around."""
+    """As models were trained to write it, without the parentheses."""
     return ", ".join(f"{key}={_written(value)}" for key, value in arguments.items())
 
 
 def json_of_value(text: str) -> str | None:
-    """One value as JSON; None: it is none."""
+    """One value as JSON; None: it is not a value."""
     piece = ScannedArguments(partial(_value, depth=1)).feed(text + " ")
     return None if piece.is_broken or piece.rest is None or piece.rest.strip() else piece.json
 
@@ -103,7 +102,7 @@ def _value(scanner: Scanner, depth: int) -> Steps[None]:
 
 
 def _json_of(word: str) -> str:
-    """A constant, a number, or a name that stands for itself."""
+    """A constant, a number, or an unquoted name."""
     found = json_of_word(word)
     if found is None and not _NAME.fullmatch(word):
         raise Unreadable

@@ -1,8 +1,8 @@
-"""Text that comes in pieces, and readers of it that are written as if it were all there.
+"""Text that arrives in pieces, and readers written as if all of it were there.
 
-A reader is a generator: it yields where it needs text that has not come yet. `ScannedArguments` drives one that reads
-the arguments of a call and writes them as JSON. What is read depends on the text alone, never on how it was cut, and
-no character is looked at more than a few times. Knows no format.
+A reader is a generator: it yields where it needs text that has not arrived. `ScannedArguments` drives one that reads
+the arguments of a call and writes them as JSON. The result depends on the text alone, never on how it was cut, and no
+character is examined more than a few times. Knows no format.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from localllm.chat.formats.arguments.reading import Piece
 
 _T = TypeVar("_T")
 Steps = Generator[None, None, _T]
-"""A reader that returns T: it stops wherever it needs more text."""
+"""A reader that returns T; it yields wherever it needs more text."""
 
 MAX_DEPTH = 100
-"""How deep values may stand within each other; JSON's own readers stop at a depth too."""
+"""Nesting limit for values; JSON's own readers have one, too."""
 _BLANK = re.compile(r"\s+")
 
 
 class Unreadable(Exception):
-    """The text is not what it should be. Never leaves this package."""
+    """The text is malformed. Never leaves this package."""
 
 
 class _Cut(Exception):
@@ -32,7 +32,7 @@ class _Cut(Exception):
 
 
 class Scanner:
-    """The text that has come and is not read yet, and what was made of the rest."""
+    """Text that has arrived and is not read yet, and the output for the rest."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -41,38 +41,38 @@ class Scanner:
         self.is_ended = False
         """No more text comes."""
         self.may_end = False
-        """All that came is whole, but for what closes it."""
+        """Everything so far is complete except for what closes it."""
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is left, nor comes."""
+        """Whether nothing remains or will come."""
         return self.is_ended and self._at >= len(self._text)
 
     def add(self, text: str) -> None:
-        """More of it has come."""
+        """More text has arrived."""
         self._text = self._text[self._at :] + text
         self._at = 0
 
     def rest(self) -> str:
-        """What is not read yet."""
+        """Text that is not read yet."""
         return self._text[self._at :]
 
     def write(self, text: str) -> None:
-        """The next piece of what is made of it."""
+        """Append to the output."""
         self._written.append(text)
 
     def write_quoted(self, text: str) -> None:
-        """A piece of a JSON string."""
+        """Append part of a JSON string."""
         self._written.append(json.dumps(text, ensure_ascii=False)[1:-1])
 
     def written(self) -> str:
-        """What was written since the last time."""
+        """Output since the last call."""
         text = "".join(self._written)
         self._written.clear()
         return text
 
     def skip(self, count: int) -> None:
-        """The next characters have been peeked at, and are read."""
+        """Consume characters that were peeked at."""
         self._at += count
 
     def _more(self) -> Steps[None]:
@@ -82,13 +82,13 @@ class Scanner:
         yield
 
     def peek(self) -> Steps[str]:
-        """The next character, which stays unread."""
+        """The next character, without reading it."""
         while self._at >= len(self._text):
             yield from self._more()
         return self._text[self._at]
 
     def sees(self, literal: str) -> Steps[bool]:
-        """Whether it goes on with the literal, which stays unread; waits only as long as it may."""
+        """Whether the literal comes next, without reading it; waits no longer than necessary."""
         while True:
             there = self._text[self._at : self._at + len(literal)]
             if there == literal:
@@ -98,14 +98,14 @@ class Scanner:
             yield from self._more()
 
     def takes(self, literal: str) -> Steps[bool]:
-        """Whether it goes on with the literal, which is then read."""
+        """Whether the literal comes next; if so, reads it."""
         found = yield from self.sees(literal)
         if found:
             self.skip(len(literal))
         return found
 
     def run(self, pattern: re.Pattern[str], keep: Callable[[str], None]) -> Steps[None]:
-        """Read on as long as characters match the pattern (`[...]+`), and keep them as they come."""
+        """Read as long as characters match the pattern (`[...]+`), and pass them to `keep` as they arrive."""
         while True:
             if found := pattern.match(self._text, self._at):
                 keep(found[0])
@@ -115,20 +115,20 @@ class Scanner:
             yield
 
     def blank(self) -> Steps[str]:
-        """Read white space, and return it."""
+        """Read white space and return it."""
         found: list[str] = []
         yield from self.run(_BLANK, found.append)
         return "".join(found)
 
     def word(self, pattern: re.Pattern[str]) -> Steps[str]:
-        """Read characters of a pattern (`[...]+`) as one; it is whole when something else follows."""
+        """Read characters of a pattern (`[...]+`) as one word; it is complete when something else follows."""
         found: list[str] = []
         yield from self.run(pattern, found.append)
         yield from self.peek()
         return "".join(found)
 
     def until(self, literal: str, keep: Callable[[str], None]) -> Steps[None]:
-        """Read up to the literal and past it; what is before it is kept as it comes."""
+        """Read up to and including the literal; what precedes it goes to `keep` as it arrives."""
         while True:
             end = self._text.find(literal, self._at)
             if end >= 0:
@@ -143,7 +143,7 @@ class Scanner:
 
 
 def held_back(text: str, literals: Iterable[str]) -> int:
-    """How many characters at its end may be the beginning of one of the literals."""
+    """How many characters at the end may begin one of the literals."""
     longest = 0
     for literal in literals:
         for size in range(min(len(literal) - 1, len(text)), longest, -1):
@@ -154,9 +154,9 @@ def held_back(text: str, literals: Iterable[str]) -> int:
 
 
 def listed(scanner: Scanner, closing: str, read_one: Callable[[int], Steps[None]]) -> Steps[int]:
-    """Read what stands between commas, one after the other, up to the closing bracket, which stays unread.
+    """Read comma-separated items up to the closing bracket, which stays unread.
 
-    A comma before it is fine. Each is told how many were before it; returns how many there are.
+    A trailing comma is allowed. `read_one` gets the number of items before; returns the number of items.
     """
     count = 0
     while True:
@@ -171,7 +171,7 @@ def listed(scanner: Scanner, closing: str, read_one: Callable[[int], Steps[None]
 
 
 class ScannedArguments:
-    """Arguments of one call, read as they come and written as JSON: an `ArgumentsReader`."""
+    """Arguments of one call, read as they arrive and written as JSON: an `ArgumentsReader`."""
 
     def __init__(self, read: Callable[[Scanner], Steps[None]]) -> None:
         self._scanner = Scanner()
@@ -200,5 +200,5 @@ class ScannedArguments:
 
 
 def object_opening(count: int) -> str:
-    """What stands in JSON before a member's key: nothing of an object is written before its first key is known."""
+    """JSON before a member's key: nothing of an object is written before its first key is known."""
     return ", " if count else "{"

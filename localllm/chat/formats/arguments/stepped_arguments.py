@@ -1,4 +1,4 @@
-"""A reader of arguments written as a generator over a tape, so that it may wait anywhere. Knows no format."""
+"""A reader of arguments written as a generator over a tape, so that it can wait anywhere. Knows no format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Outcome = Literal["whole", "cut", "broken"]
 
 
 class SteppedReader:
-    """Of one call. A subclass has `read`, which reads `tape` and puts JSON into `out`."""
+    """For one call. A subclass implements `read`, which reads `tape` and puts JSON into `out`."""
 
     def __init__(self) -> None:
         self.tape = Tape()

@@ -1,7 +1,7 @@
-"""Arguments each between literals of its own, as XML-like formats have them (Qwen3-Coder, GLM, DeepSeek's DSML).
+"""Arguments each between literals of their own, as in XML-like formats (Qwen3-Coder, GLM, DeepSeek's DSML).
 
-A text is a text as it stands, from the literal before it to the one behind it, whatever it contains; it is given on
-as it comes. Other values are given on when they are whole.
+A string is everything between its literals, whatever it contains, and is passed on as it arrives. Other values are
+passed on when complete.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from localllm.types.conversation import Function
 from localllm.types.formats import TaggedArguments
 
 MOST_KEY = 1000
-"""Characters of an argument's name."""
+"""Longest name of an argument, in characters."""
 
 
 _QUOTED = "<&\n"
-"""Texts with one of these are written within quotes, where a format has some."""
+"""Strings with one of these are written within quotes, where a format has some."""
 
 
 class TaggedReader(SteppedReader):
-    """Of one call. `end`: the literal that follows."""
+    """For one call. `end`: the literal that follows."""
 
     def __init__(self, kind: TaggedArguments, function: Function | None, end: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class TaggedReader(SteppedReader):
                 return outcome
 
     def _over(self, gap: str) -> Steps[Outcome]:
-        """Something else than an argument comes."""
+        """Something other than an argument comes."""
         tape = self.tape
         end = yield from tape.literal(self._end)
         tape.back(gap + end)
@@ -103,11 +103,11 @@ class TaggedReader(SteppedReader):
         return "whole" if is_whole else "cut"
 
     def _cut(self) -> Outcome:
-        """A literal is missing: where the answer ends, or where something else stands."""
+        """A literal is missing: the answer ends, or something else follows."""
         return "cut" if self.tape.is_ended and not self.tape.size else "broken"
 
     def _marked(self, mark: str, types: frozenset[str]) -> frozenset[str]:
-        """The type that a mark stands for; what the schema says, where the mark says little."""
+        """The type that a mark stands for; the schema's, where the mark says little."""
         named = {each for each, its_mark in self._kind.type_marks if its_mark.strip() == mark}
         if "string" in named:
             return frozenset(["string"])
@@ -139,12 +139,12 @@ class TaggedReader(SteppedReader):
 
 
 def reader(kind: TaggedArguments, function: Function | None, end: str) -> ArgumentsReader:
-    """Of one call."""
+    """Reader for one call."""
     return TaggedReader(kind, function, end)
 
 
 def written(kind: TaggedArguments, arguments: Mapping[str, Any]) -> str:
-    """As models were taught it."""
+    """As models were trained to write it."""
     return kind.between.join(_argument(kind, key, value) for key, value in arguments.items())
 
 
@@ -158,9 +158,8 @@ def _argument(kind: TaggedArguments, key: str, value: object) -> str:
 
 
 def _json_of(text: str, types: frozenset[str]) -> str:
-    """JSON of a value, which may be written as Python does; a text, where it is none or may be a text and nothing else
-    that it looks like.
-    """
+    """JSON of a value, which may be written as in Python; a string where it is not JSON, or where the schema allows
+    only strings."""
     text = text.strip()
     found = _type_of_json(text)
     if not found:
@@ -173,7 +172,7 @@ def _json_of(text: str, types: frozenset[str]) -> str:
 
 
 def _type_of_json(text: str) -> str:
-    """Nothing, if it is none."""
+    """Empty if it is not JSON."""
     try:
         return type_of(value_of(text))
     except ValueError:

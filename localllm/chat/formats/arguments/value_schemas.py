@@ -1,6 +1,6 @@
-"""What a JSON Schema says of one value, where a format writes texts and numbers alike: its types, its parts.
+"""What a JSON Schema says about one value, where a format writes strings and numbers alike: its types, its parts.
 
-Reading is kind: a schema that says nothing, or nothing that is understood, allows everything. Pure.
+Lenient: a schema that says nothing, or nothing that is understood, allows everything. Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 class ValueSchema:
-    """A schema, or one within it."""
+    """A schema or subschema."""
 
     def __init__(self, schema: Any, root: Any = None) -> None:
         self._root = schema if root is None else root
@@ -34,24 +34,24 @@ class ValueSchema:
 
     @classmethod
     def of(cls, function: Function | None) -> ValueSchema:
-        """Of a function's arguments."""
+        """Schema of a function's arguments."""
         try:
             return cls(json.loads(function.parameters or "{}") if function is not None else {})
         except (ValueError, RecursionError):
-            return cls({})  # such a request is refused, or its schema is not kept
+            return cls({})  # such a request is rejected, or its schema is not enforced
 
     @property
     def types(self) -> frozenset[str]:
-        """JSON's types that its value may have, as far as is said; none: any."""
+        """JSON types that the value may have, as far as stated; empty: any."""
         return self._types(self._schema, [_MOST_PARTS])
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of an object's members, in order."""
+        """Names of an object's members, in order."""
         return tuple(dict.fromkeys(name for part in self._parts for name in _mapping(part, "properties")))
 
     def member(self, name: str) -> ValueSchema:
-        """Of an object's member."""
+        """Schema of an object's member."""
         for part in self._parts:
             if name in (known := _mapping(part, "properties")):
                 return ValueSchema(known[name], self._root)
@@ -60,11 +60,11 @@ class ValueSchema:
 
     @property
     def item(self) -> ValueSchema:
-        """Of an array's items."""
+        """Schema of an array's items."""
         return ValueSchema(next((part["items"] for part in self._parts if "items" in part), {}), self._root)
 
     def _parts_of(self, schema: Any) -> Iterator[dict[str, Any]]:
-        """All schemas that say something of the same value."""
+        """All schemas that apply to the same value."""
         waiting, count = [schema], 0
         while waiting and count < _MOST_PARTS:
             one, count = waiting.pop(0), count + 1
@@ -102,7 +102,7 @@ class ValueSchema:
 
 
 def type_of(value: object) -> str:
-    """JSON Schema's word for what kind of value it is."""
+    """JSON Schema's name for the type of a value."""
     return next(name for kind, name in _KINDS if isinstance(value, kind))
 
 

@@ -1,6 +1,6 @@
-"""Single words as models write values, read as JSON: numbers, True and true, None and null, names without quotes.
+"""Single words as models write values, read as JSON: numbers, True and true, None and null, unquoted names.
 
-Pure functions. Knows nothing of what stands around them.
+Pure functions. Knows nothing of their surroundings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLAIN = {quote: re.compile(f"[^\\\\{quote}]+") for quote in "'\""}
 
 
 def json_of_word(word: str) -> str | None:
-    """A constant or a number, as JSON and as Python write them, as JSON; None: it is neither."""
+    """A constant or number, written as in JSON or Python, as JSON; None: it is neither."""
     if (known := _WORDS.get(word)) is not None:
         return known
     if _NUMBER.fullmatch(word):
@@ -46,13 +46,13 @@ def json_of_word(word: str) -> str | None:
 def quoted(scanner: Scanner, ends: str, *, is_raw: bool = False) -> Steps[None]:
     """Read a string in ' or " (or three of them), with Python's and JSON's escapes, and write it as JSON.
 
-    Models forget to escape quotes: one is the end only where one of `ends` follows behind it.
+    Models forget to escape quotes: one counts as the end only where one of `ends` follows it.
     """
     quote = yield from scanner.peek()
     scanner.skip(1)
     scanner.write('"')
     is_long = yield from scanner.takes(quote * 2)
-    high = ""  # half of a character, as JSON escapes those beyond the first 65,536
+    high = ""  # first half of a surrogate pair
     while True:
         character = yield from scanner.peek()
         if character == "\\":
@@ -78,7 +78,7 @@ def quoted(scanner: Scanner, ends: str, *, is_raw: bool = False) -> Steps[None]:
 
 
 def _escape(scanner: Scanner, high: str, *, is_raw: bool) -> Steps[str]:
-    """Read one and write it; returns the first half of a character whose second half is to follow."""
+    """Read an escape and write it; returns the first half of a surrogate pair whose second half must follow."""
     scanner.skip(1)
     mark = yield from scanner.peek()
     is_low = False
@@ -100,7 +100,7 @@ def _escape(scanner: Scanner, high: str, *, is_raw: bool) -> Steps[str]:
         scanner.write("\\ufffd")
     if is_raw:
         scanner.write_quoted("\\")
-        if mark in "\\'\"":  # a quote behind it is no end, and the backslash stays
+        if mark in "\\'\"":  # a quote after it does not end the string, and the backslash stays
             scanner.skip(1)
             scanner.write_quoted(mark)
     elif mark in _DIGITS:
@@ -114,12 +114,12 @@ def _escape(scanner: Scanner, high: str, *, is_raw: bool) -> Steps[str]:
         scanner.skip(1)
         scanner.write_quoted(_SHORT[mark])
     else:
-        scanner.write_quoted("\\")  # as Python has it, and as regular expressions are meant
+        scanner.write_quoted("\\")  # as in Python, and as regular expressions are meant
     return ""
 
 
 def _digits(scanner: Scanner, count: int, which: str = "0123456789abcdefABCDEF") -> Steps[str]:
-    """So many digits at most."""
+    """Up to `count` digits."""
     digits = ""
     while len(digits) < count and (digit := (yield from scanner.peek())) in which:
         digits += digit
@@ -128,7 +128,7 @@ def _digits(scanner: Scanner, count: int, which: str = "0123456789abcdefABCDEF")
 
 
 def json_of_text(word: str) -> str:
-    """A name that should have had quotes."""
+    """A name that should have been quoted."""
     if not word:
         raise Unreadable
     return json.dumps(word, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""A description of calls from what a template wrote: what stands around names and arguments, between calls and around
-all of them.
+"""Derives a description of calls from what a template wrote: what surrounds names and arguments, separates calls, and
+encloses all of them.
 
-Nothing is believed here: whoever uses a description checks that it writes and reads what it was made of.
+The result is unverified: its user checks that it writes and reads what it was derived from.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Written(NamedTuple):
 
 
 class Around(NamedTuple):
-    """Around the members of a row: `begin`, then `before` member `after` for each, `between` them, `end`."""
+    """What surrounds the members of a row: `begin`, then `before` member `after` for each, `between` them, `end`."""
 
     begin: str
     before: str
@@ -45,7 +45,7 @@ class Around(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A written call: the text before it, what it is, and where it ends."""
+    """A written call: the text before it, its description, and where it ends."""
 
     prefix: str
     call: PatternCall | ObjectCall
@@ -54,7 +54,7 @@ class Split(NamedTuple):
 
 
 def built(one: Written, two: Written | None) -> Calls | None:
-    """From an answer with one call of two arguments, and one with two calls; None: there is one at most."""
+    """From an answer with one call of two arguments, and one with two calls; None: the format allows only one."""
     first = _object(one.text, one.calls[0], 0, 0) or _pattern(one.text, one.calls[0], 0, 0)
     if first is None:
         return None
@@ -79,7 +79,7 @@ def built(one: Written, two: Written | None) -> Calls | None:
 
 
 def around_of(prefix: str, middle: str, suffix: str) -> Around:
-    """From what stands before a row's first member, between two and behind the last."""
+    """From what precedes a row's first member, separates two, and follows the last."""
     after = re.sub(r"<[^<>]*$", "", common_start(middle, suffix))
     after = after if after.strip() else ""
     rest = middle[len(after) :]
@@ -95,13 +95,13 @@ def around_of(prefix: str, middle: str, suffix: str) -> Around:
 
 
 def common_start(one: str, other: str) -> str:
-    """What both begin with."""
+    """Common prefix of both."""
     length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return one[:length]
 
 
 def common_end(one: str, other: str) -> str:
-    """What both end with."""
+    """Common suffix of both."""
     return common_start(one[::-1], other[::-1])[::-1]
 
 
@@ -140,7 +140,7 @@ def _keys(made: dict[str, object], call: ToolCall, number: int) -> tuple[tuple[S
 
 
 def _pattern(text: str, call: ToolCall, start: int, number: int) -> Split | None:
-    """Literals with the name, perhaps an id or a number, and the arguments between them."""
+    """Literals, with the name, possibly an id or a number, and the arguments between them."""
     name = text.find(call.name, start)
     if name < 0:
         return None
@@ -156,7 +156,7 @@ def _pattern(text: str, call: ToolCall, start: int, number: int) -> Split | None
 
 
 def _slots(between: str, call: ToolCall, number: int) -> tuple[Slot, ...]:
-    """Of the name, and of an id or a number in what stands between it and the arguments."""
+    """Slots for the name, and for an id or a number in the text between it and the arguments."""
     for kind, value in (("id", call.id), ("number", str(number))):
         before, is_there, after = between.partition(value)
         if is_there and kind == "id":
@@ -167,7 +167,7 @@ def _slots(between: str, call: ToolCall, number: int) -> tuple[Slot, ...]:
 
 
 def _tagged(text: str, call: ToolCall, start: int, name: int) -> Split | None:
-    """Each argument between literals of its own, or as Python writes them."""
+    """Each argument between literals of its own, or all as in Python."""
     places: list[tuple[int, int]] = [(name, name + len(call.name))]
     for key, value in json.loads(call.arguments).items():
         for part in (key, value):

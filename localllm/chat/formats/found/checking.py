@@ -1,6 +1,5 @@
-"""Whether a description of a format is right about an answer that a template wrote: what it writes occurs in it to the
-last blank, and what it reads is what the answer was made of, wherever it is cut in two.
-"""
+"""Checks the description of a format against an answer that a template wrote: what it writes must occur there to the
+last blank, and what it reads must be what the answer was made of, wherever it is cut in two."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from localllm.types.formats import ChatFormat
 
 
 class Whole(NamedTuple):
-    """An answer, read."""
+    """An answer as read."""
 
     text: str
     thought: str
@@ -28,7 +27,7 @@ class Whole(NamedTuple):
 
 
 def read(reader: Reader, pieces: Iterable[str]) -> Whole:
-    """A whole answer that comes in these pieces."""
+    """Reads a whole answer that arrives in these pieces."""
     reads: list[Read] = [*(reader.feed(piece) for piece in pieces), reader.flush()]
     names: dict[int, str] = {}
     arguments: dict[int, str] = {}
@@ -53,9 +52,8 @@ def reads_back(
     in_thought: bool = False,
     everywhere: bool = False,
 ) -> bool:
-    """Whether the text, the thought and the calls of an answer are `expected`, whole and character by character;
-    `everywhere`: cut in two at every place as well.
-    """
+    """Whether text, reasoning and calls of an answer are `expected`, whole and character by character; `everywhere`:
+    also cut in two at every place."""
     text, thought, calls = expected
     wanted = [(call.name, json.loads(call.arguments)) for call in calls]
     ways: list[Sequence[str]] = [(answer,), answer]
@@ -71,9 +69,9 @@ def reads_back(
 
 
 def writes(format: ChatFormat, calls: Sequence[ToolCall], rendered: str) -> str:
-    """How the format writes these calls, if they occur so in what was rendered; else nothing.
+    """How the format writes these calls, if that occurs in the rendering; else empty.
 
-    Their ids may be numbers there, as Cohere's templates write them.
+    Ids may be numbers there, as in Cohere's templates.
     """
     if format.calls is None:
         return ""

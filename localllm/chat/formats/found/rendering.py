@@ -1,6 +1,7 @@
-"""Sentinel conversations through one chat template: prompts, and answers of every kind that a template may write.
+"""Renders sentinel conversations with one chat template: prompts, and answers of every kind that a template may write.
 
-Some dozens of small renderings at most, each made once. Takes as long as the template does: only where that is bounded.
+Some dozens of small renderings at most, each made once. Takes as long as the template does, so call it only where that
+is bounded.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ SEVERAL = ToolCall(NAME, json.dumps({KEY: "qzvalue", "qznumber": 3, "qzdeep": {"
 EMPTY = ToolCall(OTHER, "{}", "qzcall004")
 
 MOST_CHARS = 200_000
-"""Of a rendering: what is longer says nothing, and takes long to read."""
+"""Longest rendering in characters: a longer one tells nothing and takes long to read."""
 
 SENTINELS = (USER, TEXT, THOUGHT, LATER, NAME, OTHER, KEY, LAST, "qzvalue", "qzend", "qzsecond", "qzfinal", "qzcall")
 
 THINKING = {"enable_thinking": True, "thinking": True}
-"""The variables that switch thinking on, under both names that templates read."""
+"""Variables that enable thinking, under both names that templates read."""
 NOT_THINKING = {"enable_thinking": False, "thinking": False}
 
 
@@ -59,15 +60,15 @@ class Answer(NamedTuple):
     rendered: str
     """The whole conversation, which ends with it."""
     prompt: str
-    """What stands before it where it is still to be made."""
+    """The prompt for it."""
     before_text: str
-    """What stands before one that is a text only."""
+    """What precedes an answer that is only text."""
     without: str
     """The conversation without it, and without a prompt for one."""
 
 
 class Renderings:
-    """What a template makes of sentinels; None where it fails."""
+    """How a template renders sentinels; None where it fails."""
 
     def __init__(self, template: str, bos_token: str = "", eos_token: str = "") -> None:
         self.template = template
@@ -79,7 +80,7 @@ class Renderings:
         self._tools = TOOLS if self.shows_tools else ""
 
     def prompt(self, variables: Mapping[str, object] | None = None, *, tools: bool = True) -> str | None:
-        """Of one message of the user's."""
+        """The prompt for one user message."""
         return self._render((Message("user", USER),), variables, tools=tools, generates=True)
 
     def turns(self, *messages: Message, variables: Mapping[str, object] | None = None) -> str | None:
@@ -93,7 +94,7 @@ class Renderings:
         thought: str = "",
         variables: Mapping[str, object] | None = None,
     ) -> Answer | None:
-        """An answer to that; None also where a call is missing in it."""
+        """An answer to that; None also where a call is missing from it."""
         user = Message("user", USER)
         message = Message("assistant", text, thought=thought, tool_calls=calls)
         rendered, prompt = self.turns(user, message, variables=variables), self.prompt(variables)

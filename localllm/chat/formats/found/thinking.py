@@ -1,7 +1,7 @@
-"""Whether a model thinks before it answers, and how its template marks thoughts and ends of turns: by rendering.
+"""Whether a model thinks before it answers, and how its template marks reasoning and ends of turns: found by rendering.
 
-Where no rendering shows a thought, `THOUGHTS` are looked up in what differs between prompts with and without thinking,
-and in the template's own text at last.
+Where no rendering shows reasoning, `THOUGHTS` are searched in the difference between prompts with and without thinking,
+and finally in the template's own text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARKER = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
 
 
 class Switch(msgspec.Struct, frozen=True):
-    """Variables that a template may take for thinking and for none."""
+    """Variables that may enable and disable thinking in a template."""
 
     on: dict[str, Any]
     off: dict[str, Any]
@@ -51,35 +51,35 @@ SWITCHES = (
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a template, whatever its calls look like. See `ChatFormat`."""
+    """Facts about a template that do not depend on its calls. See `ChatFormat`."""
 
     thought: Tags | None = None
     behind_thought: str = ChatFormat().behind_thought
     text: Tags | None = None
     turn_end: str = ""
     switch: Switch | None = None
-    """The variables that switch it, if any do."""
+    """Variables that switch thinking, if any do."""
     prompts: tuple[str, str, str] = ("", "", "")
-    """With thinking, without it, and where nobody says."""
+    """Prompts with thinking, without it, and by default."""
     efforts: bool = False
     shows_tools: bool = False
 
     @property
     def words(self) -> tuple[str, str]:
-        """Its switch as a format has it: nothing for the common one."""
+        """Its switch as a format stores it: empty for the common one."""
         switch = self.switch
         if switch is None or switch == SWITCHES[0]:
             return "", ""
         return json.dumps(switch.on), json.dumps(switch.off)
 
     def thinking(self, thought: Tags | None) -> Thinking:
-        """Whether a model with these thoughts has them."""
+        """Whether a model with these tags thinks."""
         return "never" if thought is None else "switchable" if self.switch else "always"
 
     def begins(self, thought: Tags | None) -> bool:
-        """Whether prompts end within a thought where one is wanted.
+        """Whether prompts end inside the reasoning where it is enabled.
 
-        Where nobody says, it may also be the model that decides (MiniMax M3).
+        By default the model may decide for itself (MiniMax M3).
         """
         if thought is None:
             return False
@@ -89,7 +89,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(made: Renderings) -> Facts:
-    """What rendering tells of it."""
+    """What rendering reveals about the template."""
     switch = _switch(made)
     used = switch or SWITCHES[0]
     thought, behind = _thought(made, used)
@@ -108,7 +108,7 @@ def facts_of(made: Renderings) -> Facts:
 
 
 def _thought(made: Renderings, switch: Switch) -> tuple[Tags | None, str]:
-    """Its tags, and what is behind it."""
+    """Its tags, and what follows it."""
     for variables in (switch.on, {}):
         for text, calls in ((TEXT, ()), (TEXT, (ONE,)), ("", (ONE,))):
             answer = made.answer(*calls, text=text, thought=THOUGHT, variables=variables)
@@ -123,7 +123,7 @@ def _thought(made: Renderings, switch: Switch) -> tuple[Tags | None, str]:
 
 
 def _around(made: Renderings, answer: Answer) -> tuple[Tags, str] | None:
-    """The tags around its thought, and the blanks behind them."""
+    """The tags around its reasoning, and the blanks after them."""
     before, _, after = answer.rendered.rpartition(THOUGHT)
     before = before.rstrip()
     marker = _MARKER.match(after.lstrip())
@@ -143,7 +143,7 @@ def _around(made: Renderings, answer: Answer) -> tuple[Tags, str] | None:
 
 
 def _behind(made: Renderings, thought: Tags) -> str:
-    """The blanks between the end of no thought and a text."""
+    """The blanks between the end of empty reasoning and a text."""
     answer = made.answer(text=TEXT)
     before = answer.rendered.rpartition(TEXT)[0] if answer is not None else ""
     is_written = before.rstrip().endswith(thought.closing)
@@ -151,12 +151,12 @@ def _behind(made: Renderings, thought: Tags) -> str:
 
 
 def _whole_markers(text: str) -> str:
-    """Without the beginning of a marker at its end."""
+    """Without an incomplete marker at its end."""
     return re.sub(r"<[^<>]*$", "", text)
 
 
 def _mirrored(closing: str) -> Iterator[str]:
-    """What may open what this closes: `<x>` for `</x>`, `<|START_X|>` for `<|END_X|>`."""
+    """Candidates for the opening that belongs to a closing: `<x>` for `</x>`, `<|START_X|>` for `<|END_X|>`."""
     yield from (each.opening for each in THOUGHTS if each.closing == closing)
     if "/" in closing:
         yield closing.replace("/", "", 1)
@@ -166,7 +166,7 @@ def _mirrored(closing: str) -> Iterator[str]:
 
 
 def _switch(made: Renderings) -> Switch | None:
-    """The first that makes prompts differ, and whose word for no thinking is one that the template knows."""
+    """The first that makes prompts differ, and whose word for no thinking the template knows."""
     for each in SWITCHES:
         if all(on == off for on, off in _prompts(made, each)):
             continue
@@ -194,13 +194,13 @@ def _prompts(made: Renderings, switch: Switch) -> Iterator[tuple[str, str]]:
 
 
 def _endings(made: Renderings, switch: Switch) -> Iterator[str]:
-    """Of prompts: what stands behind the user's words."""
+    """Endings of prompts: what follows the user's text."""
     for prompts in _prompts(made, switch):
         yield from (prompt.rpartition(USER)[2] for prompt in prompts)
 
 
 def _differences(made: Renderings, switch: Switch) -> Iterator[str]:
-    """What prompts with thinking say that those without do not."""
+    """What prompts contain with thinking but not without."""
     for thinking, not_thinking in _prompts(made, switch):
         start = len(common_start(thinking, not_thinking))
         end = len(common_end(thinking[start:], not_thinking[start:]))
@@ -208,12 +208,12 @@ def _differences(made: Renderings, switch: Switch) -> Iterator[str]:
 
 
 def _named(text: str) -> Tags | None:
-    """The tags of which a prompt has one."""
+    """The tags of which a prompt contains one."""
     return next((each for each in THOUGHTS if each.opening in text or each.closing in text), None)
 
 
 def _named_whole(template: str) -> Tags | None:
-    """The last resort: those that a template's own text has both of."""
+    """The last resort: tags that both occur in the template's own text."""
     return next((each for each in THOUGHTS if each.opening in template and each.closing in template), None)
 
 
@@ -223,7 +223,7 @@ def _takes_efforts(made: Renderings) -> bool:
 
 
 def _text_tags(made: Renderings, thought: Tags | None) -> Tags | None:
-    """What stands around texts."""
+    """Tags around texts."""
     answer = made.answer(text=TEXT)
     if answer is None or not answer.text:
         return None
@@ -239,7 +239,7 @@ def _text_tags(made: Renderings, thought: Tags | None) -> Tags | None:
 
 
 def without_thought(prompt: str, thought: Tags | None) -> str:
-    """A prompt up to where an answer begins, without what it may have of a thought."""
+    """A prompt up to where an answer begins, without any reasoning in it."""
     for tag in (thought.closing, thought.opening) if thought else ():
         end = prompt.rstrip()
         prompt = end.removesuffix(tag.strip()) if end.endswith(tag.strip()) else prompt
@@ -247,7 +247,7 @@ def without_thought(prompt: str, thought: Tags | None) -> str:
 
 
 def _turn_end(made: Renderings, text: Tags | None) -> str:
-    """What is behind a text at the end of a conversation, and in the midst of one as well."""
+    """What follows a text both at the end of a conversation and within one."""
     user, answer = Message("user", USER), Message("assistant", TEXT)
     last = made.turns(user, answer)
     between = made.turns(user, answer, Message("user", LATER))

@@ -9,22 +9,22 @@ from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.tape import Steps, Tape
 
 CallOutcome = Literal["made", "undeclared", "broken"]
-"""Of what was read: a call; one whose function nobody declared; none."""
+"""The result of reading: a call; one whose function is not declared; no call."""
 
 MOST_NAME = 256
-"""Characters of a function's name or a call's id."""
+"""Longest name of a function or id of a call, in characters."""
 
 
 class CallReading(Protocol):
-    """Reads a call behind its first literals. `is_guess`: nothing marked it, so it may be text just as well."""
+    """Reads a call after its first literals. `is_guess`: nothing marked it, so it may also be text."""
 
     def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
-        """One call, with the literals behind it."""
+        """One call, including the literals after it."""
         ...
 
 
 def read_arguments(tape: Tape, draft: Draft, reader: ArgumentsReader) -> Steps[bool]:
-    """Reads the arguments of a call. Whether they could be read."""
+    """Reads the arguments of a call; whether they could be read."""
     while True:
         char = yield from tape.char()
         piece = reader.feed(tape.chunk()) if char else reader.flush()

@@ -1,25 +1,25 @@
-"""Text that is given on as it comes, but for white space at its edges and at those of its parts. Knows no format."""
+"""Text that is passed on as it arrives, except white space at its edges and those of its parts. Knows no format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 BETWEEN = "\n\n"
-"""Parts of one text."""
+"""Separates parts of one text."""
 
 
 class Flow:
-    """Of one text; `put` takes it."""
+    """For one text; passes it to `put`."""
 
     def __init__(self, put: Callable[[str], None]) -> None:
         self._put = put
         self._space: list[str] = []
-        """Behind what was given on: a part of the text if more of it follows."""
+        """White space after what was passed on: part of the text if more follows."""
         self._is_at_edge = False
         self.has_text = False
 
     def begin(self, *, is_stripped: bool = True) -> None:
-        """Another part begins. `is_stripped`: its first white space is none of it."""
+        """Another part begins. `is_stripped`: drop its leading white space."""
         self._space = [BETWEEN] if self.has_text else []
         self._is_at_edge = is_stripped
 
@@ -37,7 +37,7 @@ class Flow:
         self._space.append(text[len(body) :])
 
     def end(self) -> None:
-        """It ends with the white space that it has."""
+        """The text ends, including its trailing white space."""
         if not self._is_at_edge:
             self._put("".join(self._space))
         self._space = []

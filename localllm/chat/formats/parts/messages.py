@@ -1,9 +1,10 @@
-"""Reads answers that consist of messages, whose headers say what each is: a thought, a part of the text, a call.
+"""Reads answers that consist of messages, whose headers say what each is: reasoning, part of the text, a call.
 
     header <|message|> BODY end  header <|message|> BODY end ...
 
-gpt-oss' harmony and Muse's protocol are such. A header may be missing, and then it is text; an end may be missing
-before the next header. A call is read as in all formats; one that is none is text as it stands, and a note says so.
+Such are gpt-oss' harmony and Muse's protocol. A header may be missing, which makes it text; an end may be missing
+before the next header. A call is read as in all formats; what turns out not to be one is text as it stands, with a
+note.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from localllm.types.conversation import Function
 
 MESSAGE = "<|message|>"
 HEADERS = ("<|start|>", "<|channel|>")
-"""What a header may begin with, also in the middle of a message that nobody ended."""
+"""What a header may begin with, even in the middle of a message without an end."""
 MOST_HEADER = 256
 CUT_HEADER = "the answer ended within the header of a message, which is in the text"
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 _NO_MORE = re.compile(r"\s*<\|start\|>\w*\s*")
-"""A header with nothing in it, at the answer's end."""
+"""An empty header at the answer's end."""
 _NOBODY = frozenset({"", "user", "all", "assistant"})
 
 Part = Literal["thought", "text", "call"]
@@ -39,15 +40,15 @@ class Messages(NamedTuple):
     """What differs between the protocols."""
 
     ends: tuple[str, ...]
-    """Behind a message."""
+    """Literals that end a message."""
     thinks: tuple[str, ...]
-    """Channels and recipients of thoughts."""
+    """Channels and recipients of reasoning."""
     opening: tuple[str, ...] = ()
-    """What a call's body begins with, by which one without a header is known."""
+    """What a call's body begins with, which identifies one without a header."""
     again: str = ""
-    """What begins another call in the same body."""
+    """Begins another call in the same body."""
     closing: str = ""
-    """Behind the last call of a body."""
+    """Follows the last call of a body."""
 
 
 class MessageReader:
@@ -109,7 +110,7 @@ class MessageReader:
             self._text.end()
 
     def _message(self, *, is_at_start: bool) -> Steps[bool]:
-        """One message; whether it was ended."""
+        """Reads one message; whether it had an end."""
         tape = self._tape
         tape.record()
         header = yield from self._header(is_at_start=is_at_start)
@@ -137,7 +138,7 @@ class MessageReader:
         return (yield from self._body(self._text, is_raw=True))
 
     def _header(self, *, is_at_start: bool) -> Steps[str | None]:
-        """Reads it; None: there is none, and what was read is text."""
+        """Reads a header; None: there is none, and what was read is text."""
         tape = self._tape
         space = yield from tape.space()
         found = yield from tape.literal([MESSAGE, *HEADERS, *(["to="] if is_at_start else [])])
@@ -154,7 +155,7 @@ class MessageReader:
         return found + text
 
     def _meaning(self, header: str) -> tuple[Part, str]:
-        """What a message is, and of which function the call is that it may be."""
+        """What a message is, and which function it may call."""
         channel = next(reversed(_CHANNEL.findall(header)), "")
         recipient = next(reversed(_RECIPIENT.findall(header)), "")
         if recipient not in (*_NOBODY, *self._messages.thinks):
@@ -162,7 +163,7 @@ class MessageReader:
         return ("thought" if {channel, recipient} & {*self._messages.thinks} else "text"), ""
 
     def _body(self, flow: Flow, *, is_raw: bool = False) -> Steps[bool]:
-        """The rest of a message, to its end or to the next header; whether it was ended. `is_raw`: its end is text."""
+        """The rest of a message, to its end or to the next header; whether it had an end. `is_raw`: its end is text."""
         tape = self._tape
         markers = self._ends if is_raw or flow is self._thought else self._text_ends
         while True:
@@ -185,14 +186,14 @@ class MessageReader:
                 return False
 
     def _call(self, name: str) -> Steps[bool]:
-        """Behind the header of one; whether its message was ended."""
+        """After the header of a call; whether its message had an end."""
         if not (yield from self._calls_in_body(name)):
             return (yield from self._body(self._text, is_raw=True))
         yield from self._tape.space()
         return bool((yield from self._tape.literal(self._messages.ends)))
 
     def _calls_in_body(self, name: str) -> Steps[bool]:
-        """Where the tape records since the message's header. Whether all are calls."""
+        """While the tape records since the message's header. Whether all are calls."""
         tape, messages, draft = self._tape, self._messages, None
         is_read = not messages.opening or (yield from tape.parts(messages.opening, needs_last=True))
         while is_read:
@@ -234,6 +235,6 @@ class MessageReader:
         return False
 
     def _show_raw(self, raw: str) -> None:
-        """What is no call is a text of its own, as it is."""
+        """What is not a call becomes a text of its own, unchanged."""
         self._text.begin(is_stripped=False)
         self._text.show(raw)

@@ -1,4 +1,4 @@
-"""Reads a call that is a JSON object, whatever the order of its keys. Unknown keys are passed over."""
+"""Reads a call that is a JSON object, whatever the order of its keys. Unknown keys are skipped."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from localllm.chat.formats.tape import CHUNK, Steps, Tape, parts_of
 from localllm.types.formats import ObjectCall, SlotKind
 
 ALIASES: dict[str, SlotKind] = {"name": "name", "arguments": "arguments", "parameters": "arguments", "id": "id"}
-"""Keys that models write for those of their format."""
+"""Keys that models write in place of those of their format."""
 WRAPPER = "function"
-"""Key of the object with name and arguments, as the chat API has it."""
+"""Key of the object with name and arguments, as in the chat API."""
 MOST_BRACKETS = 3
 VALUE_STARTS = '"{[-0123456789tfn'
 
 
 class ObjectReading:
-    """Of one format."""
+    """For one format."""
 
     def __init__(self, call: ObjectCall) -> None:
         self._after = parts_of(call.after)
@@ -30,7 +30,7 @@ class ObjectReading:
         self._kinds = {**ALIASES, **own} if own else {}
 
     def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
-        """One call, with the literals behind it."""
+        """One call, including the literals after it."""
         is_whole = yield from _Object(tape, draft, self._kinds, self._literal, is_guess=is_guess).read()
         if draft.is_made:
             if not draft.is_cut:
@@ -42,7 +42,7 @@ class ObjectReading:
         return "undeclared"
 
     def _behind(self, tape: Tape) -> Steps[None]:
-        """What stands around a call, behind brackets that are too many."""
+        """What surrounds a call, after superfluous brackets."""
         if not self._after or (yield from tape.parts(self._after)):
             return
         gap = yield from tape.space()
@@ -83,14 +83,14 @@ class _Object:
                 return self._ended()
 
     def _ended(self) -> bool:
-        """Without arguments it is a call all the same, if it has a name and they did not come before it in vain."""
+        """Without arguments it is still a call, if it has a name and no unusable arguments came before that."""
         if self._draft.function is not None and not self._draft.is_made and not self._early:
             self._draft.put("{}")
             self._tape.recorded()
         return True
 
     def _entry(self) -> Steps[bool]:
-        """A key and its value. Whether they were whole and what they may be."""
+        """A key and its value; whether they were complete and valid."""
         tape, draft = self._tape, self._draft
         key = yield from self._string()
         yield from tape.space()
@@ -153,7 +153,7 @@ class _Object:
         return value if isinstance(value, str) else None
 
     def _value(self, most: int = 0) -> Steps[str | None]:
-        """The text of a JSON value, if it ends (within so many characters)."""
+        """The text of a JSON value, if it ends (within `most` characters)."""
         scanner, found, size = JsonScanner(), [], 0
         tape = self._tape
         while (not most or size < most) and (yield from tape.char()):

@@ -1,4 +1,4 @@
-"""Reads a call that is literals with slots between them."""
+"""Reads a call that consists of literals with slots between them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from localllm.types.formats import Arguments, PatternCall
 
 
 class PatternReading:
-    """Of one format."""
+    """For one format."""
 
     def __init__(self, call: PatternCall, arguments: Arguments) -> None:
         self._slots = call.slots
         self._prefix = re.split(r"[>\]\s]", call.before)[-1]
-        """Of what stands before the first slot, what may belong to an id."""
+        """The part of the text before the first slot that may belong to an id."""
         self._kind = arguments
         self._behind = [parts_of(slot.behind) for slot in call.slots]
         self._last = next((at for at, slot in enumerate(call.slots) if slot.kind == "arguments"), len(call.slots))
-        """The slot of the arguments."""
+        """Index of the slot for the arguments."""
         ends = self._behind[self._last][:1] if self._last < len(call.slots) else ()
         lines = [slot.behind for slot in call.slots[: self._last] if slot.behind == "\n"]
         self._starts = {*argument_openings(arguments), *ends, *lines}
-        """What ends a slot before the arguments though its literal is missing."""
+        """What ends a slot before the arguments even if its literal is missing."""
 
     def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
-        """One call, with the literals behind it."""
+        """One call, including the literals after it."""
         at = 0
         while at < self._last:
             found = yield from (self._guessed(tape, draft, at) if is_guess else self._slot(tape, draft, at))
@@ -47,14 +47,14 @@ class PatternReading:
         return "made" if draft.is_made else "undeclared"
 
     def _guessed(self, tape: Tape, draft: Draft, at: int) -> Steps[int | None]:
-        """Reads the name where text may stand as well: of a declared function, with the literal behind it."""
+        """Reads the name where text may occur as well: must be a declared function's, followed by its literal."""
         name = yield from tape.literal(draft.declared)
         draft.named(name)
         is_name = bool(name) and self._slots[at].kind == "name"
         return at + 1 if is_name and (yield from tape.parts(self._behind[at], needs_last=True)) else None
 
     def _slot(self, tape: Tape, draft: Draft, at: int) -> Steps[int | None]:
-        """Reads one and the literal behind it. Which is next; None: it is none."""
+        """Reads a slot and the literal after it. Returns the next index; None: it is not a call."""
         ends = {self._behind[each][0]: each for each in range(self._last - 1, at - 1, -1) if self._behind[each]}
         yield from tape.space()
         text, literal = yield from tape.until(Markers([*ends, *self._starts]), MOST_NAME)
@@ -65,7 +65,9 @@ class PatternReading:
         elif self._slots[at].kind == "id":
             draft.id = text.strip()
         elif self._slots[at].kind == "number" and at and self._slots[at - 1].kind == "name" and not draft.id:
-            draft.id = f"{self._prefix}{draft.name}{self._slots[at - 1].behind}{text.strip()}"  # as Kimi K2 has ids
+            draft.id = (
+                f"{self._prefix}{draft.name}{self._slots[at - 1].behind}{text.strip()}"  # the form of Kimi K2's ids
+            )
         if literal not in ends:
             return self._last
         tape.take(len(literal))

@@ -1,4 +1,4 @@
-"""The readers of answers that the literals of a `ChatFormat` alone do not describe."""
+"""Readers of answers that the literals of a `ChatFormat` alone do not describe."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ class _JsonBody:
 def harmony_reader(
     functions: Sequence[Function] | None, *, in_thought: bool = False, splits_thoughts: bool = True
 ) -> Reader:
-    """gpt-oss: messages of the channels analysis (thoughts), commentary and final; a call has `to=functions.NAME`."""
+    """gpt-oss: messages of the channels analysis (reasoning), commentary and final; a call has `to=functions.NAME`."""
     return MessageReader(HARMONY, _JsonBody(), functions, in_thought=in_thought, splits_thoughts=splits_thoughts)
 
 
 def muse_reader(
     calls: Calls, functions: Sequence[Function] | None, *, in_thought: bool = False, splits_thoughts: bool = True
 ) -> Reader:
-    """Muse: messages to itself (thoughts), to the user and to tools; a call has its name in the header and in the body.
+    """Muse: messages to itself (reasoning), to the user and to tools; a call has its name in the header and in the
+    body.
 
     `calls` describes a body with one call: its first line opens the body, the last one closes it.
     """
@@ -52,7 +53,7 @@ def muse_reader(
 
 
 class OpenedReader:
-    """Of answers whose first literal begins in the prompt: it is given to `inner` where the answer goes on with it."""
+    """For answers whose first literal begins in the prompt: `inner` gets it where the answer continues it."""
 
     def __init__(self, inner: Reader, format: ChatFormat, functions: Sequence[Function]) -> None:
         self._inner = inner
@@ -85,5 +86,5 @@ class OpenedReader:
 
 
 def merged(one: Read, other: Read) -> Read:
-    """Both as if they were one."""
+    """Both as one."""
     return Read(one.text + other.text, one.thought + other.thought, one.calls + other.calls, one.notes + other.notes)

@@ -1,7 +1,7 @@
-"""Calls as Python code behind `<|python_tag|>`, which Llama 3 and Functionary write besides their own.
+"""Calls as Python code after `<|python_tag|>`, which Llama 3 and Functionary write besides their own.
 
-`brave_search.call(query="...")` is a call of that function. Any other code is one of the function that runs code, if
-there is one, and goes on to the answer's end. All else is read by the format's own reader.
+`brave_search.call(query="...")` is a call of that function. Any other code is a call of the function that runs code, if
+there is one, and extends to the answer's end. The format's own reader reads the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_NAME = 256
 
 
 class PythonTagReader:
-    """Of one answer. `inner` reads what is no code."""
+    """For one answer. `inner` reads what is not code."""
 
     def __init__(self, inner: Reader, functions: Sequence[Function]) -> None:
         self._inner = inner
@@ -37,7 +37,7 @@ class PythonTagReader:
         self._out = Collected()
         self._read = Read()
         self._places: dict[int, int] = {}
-        """Of the inner reader's calls among all."""
+        """Indexes of the inner reader's calls among all calls."""
         self._steps: Steps[None] | None = self._all()
 
     @property
@@ -63,11 +63,11 @@ class PythonTagReader:
         return found._replace(calls=tuple(sorted(found.calls, key=lambda call: call.index)))
 
     def _give(self, text: str) -> None:
-        """To the inner reader."""
+        """Pass text to the inner reader."""
         self._read = merged(self._read, self._placed(self._inner.feed(text)))
 
     def _placed(self, read: Read) -> Read:
-        """With its calls numbered behind those that came before, and its notes among the others."""
+        """With its calls numbered after earlier ones, and its notes among the others."""
         calls: list[CallDelta] = []
         for delta in read.calls:
             if delta.index not in self._places:

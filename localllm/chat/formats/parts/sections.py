@@ -1,4 +1,4 @@
-"""Reads the calls of an answer, one behind the other, with what stands around them. Knows one format's description."""
+"""Reads the calls of an answer, one after the other, with what surrounds them. Knows one format's description."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from localllm.types.formats import Calls, ObjectCall
 CUT_CALL = "the answer ended within a call, which is in the text"
 UNREAD = "what could not be read as a call is in the text"
 LEAST_PART = 4
-"""Characters of a literal's last part that marks a call without the others."""
+"""Shortest last part of a literal, in characters, that can mark a call without its other parts."""
 
 
 class Opening(NamedTuple):
-    """How calls may begin: with a literal that marks them, and what follows it before the first call's own."""
+    """How calls may begin: with a literal that marks them, and what follows it before the first call's own literals."""
 
     marker: str
     rest: tuple[str, ...] = ()
     is_list: bool = False
-    """A bracket follows."""
+    """Whether a bracket follows."""
     before: tuple[str, ...] | None = None
-    """What is to come of the first call's literals; None: all."""
+    """The remaining literals of the first call; None: all."""
 
 
 class Section:
-    """Of one answer."""
+    """For one answer."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Section:
         self._tape = tape
         self._out = out
         self._show = show
-        """Takes what is text after all."""
+        """Takes what turns out to be text."""
         self._has_made = False
         """Whether any of these calls is one of a declared function."""
         call = calls.call
@@ -66,7 +66,7 @@ class Section:
 
     @property
     def unmarked(self) -> Opening:
-        """How calls begin where only their place marks them."""
+        """How calls begin where only their position marks them."""
         begin = self._calls.begin.strip()
         is_list = begin == "["
         return Opening("", () if is_list else parts_of(begin), is_list)
@@ -87,9 +87,8 @@ class Section:
         return [Opening(parts[0], parts[1:], is_list)] if parts else []
 
     def read(self, opening: Opening, *, is_guess: bool = False) -> Steps[bool]:
-        """Reads calls behind the opening's marker, where the tape records since that marker. Whether there is one,
-        declared or not; if not, the tape still records.
-        """
+        """Reads calls after the opening's marker, while the tape records since that marker. Whether there is one,
+        declared or not; if not, the tape continues to record."""
         tape = self._tape
         yield from tape.parts(opening.rest)
         if opening.is_list:
@@ -114,7 +113,7 @@ class Section:
         return True
 
     def _one(self, *, is_guess: bool) -> Steps[bool]:
-        """A call; one of an undeclared function is text. Whether it is one at all."""
+        """A call; one of an undeclared function is text. Whether it is a call at all."""
         draft = Draft(self._functions, self._out)
         outcome = yield from self._call.read(self._tape, draft, is_guess=is_guess)
         draft.close()
@@ -125,7 +124,7 @@ class Section:
         return outcome != "broken"
 
     def _next(self) -> Steps[Literal["call", "maybe"] | None]:
-        """Behind a call: whether another follows, whose first literals are read. If one does, the tape records."""
+        """After a call: whether another follows, whose first literals are read. If so, the tape records."""
         tape = self._tape
         tape.record()
         gap = yield from tape.space()

@@ -1,6 +1,6 @@
-"""Reads what a model thinks before it answers: at the answer's beginning only, or where the prompt opened it.
+"""Reads a model's reasoning before its answer: only at the answer's beginning, or where the prompt opened it.
 
-Several blocks may follow each other. White space at a thought's edges and a blank line behind it belong to neither.
+Several blocks may follow each other. White space at the reasoning's edges and a blank line after it belong to neither.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from localllm.chat.formats.tape import Markers, Steps, Tape, parts_of
 from localllm.types.structures import Tags
 
 BETWEEN = "\n\n"
-"""Thoughts of one answer."""
+"""Separates reasoning blocks of one answer."""
 UNCLOSED = "the answer ended within its thought"
 _BLANK_LINE = re.compile(r"[^\S\n]*(?:\n(?:[^\S\n]*\n)?)?")
 
 
 class Thoughts:
-    """Of one answer. `show` gets the thought, or all of it with its literals where it is not to be split."""
+    """For one answer. `show` gets the reasoning, including its literals where it is not to be split off."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class Thoughts:
         self.is_unclosed = False
 
     def read(self) -> Steps[str]:
-        """All of them, and what divides them from the text. What of the space behind belongs to the text."""
+        """Reads all blocks and what separates them from the text. Returns the white space that belongs to the text."""
         tape = self._tape
         if self.is_inside:
             tape.record()
-            yield from tape.parts(self._opening)  # of which models repeat what the prompt has
+            yield from tape.parts(self._opening)  # models repeat parts that the prompt already has
             self._raw(tape.recorded())
             yield from self._block()
         space = ""
@@ -81,7 +81,7 @@ class Thoughts:
             self._show(text)
 
     def _block(self) -> Steps[None]:
-        """A thought and what closes it."""
+        """A block of reasoning and its closing."""
         tape = self._tape
         markers = Markers(self._closing)
         space: list[str] = []
