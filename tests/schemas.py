@@ -216,7 +216,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     "$ref"),
     ({"type": "string", "nullable": True}, ".nullable", "null"), ({"requried": ["a"]}, ".requried",
     "did you mean required?"),
-    ({"properties": {"a": {"colour": 1}}}, ".properties.a.colour", "no keyword"), ({"type": "any"}, ".type", "among"),
+    ({"properties": {"a": {"colour": 1}}}, ".properties.a.colour", "not a keyword"), ({"type": "any"}, ".type", "among"),
     ({"type": []}, ".type", "type"), ({"format": "nope"}, ".format", "'nope'"), ({"format": "regex"}, ".format",
     "not among"),
     ({"pattern": "(?=a)b"}, ".pattern", "lookaround"), ({"pattern": "(a)\\1"}, ".pattern", "back reference"),
@@ -235,7 +235,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"maxLength": 10**12}, ".maxLength", "at most"), ({"minimum": 1e300}, ".minimum", "beyond"),
     ({"const": 10**19 + 1}, ".const", "double"),
     ({"enum": [1, 1e23]}, ".enum", "double"), ({"enum": []}, ".enum", "list"), ({"const": "\x01"}, ".const", "U+0001"),
-    ({"$ref": "#/nope"}, ".$ref", "nothing"), ({"$ref": "https://example.com/s"}, ".$ref", "out of the schema"),
+    ({"$ref": "#/nope"}, ".$ref", "nothing"), ({"$ref": "https://example.com/s"}, ".$ref", "outside the schema"),
     ({"$ref": "#nope"}, ".$ref", "anchor"), ({"$ref": 3}, ".$ref", "string"), ({"items": 3}, ".items", "a schema"),
     ({"properties": []}, ".properties", "object of schemas"), ({"required": "a"}, ".required", "list of names"),
     # No document can be valid.
@@ -247,9 +247,9 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"type": "array", "prefixItems": [True], "items": False, "minItems": 2}, ".minItems", "1"),
     ({"type": "integer", "multipleOf": 7, "minimum": 1, "maximum": 3}, ".multipleOf", "within"),
     ({"type": "object", "required": ["z"], "additionalProperties": False}, ".required", "'z'"),
-    ({"required": ["a", "b"], "maxProperties": 1}, ".maxProperties", "required"), ({"$ref": "#"}, "", "ends"),
-    ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, ".$defs.a", "ends"),
-    ({"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]}, "", "ends"),
-    ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, "", "ends"),
+    ({"required": ["a", "b"], "maxProperties": 1}, ".maxProperties", "required"), ({"$ref": "#"}, "", "finite"),
+    ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, ".$defs.a", "finite"),
+    ({"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]}, "", "finite"),
+    ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, "", "finite"),
 ]  # fmt: skip
 """Schema, path of what is refused in it, a word of why."""

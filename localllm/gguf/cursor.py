@@ -1,7 +1,7 @@
-"""A bounded reader over one regular file: every read is checked against the file's size before it is made.
+"""A bounded reader over one regular file: every read is checked against the file's size first.
 
-Holds a window of the file, never the whole, and no memory map: a mapped file that somebody truncates kills the
-process with SIGBUS. Knows nothing of GGUF but that numbers are little-endian and strings carry a 64-bit length.
+Holds a window of the file, never the whole, and no memory map: truncating a mapped file would kill the process with
+SIGBUS. Knows nothing of GGUF except that numbers are little-endian and strings have a 64-bit length.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ WINDOW_BYTES = 1 << 20
 MAX_HEADER_BYTES = 256 << 20
 """Where metadata and tensor table must have ended. The largest header seen (260 k tokens, merges) has 20 MB."""
 MAX_SKIPPED_STRINGS = 2 << 20
-"""Strings that are walked over in one file; 2 M take about 0.5 s. The largest vocabularies with merges have 0.8 M."""
+"""Strings that are skipped in one file; 2 M take about 0.5 s. The largest vocabularies with merges have 0.8 M."""
 
 _LENGTH = struct.Struct("<Q")
 
 
 class Source(Protocol):
-    """What can be read like a file, from anywhere."""
+    """Anything that can be read like a file."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -34,7 +34,7 @@ class Source(Protocol):
     def seek(self, offset: int, /) -> int: ...
 
     def read(self, count: int, /) -> bytes:
-        """At most so many bytes, at least one before the end."""
+        """At most `count` bytes, and at least one before the end."""
         ...
 
     def close(self) -> None: ...
@@ -44,7 +44,7 @@ class Cursor:
     """A position in a file that only moves forward; a context manager. Errors name the byte where it went wrong."""
 
     def __init__(self, path: Path, source: Source | None = None) -> None:
-        """`source` is read instead of the file at `path`, which only names it then.
+        """`source` is read in place of the file at `path`, which then only names it.
 
         Raises `ModelNotFound`, `LoadFailed` (not readable) or `InvalidModelFile` (not a regular file).
         """
@@ -88,7 +88,7 @@ class Cursor:
         return value
 
     def integer(self, layout: struct.Struct, what: str) -> int:
-        """The next scalar, where `layout` is known to be an integer's."""
+        """The next scalar, where `layout` is an integer's."""
         return int(self.number(layout, what))
 
     def take(self, count: int, what: str) -> bytes:
@@ -170,11 +170,11 @@ def _open_regular(path: Path) -> FileIO:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
             raise invalid_file(path, f"it is {_kind(mode)}, not a regular file")
-        # Should a FIFO take the file's place in between, opening it must not wait for a writer.
+        # If a FIFO replaces the file in between, opening it must not wait for a writer.
         file = FileIO(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelNotFound(
-            f"there is no file {path}", public="the model's file is not there any more", path=str(path)
+            f"there is no file {path}", public="the model's file no longer exists", path=str(path)
         ) from error
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
         why = getattr(error, "strerror", None) or "its path is not valid"

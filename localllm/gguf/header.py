@@ -1,7 +1,7 @@
-"""Reads one GGUF file's header: metadata and the tensor table, every number checked against the file.
+"""Reads one GGUF file's header: metadata and the tensor table, with every number checked against the file.
 
-What passes is what llama.cpp's own reader (ggml/src/gguf.cpp) takes: tensors one after another, each padded to the
-alignment, names under 64 bytes. Knows nothing of what the keys mean, nor of shards.
+Accepts what llama.cpp's own reader (ggml/src/gguf.cpp) does: tensors one after another, each padded to the alignment,
+names under 64 bytes. Knows nothing of what the keys mean, nor of shards.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def read_header(path: Path, source: Source | None = None) -> Header:
-    """Read and check one file; a shard's siblings are not looked at. `source` is read instead of the file, if given.
+    """Read and check one file, without a shard's siblings. `source` is read in place of the file, if given.
 
     Raises `ModelNotFound`, `LoadFailed` where the file cannot be read, `InvalidModelFile` with offset and reason.
     """

@@ -23,18 +23,18 @@ from localllm.types import ModelInfo, Pooling
 MAX_LAYERS = 4_096
 """llama.cpp's LLAMA_MAX_LAYERS is 512."""
 MAX_SIZE = 2**24
-"""Of a head, a window, a state: no model's is near, and a plan made of larger ones would be nonsense."""
+"""Limit for a head, a window, a state: no real model is close, and larger ones would make a plan meaningless."""
 
 _NON_CAUSAL = frozenset({
     "bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "neo-bert", "modern-bert", "eurobert",
     "gemma-embedding", "t5encoder", "dream", "llada", "llada-moe", "rnd1",
 })  # fmt: skip
-"""Attend both ways even where the key `attention.causal` is missing: encoders, and diffusion models."""
+"""Attend in both directions even without the key `attention.causal`: encoders, and diffusion models."""
 
 _POOLING: dict[int, Pooling] = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
 """LLAMA_POOLING_TYPE_*."""
 _RANKING_HEAD = frozenset({"cls.weight", "cls.output.weight"})
-"""Either will do: some models have one matrix, some two (llama-graph.cpp, build_pooling)."""
+"""Either one suffices: some models have one matrix, some two (llama-graph.cpp, build_pooling)."""
 
 _SAMPLING_KEYS = {
     "temperature": ("general.sampling.temp", 0.0, 100.0),
@@ -49,7 +49,7 @@ _SAMPLING_KEYS = {
     "mirostat_tau": ("general.sampling.mirostat_tau", 0.0, 100.0),
     "mirostat_eta": ("general.sampling.mirostat_eta", 0.0, 10.0),
 }
-"""Our name -> the GGUF key, and the range that `SamplingParams` takes."""
+"""Our name -> the GGUF key, and the range that `SamplingParams` accepts."""
 
 _TEMPLATE = "tokenizer.chat_template"
 _BLOCK_NAME = re.compile(r"(?:(?:enc|dec)\.)?blk\.(\d{1,4})\.")
@@ -63,7 +63,7 @@ def read_model_info(path: Path) -> ModelInfo:
 
 
 def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> ModelInfo:
-    """Of a model's shards, the first one first. `fills_in_middle` is not told by the headers alone.
+    """For a model's shards, first one first. `fills_in_middle` cannot be told from the headers alone.
 
     Raises `InvalidModelFile`.
     """
@@ -128,7 +128,7 @@ class _Keys:
         raise self._wrong(key, "a number")
 
     def count(self, key: str) -> int | None:
-        """A count; of one per layer the largest."""
+        """A count; the largest one where there is one per layer."""
         value = self._value(key)
         if value is None:
             return None
@@ -142,14 +142,14 @@ class _Keys:
         return self.count(f"{self.architecture}.{key}")
 
     def size(self, key: str) -> int | None:
-        """One count for all layers, at most `MAX_SIZE`; None where there is none, or one for each layer."""
+        """One count for all layers, at most `MAX_SIZE`; None where there is none, or one per layer."""
         value = self._value(f"{self.architecture}.{key}")
         if value is None or isinstance(value, tuple):
             return None
         return self._bounded(key, value)
 
     def sizes(self, key: str, num_layers: int) -> tuple[int, ...] | None:
-        """One count for each layer; a list that is too short goes on with its largest."""
+        """One count per layer; a list that is too short continues with its largest value."""
         value = self._value(f"{self.architecture}.{key}")
         if value is None:
             return None
@@ -173,12 +173,12 @@ class _Keys:
         return layers
 
     def num_kv_heads(self) -> int | None:
-        """As llama.cpp: as many as heads, where not given."""
+        """As in llama.cpp: the number of heads, where not given."""
         heads = self.model_count("attention.head_count_kv")
         return self.model_count("attention.head_count") if heads is None else heads
 
     def vocabulary_size(self, tensors: list[TensorInfo]) -> int:
-        """The tokens listed; else what `vocab_size` says; else the rows of the embedding; else 0."""
+        """The listed tokens; else `vocab_size`; else the rows of the embedding; else 0."""
         tokens = self._value("tokenizer.ggml.tokens")
         if isinstance(tokens, Undecoded):
             return tokens.count
@@ -207,7 +207,7 @@ class _Keys:
         return found
 
     def sampling(self) -> dict[str, float]:
-        """The numbers that can be used; one out of range (or not a number at all) is left out."""
+        """The usable numbers; one that is out of range or not a number is left out."""
         values = ((name, self.number(key), low, high) for name, (key, low, high) in _SAMPLING_KEYS.items())
         return {name: value for name, value, low, high in values if value is not None and low <= value <= high}
 
@@ -221,7 +221,7 @@ class _Keys:
         raise self._wrong(key, "true or false")
 
     def pooling(self) -> Pooling | None:
-        """A number that llama.cpp does not know is as good as none."""
+        """A number unknown to llama.cpp counts as missing."""
         number = self.model_count("pooling_type")
         return None if number is None else _POOLING.get(number)
 

@@ -1,7 +1,7 @@
-"""What a model remembers of each token and of each slot, layer by layer, as its header says it.
+"""What a model stores for each token and slot, per layer, according to its header.
 
-The rules are those of llama.cpp's `llama_model::create_memory`, `llama_hparams` and `src/models/*.cpp`. A further cache
-of some architectures (an indexer's keys, say) is not counted. Knows nothing of bytes and slots.
+The rules are those of llama.cpp's `llama_model::create_memory`, `llama_hparams` and `src/models/*.cpp`. Further caches
+of some architectures (an indexer's keys, say) are not counted. Knows nothing of bytes and slots.
 """
 
 from __future__ import annotations
@@ -17,44 +17,45 @@ _WINDOW_PERIODS: dict[str, tuple[int, bool]] = {
     "llama4": (4, False), "maple": (1, False), "mellum": (4, False), "mimo2": (1, False), "muse-glimmer": (4, False),
     "olmo2": (4, False), "plamo3": (8, False), "smallthinker": (4, True), "spark2_5": (1, False), "step35": (1, False),
 }  # fmt: skip
-"""Architectures with a sliding window: one of so many layers sees everything, the last one, or (True) the first.
+"""Architectures with a sliding window: in each period of this many layers the last one, or (True) the first, attends to
+everything.
 
-0: none does. 1: all do, unless the header lists the layers. Others ignore the key.
+0: none does. 1: all do, unless the header lists the layers. Other architectures ignore the key.
 """
 _DEFAULT_WINDOWS = {"gemma2": 4096, "exaone-moe": 128, "llama4": 8192}
 _FIXED_WINDOWS = {"llama4": 8192, "smallthinker": 4096}
-"""Whatever the header says, if it does not say 0."""
+"""Whatever the header says, unless it says 0."""
 _EXAONE4_WINDOW = (64, 4096)
-"""Layers of the one EXAONE 4 that has a window, and that window."""
+"""Number of layers of the only EXAONE 4 with a window, and that window."""
 _RECURRENT = frozenset({"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"})
 _ATTENTION_INTERVALS = frozenset({"qwen3next", "qwen35", "qwen35moe", "qwen4exp", "minimax-01"})
-"""Recurrent but for every nth layer, where the header does not list the layers."""
+"""Recurrent except for every nth layer, where the header does not list the layers."""
 _HYBRID = _ATTENTION_INTERVALS | {
     "jamba", "falcon-h1", "plamo2", "granitehybrid", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "kimi-linear",
     "bailingmoe3", "kimi-k3", "glm5-next",
 }  # fmt: skip
 _DEFAULT_INTERVAL = 4
 _GEMMA3N_OWN_KV = 20
-"""Later layers use these layers' keys and values."""
+"""Later layers reuse these layers' keys and values."""
 
 
 class Keys(Protocol):
-    """The header's numbers, under the architecture's name."""
+    """The header's numbers under the architecture's name."""
 
     @property
     def architecture(self) -> str: ...
 
     def size(self, key: str) -> int | None:
-        """Of one layer, or of any; bounded. Raises `InvalidModelFile`."""
+        """One number for any layer; bounded. Raises `InvalidModelFile`."""
         ...
 
     def sizes(self, key: str, num_layers: int) -> tuple[int, ...] | None:
-        """One for each layer. Raises `InvalidModelFile`."""
+        """One per layer. Raises `InvalidModelFile`."""
         ...
 
 
 def sliding_window(keys: Keys, num_layers: int) -> int:
-    """Tokens that layers with a window look back; 0: no layer has one."""
+    """How many tokens layers with a window look back; 0: no layer has one."""
     architecture = keys.architecture
     if architecture not in _WINDOW_PERIODS:
         return 0
@@ -67,7 +68,7 @@ def sliding_window(keys: Keys, num_layers: int) -> int:
 
 
 def layer_memory(keys: Keys, num_layers: int) -> tuple[LayerMemory, ...]:
-    """Numbers that each layer keeps. Raises `InvalidModelFile`."""
+    """Numbers that each layer stores. Raises `InvalidModelFile`."""
     heads = keys.sizes("attention.head_count", num_layers) or (0,) * num_layers
     kv_heads = keys.sizes("attention.head_count_kv", num_layers) or heads
     windowed = _windowed(keys, num_layers) if sliding_window(keys, num_layers) else (False,) * num_layers
@@ -75,7 +76,7 @@ def layer_memory(keys: Keys, num_layers: int) -> tuple[LayerMemory, ...]:
     state = _state(keys, heads[0] if heads else 0)
     own_kv = _num_own_kv(keys, num_layers)
     head = (keys.size("embedding_length") or 0) // heads[0] if heads and heads[0] else 0
-    # Multi-head latent attention: values are read from what is cached as keys.
+    # Multi-head latent attention: values are read from the cached keys.
     has_values = not (keys.size("attention.key_length_mla") and keys.size("attention.value_length_mla"))
 
     def numbers(layer: int, name: str) -> int:
@@ -97,7 +98,7 @@ def layer_memory(keys: Keys, num_layers: int) -> tuple[LayerMemory, ...]:
 
 
 def _windowed(keys: Keys, num_layers: int) -> tuple[bool, ...]:
-    """Which layers see a window only: listed, or all but one of a period."""
+    """Which layers have a window: as listed, or all but one per period."""
     period, dense_first = _WINDOW_PERIODS[keys.architecture]
     if period:
         listed = keys.sizes("attention.sliding_window_pattern", num_layers)
@@ -114,7 +115,7 @@ def _windowed(keys: Keys, num_layers: int) -> tuple[bool, ...]:
 def _recurrent(keys: Keys, kv_heads: tuple[int, ...]) -> tuple[bool, ...]:
     num_layers = len(kv_heads)
     architecture = keys.architecture
-    if architecture in _RECURRENT or architecture == "falcon-h1":  # the latter attends in every layer, too
+    if architecture in _RECURRENT or architecture == "falcon-h1":  # the latter also attends in every layer
         return (True,) * num_layers
     if architecture not in _HYBRID:
         return (False,) * num_layers
@@ -125,14 +126,14 @@ def _recurrent(keys: Keys, kv_heads: tuple[int, ...]) -> tuple[bool, ...]:
         interval = keys.size("full_attention_interval") or _DEFAULT_INTERVAL
         num_first = num_layers - (keys.size("nextn_predict_layers") or 0)
         return tuple(layer < num_first and (layer + 1) % interval != 0 for layer in range(num_layers))
-    if architecture.startswith("nemotron_h"):  # whose layers are of three kinds
+    if architecture.startswith("nemotron_h"):  # has three kinds of layers
         widths = keys.sizes("feed_forward_length", num_layers) or (0,) * num_layers
         return tuple(heads == 0 and width == 0 for heads, width in zip(kv_heads, widths, strict=True))
     return tuple(heads == 0 for heads in kv_heads)
 
 
 def _state(keys: Keys, num_heads: int) -> int:
-    """Numbers of the state of one recurrent layer, of whatever kind the header's keys say (n_embd_r + n_embd_s)."""
+    """Numbers in the state of one recurrent layer, of any kind described by the header's keys (n_embd_r + n_embd_s)."""
     width = keys.size("embedding_length") or 0
     conv = max(0, (keys.size("ssm.conv_kernel") or 0) - 1)
     if head := keys.size("wkv.head_size"):
@@ -147,10 +148,10 @@ def _state(keys: Keys, num_heads: int) -> int:
 
 
 def _num_own_kv(keys: Keys, num_layers: int) -> int:
-    """Layers that have keys and values of their own; the later ones use theirs, or have none here."""
+    """Layers with keys and values of their own; later ones reuse theirs, or have none here."""
     if keys.architecture == "gemma3n":
         return min(_GEMMA3N_OWN_KV, num_layers)
-    if keys.architecture in _HYBRID:  # heads that guess more tokens are layers that a context of their own has
+    if keys.architecture in _HYBRID:  # multi-token prediction heads are layers of a separate context
         return max(0, num_layers - (keys.size("nextn_predict_layers") or 0))
     if keys.architecture == "gemma4":
         return max(0, num_layers - (keys.size("attention.shared_kv_layers") or 0))

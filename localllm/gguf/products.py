@@ -11,13 +11,13 @@ from localllm.gguf.header import TensorInfo
 from localllm.types.products import Matrices, Products
 
 _LOOKED_UP = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.", "rope_")
-"""Rows are read from these, one for each token."""
+"""Only single rows of these are read, one per token."""
 _HEADS = ("output.weight", "token_embd.weight")
-"""The second is the head, too, where the first is missing."""
+"""The second also serves as the head where the first is missing."""
 
 
 def products(tensors: Sequence[TensorInfo]) -> Products:
-    """Of all of a model's shards."""
+    """Over all shards of a model."""
     head = next((name for name in _HEADS if any(tensor.name == name for tensor in tensors)), "")
     groups: Counter[Matrices] = Counter()
     num_vectors = vector_numbers = 0

@@ -18,9 +18,9 @@ _SHARD_NAME = re.compile(r"(?P<prefix>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\
 
 
 def shard_paths(header: Header) -> tuple[Path, ...]:
-    """Every file of the model whose first file has this header, in order; only itself when it is not split.
+    """All files of the model whose first file has this header, in order; only itself when it is not split.
 
-    Raises `InvalidModelFile` for a later shard, for a name that does not tell the others', or a missing file.
+    Raises `InvalidModelFile` for a later shard, for a name from which the others cannot be derived, or a missing file.
     """
     count = _integer(header, "split.count", default=1)
     if count <= 1:
@@ -41,7 +41,7 @@ def shard_paths(header: Header) -> tuple[Path, ...]:
 
 
 def read_all_shards(first: Header) -> tuple[Header, ...]:
-    """The headers of all shards, `first` among them, checked against each other. Raises as `read_header` does."""
+    """The headers of all shards including `first`, checked against each other. Raises as `read_header` does."""
     paths = shard_paths(first)
     headers = (first, *(_read_shard(first, path) for path in paths[1:]))
     names: set[str] = set()
@@ -62,7 +62,7 @@ def read_all_shards(first: Header) -> tuple[Header, ...]:
 def _read_shard(first: Header, path: Path) -> Header:
     try:
         return read_header(path)
-    except ModelNotFound as error:  # it went away since it was looked for
+    except ModelNotFound as error:  # it vanished since it was looked for
         raise invalid_file(first.path, f"the shard {path.name} is missing") from error
 
 

@@ -1,4 +1,5 @@
-"""A vocabulary's special tokens: the texts that templates write down, and whether there are some for filling in.
+"""A vocabulary's special tokens: the texts that templates write, and whether there are tokens for filling in the
+middle.
 
 Keeps nothing else of the vocabulary.
 """
@@ -15,14 +16,14 @@ from localllm.gguf.tables import STRING
 from localllm.gguf.values import Undecoded
 
 MAX_TEXT_BYTES = 1024
-"""A longer one is no special token's."""
+"""A longer text is not a special token's."""
 
 
 MAX_SEARCHED_BYTES = 64 * 2**20
-"""Of a vocabulary; the largest has 10 MB."""
+"""Limit for a vocabulary; the largest has 10 MB."""
 _FILL_IN_KEYS = (("fim_pre_token_id", "prefix_token_id"), ("fim_suf_token_id", "suffix_token_id"),
                  ("fim_mid_token_id", "middle_token_id"))  # fmt: skip
-"""Of what comes before, what comes after, and the middle; the second of each is older."""
+"""Keys for the prefix, the suffix, and the middle; the second of each is older."""
 _FILL_IN_TEXTS = (
     ("<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>", "\u2581<PRE>",
      "<|code_prefix|>", "<|prefix|>"),
@@ -31,18 +32,18 @@ _FILL_IN_TEXTS = (
     ("<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "\u2581<MID>",
      "<|code_middle|>", "<|middle|>"),
 )  # fmt: skip
-"""By which llama.cpp knows them where no key names them (llama-vocab.cpp)."""
+"""Spellings by which llama.cpp finds them where no key names them (llama-vocab.cpp)."""
 
 
 class SpecialTexts(NamedTuple):
-    """Nothing where the file names no such token."""
+    """Empty where the file names no such token."""
 
     bos: str = ""
     eos: str = ""
 
 
 def special_texts(header: Header) -> SpecialTexts:
-    """What begins and what ends a text. Raises `InvalidModelFile`, and what opening the file again raises."""
+    """What begins and ends a text. Raises `InvalidModelFile`, and what reopening the file raises."""
     return SpecialTexts(_text(header, "bos_token_id"), _text(header, "eos_token_id"))
 
 
@@ -64,9 +65,9 @@ def _text(header: Header, key: str) -> str:
 
 
 def fills_in_middle(header: Header) -> bool:
-    """Whether it has tokens for a text of which the beginning and the end are given, as `llama_vocab_fim_*` finds them.
+    """Whether it has tokens for filling in the middle of a text, as `llama_vocab_fim_*` finds them.
 
-    Raises what opening the file again raises.
+    Raises what reopening the file raises.
     """
     missing = [
         texts
@@ -87,6 +88,6 @@ def fills_in_middle(header: Header) -> bool:
 
 
 def _stored(text: str) -> bytes:
-    """As a string of an array lies in the file."""
+    """As stored for a string of an array in the file."""
     content = text.encode()
     return struct.pack("<Q", len(content)) + content

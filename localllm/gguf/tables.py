@@ -1,7 +1,7 @@
 """The numbers that a GGUF file uses for tensor types, value types and file types. Data only.
 
-They are the tables of the `gguf` package, written out because importing it costs 0.2 s (it pulls in NumPy and YAML),
-which `show` and the server would pay; a test holds them equal. Two differences, both from llama.cpp 0c1e57098's
+These are the tables of the `gguf` package, written out because importing it takes 0.2 s (it loads NumPy and YAML),
+which would slow down `show` and the server; a test keeps them equal. Two differences, both from llama.cpp 0c1e57098's
 ggml-common.h: Q8_1 takes 36 bytes (gguf 0.19 says 40), and Q2_0 exists.
 """
 

@@ -14,11 +14,11 @@ MAX_KEYS = 65_536
 MAX_KEY_BYTES = 65_535
 """The format's own limit."""
 MAX_STRING_BYTES = 1 << 20
-"""A longer string (some files carry a whole tokenizer.json) is passed over, not decoded."""
+"""A longer string (some files include a whole tokenizer.json) is skipped, not decoded."""
 MAX_ARRAY_ITEMS = 4_096
-"""A longer array (vocabulary, merges) is passed over, not decoded."""
+"""A longer array (vocabulary, merges) is skipped, not decoded."""
 MAX_DECODED_BYTES, MAX_DECODED_ITEMS = 16 << 20, 1 << 18
-"""Strings and array items decoded in one file; what exceeds them is passed over as well."""
+"""Strings and array items decoded per file; what exceeds them is skipped as well."""
 
 _TYPE = struct.Struct("<I")
 _COUNT = struct.Struct("<Q")
@@ -26,9 +26,9 @@ _SCALARS = {kind: struct.Struct(layout) for kind, layout in SCALAR_FORMATS.items
 
 
 class Undecoded(msgspec.Struct, frozen=True):
-    """An array or string too long to keep: `count` items (of a string: bytes), their first byte at `offset`.
+    """An array or string too long to keep: `count` items (for a string: bytes), the first byte at `offset`.
 
-    `type` is the items' GGUF type, and that of a string for a string.
+    `type` is the items' GGUF type; for a string, the type of strings.
     """
 
     type: int
@@ -38,7 +38,7 @@ class Undecoded(msgspec.Struct, frozen=True):
 
 Scalar = int | float | bool | str
 MetadataValue = Scalar | tuple[Scalar, ...] | Undecoded
-"""Text that is not valid UTF-8 has U+FFFD in its place, as a vocabulary may hold any bytes."""
+"""Invalid UTF-8 is replaced by U+FFFD, since a vocabulary may contain any bytes."""
 
 
 class Entry(NamedTuple):
@@ -79,7 +79,7 @@ def read_name(cursor: Cursor, what: str, limit: int) -> str:
 
 
 class _ValueReader:
-    """Decodes values until the file's allowances are spent."""
+    """Decodes values until the file's allowances are used up."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -114,7 +114,7 @@ class _ValueReader:
         type_offset = cursor.offset
         kind = cursor.integer(_TYPE, f"the item type of {key!r}")
         if kind == ARRAY:
-            cursor.fail(f"{key!r} is an array of arrays, which GGUF readers do not take", type_offset)
+            cursor.fail(f"{key!r} is an array of arrays, which GGUF readers do not accept", type_offset)
         layout = _SCALARS.get(kind)
         if layout is None and kind != STRING:
             cursor.fail(f"{key!r} is an array of the unknown type {kind}", type_offset)
@@ -143,7 +143,7 @@ class _ValueReader:
         return tuple(map(bool, values)) if kind == BOOL else values
 
     def _strings(self, key: str, count: int) -> tuple[Scalar, ...] | Undecoded:
-        """All items or none: an array whose text exceeds the allowance is passed over from its start."""
+        """All items or none: an array whose text exceeds the allowance is skipped from its start."""
         cursor, start = self._cursor, self._cursor.offset
         items: list[str] = []
         while len(items) < count:

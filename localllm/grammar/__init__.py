@@ -1,1 +1,1 @@
-"""Structures to grammars: what a request says of an answer's shape, in the words of llguidance. Pure text."""
+"""Structures to grammars: what a request asks of an answer's shape, in llguidance's notation. Pure text."""

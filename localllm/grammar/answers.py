@@ -1,13 +1,13 @@
-"""Answers with calls of tools: text that is free until a call opens, which then is held to the declared functions.
+"""Answers with tool calls: text is free until a call opens, which is then held to the declared functions.
 
     auto      free text and calls
     required  calls
-    either    calls, or a text of a structure (`auto` with one)
+    either    calls, or a text with a structure (`auto` with one)
     none      free text in which no call opens
 
-A call opens where a reader of answers would say so: with its opening literal, whatever the white space within it, as
-text or with special tokens; and at a special token alone where nothing else of the format begins with it. Text may hold
-any special token that does not end the answer. Knows nothing of thoughts before the answer (`preface`).
+A call opens where a reader of answers would see one: with its opening literal, whatever the white space in it, as text
+or with special tokens; or with a special token alone, if nothing else in the format begins with it. Text may contain
+any special token that does not end the answer. Knows nothing of reasoning before the answer (`preface`).
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from localllm.types.formats import AnswerSource, Calls
 from localllm.types.structures import Structure
 
 TEXT = "text"
-"""The name of the grammar of a text that has to be of a structure, which somebody else writes."""
+"""Name of the grammar of a text with a structure, which is written elsewhere."""
 DOCUMENT = "document"
-"""The name of the grammar that the answer's text has to match."""
+"""Name of the grammar that the answer's text must match."""
 
 
 class AnswerGrammars(NamedTuple):
     grammars: list[Grammar]
     """The first is named `document`."""
     notes: list[str]
-    """On functions whose schemas are not kept."""
+    """On functions whose schemas are not enforced."""
 
 
 def grammars_of_answer(
     structure: Structure, literals: Literals, *, thought: str = "", loose: frozenset[int] | None = frozenset()
 ) -> AnswerGrammars:
-    """`thought`: what opens a thought where the answer begins, if one may come there. `loose`: the places of functions
+    """`thought`: what opens reasoning where the answer begins, if it may come there. `loose`: indexes of functions
     whose arguments may be any object, unless they are strict; None: all of them.
 
-    Raises `InvalidParameter` for what cannot be kept of a strict function.
+    Raises `InvalidParameter` for what cannot be enforced of a strict function.
     """
     source = source_of(structure)
     rules = Rules(literals, options(structure))
@@ -56,7 +56,7 @@ def grammars_of_answer(
 
 
 def source_of(structure: Structure) -> AnswerSource:
-    """What it was made from. Raises `InvalidParameter`."""
+    """The source that it was made from. Raises `InvalidParameter`."""
     try:
         return msgspec.json.decode(structure.source, type=AnswerSource)
     except msgspec.DecodeError as error:
@@ -64,13 +64,13 @@ def source_of(structure: Structure) -> AnswerSource:
 
 
 class _Answer:
-    """One source's start expression."""
+    """The start expression of one source."""
 
     def __init__(self, rules: Rules, source: AnswerSource, arguments: ArgumentRules, thought: str, param: str) -> None:
         thought_segments = rules.literals.segments(thought)
         self._rules = rules
         self._opens_thought = [part for part in thought_segments[:1] if isinstance(part, int)]
-        """A special token at the beginning that is no part of the text, or need not be."""
+        """A special token at the beginning that is not, or need not be, part of the text."""
         self._is_alone = len(thought_segments) == 1
         self._literals = rules.literals
         self._source = source
@@ -81,7 +81,7 @@ class _Answer:
         calls, choice = self._source.format.calls, self._source.choice
         if calls is None or not self._source.functions:
             if choice == "required":
-                raise refused(self._param, "has no function that could be called")
+                raise refused(self._param, "has no function that can be called")
             return self._free(Openings((), ()))
         openings = openings_of(self._source.format, calls, self._literals)
         if choice == "none":
@@ -103,7 +103,7 @@ class _Answer:
         return f"{self._free(openings)} | {self._free(openings, called, is_last=True)}"
 
     def _begun(self, calls: Calls, openings: Openings, section: str, called: str) -> str:
-        """An answer whose prompt ends with what opens a text and a call alike."""
+        """An answer whose prompt ends with what opens both texts and calls."""
         opening, begun = calls.opening.removeprefix(self._source.format.opened), self._rest_of_text()
         first = joined([self._literals.written(opening), section])
         return " | ".join([
@@ -111,13 +111,13 @@ class _Answer:
         ])  # fmt: skip
 
     def _rest_of_text(self) -> str:
-        """What opens a text, of which the prompt has the first part; nothing where it has none."""
+        """The rest of a text's opening whose first part is in the prompt; empty where it has none."""
         opened, text = self._source.format.opened, self._source.format.text
         rest = text.opening.removeprefix(opened) if text is not None and opened else ""
         return self._rules.rule(quoted(rest), "[lazy]") if rest else ""
 
     def _document(self) -> str:
-        """A text of a structure, with what the format has around texts."""
+        """A text with a structure, and what the format has around texts."""
         around = self._source.format.text
         if around is None:
             return joined([f"@{TEXT}"])
@@ -125,7 +125,7 @@ class _Answer:
         return joined([self._literals.written(around.opening), f"@{TEXT}", self._literals.written(closing)])
 
     def _free(self, openings: Openings, called: str = "", *, is_last: bool = False) -> str:
-        """Any text, with any special tokens but the marks; with calls among it, or with some of them at its end."""
+        """Any text, with any special tokens except the marks; with calls among it, or with some at its end."""
         free = self._rules.terminal(FREE)
         pieces = [joined([f"{free}?", other]) for other in (self._others(openings), *self._apart(openings)) if other]
         if is_last:
@@ -134,18 +134,17 @@ class _Answer:
         return joined([f"({' | '.join(pieces)})*" if pieces else "", f"{free}?"])
 
     def _others(self, openings: Openings) -> str:
-        """Any of the special tokens that begin nothing. Of several expressions for a token llguidance takes one, so
-        that a token which begins something is never among them.
-        """
+        """Any special token that begins nothing. llguidance takes one of several expressions for a token, so a token
+        that begins something must never be among them."""
         return self._literals.others(*openings.marks, *openings.others, *self._opens_thought)
 
     def _apart(self, openings: Openings) -> list[str]:
-        """Each of those that begin something, and other things as well."""
+        """One expression for each token that begins a call as well as other things."""
         thought = [] if self._is_alone else self._opens_thought
         return [f"<[{token}]>" for token in dict.fromkeys([*openings.others, *thought]) if token not in openings.marks]
 
     def _none(self, openings: Openings, *, anywhere: bool) -> str:
-        """Text in which none of them is completed, neither spelled nor with its special tokens."""
+        """Text that completes none of the openings, neither spelled nor with special tokens."""
         before = ANY if anywhere else r"/\s*/"
         spelled = " | ".join(joined([before, f"/{each.pattern}/", ANY]) for each in openings.spelled)
         text = self._rules.terminal(f"{FREE} & ~({spelled})")
@@ -162,7 +161,7 @@ class _Answer:
         return joined([f"{text}?", f"({' | '.join(pieces)})*" if pieces else ""])
 
     def _heads(self, openings: Openings, *, anywhere: bool) -> Iterator[str]:
-        """Expressions for a text and an opening behind it."""
+        """Expressions for a text followed by an opening."""
         before = ANY if anywhere else r"/\s*/"
         for spelled in openings.spelled:
             trigger = self._rules.rule(joined([before, f"/{spelled.pattern}/"]), "[lazy]")
@@ -182,5 +181,5 @@ class _Answer:
 
 
 def _first_text(marked: Marked) -> str:
-    """Behind its token."""
+    """After its token."""
     return next(part for part in marked.rest if isinstance(part, str) and part.strip())

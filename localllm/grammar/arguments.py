@@ -1,8 +1,8 @@
-"""The arguments of functions as rules of Lark, in the way in which a format has them written.
+"""The arguments of functions as Lark rules, in the way a format writes them.
 
-JSON keeps every keyword of the schema that a structured answer keeps; `tagged` and `shapes` say what the other ways
-of writing keep. What of a schema cannot be kept is left out, and a note says so by its path; where nothing is left, the
-arguments are any object. Of a function that is strict it is refused.
+JSON keeps every keyword of the schema that a structured answer keeps; `tagged` and `shapes` say what the other
+notations keep. What cannot be enforced is left out, with a note that gives its path; where nothing remains, the
+arguments are any object. For a strict function it is rejected.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from localllm.types.formats import AnswerSource, BareArguments, JsonArguments, P
 from localllm.types.structures import Structure
 
 JSON_ALONE = ("allOf", "maxProperties", "minProperties", "patternProperties")
-"""Keywords that no other writing keeps."""
+"""Keywords that no other notation can enforce."""
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 NOT_KEPT = "arguments-not-kept"
 
 
 class ArgumentRules:
-    """Of the functions of one source."""
+    """For the functions of one source."""
 
     def __init__(self, rules: Rules, source: AnswerSource, loose: frozenset[int] | None) -> None:
         """`loose`: see `answers.grammars_of_answer`. Raises `InvalidParameter` for strict functions."""
@@ -49,15 +49,15 @@ class ArgumentRules:
         return self._written[function]
 
     def _kept(self, function: Function, *, is_loose: bool) -> str:
-        """Its arguments, held to as much of its schema as can be, with a note where that is not all."""
+        """Its arguments, held to as much of its schema as possible, with a note where that is not all."""
         unwritten = self._unwritten(function)
         if function.is_strict:
             if unwritten:
-                raise unsupported(unwritten[0], "this model's format of calls has no way to keep it")
+                raise unsupported(unwritten[0], "this model's format of calls cannot enforce it")
             try:
                 return self._rules.rule(self._expression(schema_of(function)))
             except NotWritable:
-                raise unsupported(function.param, "this model's format of calls has no way to write it") from None
+                raise unsupported(function.param, "this model's format of calls cannot express it") from None
         try:
             schema, paths = (ANY_OBJECT, [function.param]) if is_loose else loose_schema_of(function)
             written = self._rules.rule(self._expression(schema))
@@ -71,13 +71,13 @@ class ArgumentRules:
         return written
 
     def _unwritten(self, function: Function) -> list[str]:
-        """The paths of what its schema says and this writing does not keep. A tagged value is JSON."""
+        """Paths in its schema that this notation does not enforce. A tagged value is JSON."""
         if isinstance(self._kind, JsonArguments):
             return []
         try:
             source = _source_of(function)
         except InvalidParameter:
-            return []  # told where it is written
+            return []  # noted where it is written
         return found(source, function.param, JSON_ALONE, is_deep=not isinstance(self._kind, TaggedArguments))
 
     def _expression(self, schema: dict[str, Any]) -> str:
@@ -97,7 +97,7 @@ class ArgumentRules:
 
 
 def _objects(shapes: Shapes, writing: Writing, schema: Schema, depth: int = 20) -> list[str]:
-    """The objects that a schema allows, each of its alternatives by itself. Raises `NotWritable`."""
+    """The objects that a schema allows, one per alternative. Raises `NotWritable`."""
     if not isinstance(schema, dict) or not depth:
         raise NotWritable
     apart = schema.keys() & {"$ref", "allOf", "anyOf", "enum", "const"}
@@ -115,7 +115,7 @@ def _objects(shapes: Shapes, writing: Writing, schema: Schema, depth: int = 20) 
 
 
 def outline_of(function: Function) -> dict[str, Any]:
-    """The names of its arguments and their types, and no more."""
+    """Only the names of its arguments and their types."""
     try:
         schema = json_of(Structure(kind="json_schema", source=function.parameters or "{}", param=function.param))
     except InvalidParameter:
@@ -132,12 +132,12 @@ def _outline(schema: Any) -> dict[str, Any]:
 
 
 def schema_of(function: Function) -> dict[str, Any]:
-    """Of its arguments, rewritten as `checked` does. Raises `InvalidParameter`."""
+    """Schema of its arguments, rewritten as `checked` does. Raises `InvalidParameter`."""
     return checked(_source_of(function), function.param)
 
 
 def loose_schema_of(function: Function) -> tuple[dict[str, Any], list[str]]:
-    """The same without what cannot be kept, and the paths of that. Raises `InvalidParameter` if nothing can."""
+    """The same without what cannot be enforced, and the paths of that. Raises `InvalidParameter` if nothing can."""
     return loosened(_source_of(function), function.param)
 
 
@@ -149,7 +149,7 @@ def _source_of(function: Function) -> Any:
 
 
 def _of_object(schema: Any, path: str) -> Any:
-    """The same, for objects alone."""
+    """The same, restricted to objects."""
     if schema is True or schema is None:
         return ANY_OBJECT
     if not isinstance(schema, dict):

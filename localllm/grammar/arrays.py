@@ -1,4 +1,4 @@
-"""The keywords of arrays, older spellings among them."""
+"""The keywords of arrays, including older spellings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from localllm.grammar.schemas import Rewriter
 
 MAX_ITEMS = 10_000
-"""Each item up to the bound is a rule of the grammar."""
+"""Each item up to the bound becomes a rule of the grammar."""
 
 
 def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *, has_applied: bool) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def _open_ended(found: dict[str, Any]) -> int:
 
 
 def _current(named: dict[str, Any], path: str, *, has_applied: bool) -> dict[str, Any]:
-    """In the spelling of Draft 2020-12, with where its members stood before: `_prefix` and `_items`."""
+    """In Draft 2020-12 spelling, with where its members came from: `_prefix` and `_items`."""
     named = dict(named)
     if isinstance(named.get("items"), list):
         if "prefixItems" in named:

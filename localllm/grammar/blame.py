@@ -1,6 +1,6 @@
-"""Which keyword of a schema is at fault when llguidance refuses the whole, which it does without saying where.
+"""Finds the keyword at fault when llguidance refuses a whole schema, which it does without saying where.
 
-Tries the schemas in it alone, from the outside in, and then leaves out one keyword after another. Compiles nothing by
+Tries its subschemas alone, from the outside in, and then leaves out one keyword after another. Compiles nothing by
 itself.
 """
 
@@ -26,9 +26,9 @@ _SINGLE = ("items", "additionalProperties", "additionalItems", "unevaluatedPrope
 
 
 def culprit(structure: Structure, compiles: Callable[[str], bool]) -> str:
-    """The path of the smallest schema that does not compile, with the keyword that matters; else the structure's own.
+    """Path of the smallest schema that does not compile, with the keyword that matters; else the structure's own.
 
-    `compiles`: whether llguidance takes this grammar, within the same limits.
+    `compiles`: whether llguidance accepts this grammar within the same limits.
     """
     if structure.kind != "json_schema":
         return structure.param
@@ -50,7 +50,7 @@ def culprit(structure: Structure, compiles: Callable[[str], bool]) -> str:
 
 
 class _Search:
-    """Over one schema, with a bounded number of tries."""
+    """Search of one schema, with a bounded number of attempts."""
 
     def __init__(self, structure: Structure, compiles: Callable[[str], bool]) -> None:
         self.root = json_of(structure)
@@ -60,7 +60,7 @@ class _Search:
         self._visited = {structure.param}
 
     def is_fine(self, part: Part) -> bool:
-        """It compiles alone, or there were too many tries to find out."""
+        """It compiles alone, or too many attempts were needed to find out."""
         self._tries += 1
         if self._tries > MAX_TRIES:
             return True
@@ -71,7 +71,7 @@ class _Search:
         return self._compiles(grammar_of_schema(self._structure, schema))
 
     def parts(self, part: Part) -> Iterator[Part]:
-        """The schemas right inside of it, and what it refers to; none twice."""
+        """Its direct subschemas and what it refers to, each once."""
         schema, path, base = part
         if not isinstance(schema, dict):
             return

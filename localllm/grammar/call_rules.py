@@ -1,9 +1,9 @@
-"""A call as rules of Lark: what opens it, which function it is of, that function's arguments, what closes it.
+"""A call as Lark rules: its opening, the function's name, that function's arguments, its closing.
 
     opening  rest of the first call  (between  opening  rest)*  end
 
-Names are alternatives behind what all calls have in common, so that few ways to go on are open at any token. Knows
-nothing of what stands around the calls.
+Names are alternatives after the part common to all calls, so that few continuations are open at any token. Knows
+nothing of what surrounds the calls.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Arguments = Callable[[Function], str]
 
 
 class _Part(NamedTuple):
-    """Of a call, behind its opening."""
+    """Part of a call, after its opening."""
 
     kind: SlotKind | Literal["literal"]
     text: str = ""
 
 
 class CallRules:
-    """Of the calls of one format to these functions, of which there is at least one."""
+    """For calls in one format of these functions, of which there is at least one."""
 
     def __init__(self, rules: Rules, calls: Calls, functions: Sequence[Function], arguments: Arguments) -> None:
         self._rules = rules
@@ -48,10 +48,10 @@ class CallRules:
         self._end = "" if self.ends_answer else rules.literals.written(end)
         self.ends_answer = self.ends_answer or ends
         self.has_end_mark = bool((_mark(calls) + calls.end).strip()) and not self.ends_answer
-        """Readers can tell where the calls end, so that a text may follow."""
+        """Whether readers can tell where the calls end, so that a text may follow."""
 
     def behind_opening(self, *, may_repeat: bool) -> str:
-        """An expression for all calls, from behind the first one's opening to the end of the last one."""
+        """An expression for all calls, from after the first one's opening to the end of the last one."""
         calls = self._calls
         more = ""
         if may_repeat and not calls.is_single and not self.ends_answer:
@@ -72,7 +72,7 @@ class CallRules:
         return "".join(part.text for part in self._parts[self._span()[1] :])
 
     def _span(self) -> tuple[int, int]:
-        """The parts that depend on which function it is."""
+        """Indexes of the parts that depend on the function."""
         places = [place for place, part in enumerate(self._parts) if part.kind in ("name", "arguments")]
         last = (
             len(self._parts) if any(part.kind in ("id", "number") for part in self._parts[places[-1] :]) else places[-1]
@@ -80,7 +80,7 @@ class CallRules:
         return places[0], max(last, places[-1] + 1)
 
     def _written(self, parts: Sequence[_Part], function: Function | None, arguments: Arguments | None) -> str:
-        """One behind the other; neighbouring texts are one literal."""
+        """The parts in sequence; adjacent texts become one literal."""
         found: list[str] = []
         text = ""
         for part in parts:
@@ -119,7 +119,7 @@ def _parts(calls: Calls) -> list[_Part]:
 
 
 def _mark(calls: Calls) -> str:
-    """What is behind a call for who reads it to see its end."""
+    """What follows a call and shows a reader its end."""
     return calls.call.after if isinstance(calls.call, ObjectCall) else calls.call.slots[-1].behind
 
 

@@ -6,20 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 Range = tuple[int, int]
-"""First and last code point, both in it."""
+"""First and last code point, both included."""
 
 LAST = 0x10FFFF
 SURROGATES: Range = (0xD800, 0xDFFF)
 
 UNWRITABLE: tuple[Range, ...] = ((0, 7), (0x0B, 0x0B), (0x0E, 0x1F), (0x7F, 0x7F), SURROGATES)
-"""Without `\\u` escapes no JSON string has them: control characters without an escape of their own."""
+"""JSON strings can have these only as `\\u` escapes: control characters without an escape of their own."""
 
 
 JSON_BLANKS: tuple[Range, ...] = ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20))
 
 
 def normalized(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Sorted, with no two that overlap or touch."""
+    """Sorted, without overlaps or adjacent ranges."""
     found: list[Range] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -42,17 +42,17 @@ def complement(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def minus(ranges: Iterable[Range], others: Iterable[Range]) -> tuple[Range, ...]:
-    """Those that are not among the others."""
+    """Code points that are not among the others."""
     return complement((*complement(ranges), *others))
 
 
 def overlap(ranges: Iterable[Range], others: tuple[Range, ...]) -> bool:
-    """Some code point is in both."""
+    """Whether some code point is in both."""
     return any(first <= end and start <= last for first, last in ranges for start, end in others)
 
 
 def folded(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """With the other case of every ASCII letter in it."""
+    """Includes the other case of every ASCII letter."""
     found = list(ranges)
     for first, last in tuple(found):
         for start, end, shift in ((0x41, 0x5A, 32), (0x61, 0x7A, -32)):
@@ -63,7 +63,7 @@ def folded(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 @dataclass(frozen=True)
 class CharSet:
-    """Some characters: ranges, and Unicode properties by their names; or all others."""
+    """A set of characters: ranges and named Unicode properties; or all others."""
 
     ranges: tuple[Range, ...] = ()
     properties: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class CharSet:
 
     @property
     def is_empty(self) -> bool:
-        """None of it can be written in a JSON string."""
+        """Whether no character in it can be written in a JSON string."""
         return not self.properties and not self._written()
 
     def _written(self) -> tuple[Range, ...]:
@@ -86,7 +86,7 @@ class CharSet:
 
 
 def written(ranges: Iterable[Range]) -> str:
-    """The ranges as a class of a regular expression has them, without its brackets."""
+    """The ranges as in a character class, without brackets."""
     return "".join(_char(first) if first == last else f"{_char(first)}-{_char(last)}" for first, last in ranges)
 
 
@@ -110,7 +110,7 @@ NARROW = {
     "W": CharSet((), ("[^_\\p{L}\\p{N}\\p{M}]",)),
     "S": CharSet(complement(_WIDE_SPACE)),
 }
-"""What every dialect takes for the class: ECMAScript reads `\\d` and `\\w` in ASCII, Python in Unicode."""
+"""What every dialect includes in the class: ECMAScript reads `\\d` and `\\w` in ASCII, Python in Unicode."""
 
 WIDE = {
     "d": CharSet((), ("\\p{Nd}",)),
@@ -120,7 +120,7 @@ WIDE = {
     "W": CharSet(complement(_WORD)),
     "S": CharSet(complement(_SPACE)),
 }
-"""What some dialect takes for the class: for those that a class leaves out."""
+"""What some dialect includes in the class: for negated classes."""
 
 ANY_BUT_LINE_ENDS = CharSet(normalized([(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)]), (), True)
 EVERY = CharSet((), (), True)

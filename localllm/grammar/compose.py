@@ -1,8 +1,8 @@
-"""One grammar text out of what a request asks for: what llguidance compiles, with the JSON in it already checked.
+"""Composes one grammar text from what a request asks for: input for llguidance, with the JSON in it already checked.
 
-The text is llguidance's JSON form: a list of named grammars of which the first one starts. The one of the document is
-named `document`; what may stand before it (a thought) becomes a grammar in front that refers to it, see `preface`.
-Raises `InvalidParameter` in our own words, with the path of what is at fault. Nothing is compiled here.
+The text is llguidance's JSON form: a list of named grammars, the first of which is the start. The one of the document
+is named `document`; what may precede it (reasoning) becomes a grammar that refers to it, see `preface`. Raises
+`InvalidParameter` in our own words, with the path of what is at fault. Compiles nothing.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _JSON_IN_LARK = re.compile(r"%json\s*(?=\{)")
 
 class Composed(NamedTuple):
     grammar: str
-    """What llguidance compiles."""
+    """Input for llguidance."""
     notes: tuple[str, ...] = ()
-    """What of a request is not kept, and was not asked for strictly."""
+    """Parts of a request that are not enforced, and were not asked for strictly."""
 
 
 def grammar_of(structure: Structure, preface: Preface | None = None) -> str:
-    """What llguidance compiles for it. Raises `InvalidParameter` with the path of what cannot be accepted."""
+    """Input for llguidance. Raises `InvalidParameter` with the path of what cannot be accepted."""
     return composed(structure, preface).grammar
 
 
@@ -50,9 +50,9 @@ def composed(
     literals: Literals = NO_TOKENS,
     loose: frozenset[int] | None = frozenset(),
 ) -> Composed:
-    """The same for a vocabulary whose special tokens are known, with notes.
+    """The same for a vocabulary with known special tokens, with notes.
 
-    `loose`: functions whose schemas are not to be kept, by their places; None: all of them.
+    `loose`: indexes of functions whose schemas need not be enforced; None: all of them.
     """
     if structure.kind == "answer":
         thought = preface.thought if preface is not None and not preface.is_open else None
@@ -71,7 +71,7 @@ def composed(
 
 
 def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:
-    """The same for one schema of it, already rewritten."""
+    """The same for one of its schemas, already rewritten."""
     return _text([_json(structure, schema)])
 
 
@@ -107,13 +107,13 @@ def _of_choice(structure: Structure) -> list[Grammar]:
 
 
 def _of_lark(structure: Structure) -> list[Grammar]:
-    """As it is, but for the schemas in it (`%json {...}`): these are checked like any other."""
+    """Unchanged, except that schemas in it (`%json {...}`) are checked like any other."""
     written, at = [], 0
     for found in _JSON_IN_LARK.finditer(structure.source):
         try:
             schema, end = json.JSONDecoder().raw_decode(structure.source, found.end())
         except (ValueError, RecursionError):
-            continue  # llguidance says so
+            continue  # llguidance reports it
         if found.start() >= at:
             checked_schema = checked(schema, under(structure.param, "%json")) | {"x-guidance": options(structure)}
             written += [structure.source[at : found.end()], json.dumps(checked_schema)]

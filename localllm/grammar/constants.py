@@ -1,4 +1,4 @@
-"""The values of `enum` and `const`: of every JSON type, as a document can have them."""
+"""The values of `enum` and `const`: of every JSON type, as they can occur in a document."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _UNWRITABLE = {chr(code) for first, last in UNWRITABLE[:-1] for code in range(fi
 
 
 def of_types(values: list[Any], types: list[str] | None, path: str) -> list[Any]:
-    """Those that are of one of the types. Raises `InvalidParameter` if there is none, or one that cannot be written."""
+    """Those of one of the types. Raises `InvalidParameter` if there is none, or one that cannot be written."""
     found = [value for value in values if types is None or any(is_of_type(value, one) for one in types)]
     if not found:
-        raise refused(path, f"has no value of type {' or '.join(types or ())}, so that no document could be valid")
+        raise refused(path, f"has no value of type {' or '.join(types or ())}, so no document can be valid")
     return [_written(value, path) for value in found]
 
 
 def is_of_type(value: Any, type_: str) -> bool:
-    """As JSON Schema sees it: 1.0 is an integer, true is no number."""
+    """As in JSON Schema: 1.0 is an integer, true is not a number."""
     match type_:
         case "null":
             return value is None

@@ -1,4 +1,4 @@
-"""Whether no document satisfies two schemas: what makes a `oneOf` an `anyOf`. "Yes" is certain, "no" is not.
+"""Whether no document satisfies two schemas, which makes a `oneOf` an `anyOf`. "Yes" is certain, "no" is not.
 
 Looks at types, constants, bounds and required properties (`{"kind": {"const": ...}}`). Works on rewritten schemas.
 """
@@ -16,7 +16,7 @@ Schema = dict[str, Any] | bool
 
 MAX_DEPTH = 12
 MAX_COMPARISONS = 200_000
-"""Over all of a document: pairs of pairs grow fast."""
+"""Over the whole document: pairs of pairs grow fast."""
 
 _TYPES = ("null", "boolean", "string", "number", "array", "object")
 
@@ -53,7 +53,7 @@ class Disjointness:
         )
 
     def _alternatives(self, schema: dict[str, Any]) -> Iterator[list[Schema]]:
-        """Lists of schemas of which one has to hold."""
+        """Lists of schemas of which one must hold."""
         if "$ref" in schema:
             yield [self._definitions[schema["$ref"].removeprefix("#/$defs/")]]
         for one in schema.get("allOf", ()):
@@ -89,7 +89,7 @@ class Disjointness:
 
 
 def _are_distinct_values(options: list[Schema]) -> bool:
-    """Each is a list of constants, and none is in two of them. Quick where there are thousands."""
+    """Whether each is a list of constants, and no constant is in two of them. Fast for thousands."""
     seen: set[str] = set()
     for option in options:
         values = _values(option) if isinstance(option, dict) else None

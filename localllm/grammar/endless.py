@@ -1,7 +1,7 @@
-"""Which schemas have a document that ends: `{"$ref": "#"}`, or a list of at least one such list, has none.
+"""Finds schemas without a finite document, such as `{"$ref": "#"}`, or a list of at least one such list.
 
-llguidance compiles those, and a text would get into them and never out. An optional one becomes `false` here; where the
-whole depends on one, it is refused. Works on rewritten schemas.
+llguidance compiles those, and a text would enter them and never get out. An optional one becomes `false` here; where
+the whole schema depends on one, it is rejected. Works on rewritten schemas.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from localllm.grammar.refusals import refused
 Schema = dict[str, Any] | bool
 
 MAX_DEPTH = 256
-"""Each level costs llguidance some 5 KB of stack."""
+"""Each level takes some 5 KB of llguidance's stack."""
 
 
 def prune(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[str, str]) -> Schema:
-    """The root without what never ends, as the definitions are then, too. Raises `InvalidParameter`.
+    """The root without what never ends; the definitions are changed in the same way. Raises `InvalidParameter`.
 
-    `paths`: where each definition stands in the request.
+    `paths`: where each definition is in the request.
     """
     ends = dict.fromkeys(definitions, False)
     while True:
@@ -31,20 +31,20 @@ def prune(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[s
         name = _culprit(root, definitions, ends)
         if name is None:
             raise refused(path, "allows no document at all")
-        raise refused(paths[name], "has no document that ends: each needs another one in it")
+        raise refused(paths[name], "has no finite document: each one must contain another")
     for name, schema in definitions.items():
         definitions[name] = _pruned(schema, ends)
     return _pruned(root, ends)
 
 
 def check_depth(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[str, str]) -> None:
-    """Refuses what llguidance would run out of stack for: it follows references where it first meets them."""
+    """Rejects what would overflow llguidance's stack, which follows references where it first meets them."""
     seen: set[str] = set()
     waiting: list[tuple[Schema, int, str]] = [(root, 1, path)]
     while waiting:
         schema, depth, where = waiting.pop()
         if depth > MAX_DEPTH:
-            raise refused(where, f"stands more than {MAX_DEPTH} schemas deep, references counted; make it flatter")
+            raise refused(where, f"is more than {MAX_DEPTH} schemas deep, counting references; make it flatter")
         if isinstance(schema, bool):
             continue
         inner = [(one, depth + 1, where) for one in _inside(schema)]
@@ -64,7 +64,7 @@ def _inside(schema: dict[str, Any]) -> list[Schema]:
 
 
 def _culprit(schema: Schema, definitions: dict[str, Schema], ends: dict[str, bool]) -> str | None:
-    """The definition that needs itself, from this schema on; None if none does."""
+    """The definition that requires itself, starting from this schema; None if none does."""
     seen: list[str] = []
     waiting = [schema]
     while waiting:
@@ -84,7 +84,7 @@ def _culprit(schema: Schema, definitions: dict[str, Schema], ends: dict[str, boo
 
 
 def _ends(schema: Schema, ends: dict[str, bool]) -> bool:
-    """Some document satisfies it, if those definitions have one (as far as each keyword alone says)."""
+    """Whether some document satisfies it, given which definitions have one (as far as each keyword alone says)."""
     if isinstance(schema, bool):
         return schema
     if "$ref" in schema and not ends[_name(schema)]:
@@ -119,7 +119,7 @@ def _needed_items(schema: dict[str, Any]) -> list[Schema]:
 
 
 def _pruned(schema: Schema, ends: dict[str, bool]) -> Schema:
-    """With `false` for what never ends, in place."""
+    """Replaces what never ends by `false`, in place."""
     if isinstance(schema, bool):
         return schema
     if not _ends(schema, ends):

@@ -1,7 +1,7 @@
-"""What the values of `format` look like, as regular expressions that a whole text has to match.
+"""Values of `format` as regular expressions that a whole text must match.
 
-They generate a subset of what the RFCs allow, so that every common checker agrees: dates exist (29 February in leap
-years only), no leap seconds, host names are ASCII. Formats that no regular expression can say are not here.
+They generate a subset of what the RFCs allow, on which all common checkers agree: valid dates (29 February in leap
+years only), no leap seconds, ASCII host names. Formats that regular expressions cannot express are missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _H16 = "[0-9a-fA-F]{1,4}"
 
 
 def _ipv6() -> str:
-    """All eight groups, or `::` for at least one of them."""
+    """All eight groups, or `::` in place of at least one."""
     ways = [f"{_H16}(?::{_H16}){{7}}"]
     for before in range(8):
         head = "" if before == 0 else _H16 if before == 1 else f"{_H16}(?::{_H16}){{{before - 1}}}"
@@ -75,10 +75,10 @@ FORMATS: dict[str, str] = {
 }
 
 MAX_CHARS = {"hostname": 253, "idn-hostname": 253, "email": 254, "idn-email": 254}
-"""Of the whole text."""
+"""For the whole text."""
 
 ANNOTATIONS = frozenset({"password", "path", "binary", "textarea", "markdown"})
-"""Names that say how a text is shown or kept: every text is one."""
+"""Names that say how a text is shown or stored: any text will do."""
 
 INTEGERS: dict[str, tuple[int, int]] = {
     "int8": (-(2**7), 2**7 - 1),
@@ -90,7 +90,7 @@ INTEGERS: dict[str, tuple[int, int]] = {
     "uint32": (0, 2**32 - 1),
     "uint64": (0, 2**64 - 1),
 }
-"""OpenAPI's formats of integers: their bounds."""
+"""OpenAPI's formats of integers, with their bounds."""
 
 NUMBERS = frozenset({"float", "double", "decimal", "number"})
-"""OpenAPI's formats of numbers: each JSON number is one."""
+"""OpenAPI's formats of numbers: any JSON number will do."""

@@ -1,4 +1,4 @@
-"""GBNF, as llama.cpp writes grammars -> Lark, which takes exactly the same texts (see `lexemes` for how).
+"""Converts GBNF, llama.cpp's grammar notation, to Lark for exactly the same texts (see `lexemes` for how).
 
 Reads what `src/llama-grammar.cpp` reads: escapes, comments, ranges, `{m,n}`, tokens as `<[id]>` and `<text>`.
 """
@@ -13,7 +13,7 @@ from localllm.grammar.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq, Token
 from localllm.grammar.refusals import refused
 
 MAX_REPEATS = 2000
-"""As llama.cpp has it: fewer is an error, a higher upper end is none at all."""
+"""As in llama.cpp: a larger lower bound is an error, a larger upper bound is unlimited."""
 
 MAX_DEPTH = 60
 
@@ -36,7 +36,7 @@ def lark_of(source: str, param: str) -> str:
     while waiting:
         node = waiting.pop()
         if isinstance(node, Ref) and node.name not in rules:
-            raise refused(param, f"has no rule named {node.name[:80]}, which another one refers to")
+            raise refused(param, f"has no rule named {node.name[:80]}, which another rule refers to")
         waiting += children(node)
     try:
         return lark(rules, "root")
@@ -45,7 +45,7 @@ def lark_of(source: str, param: str) -> str:
 
 
 class _Parser:
-    """Recursive descent, one method for each thing that the grammar of grammars has."""
+    """Recursive descent, with one method for each construct of the notation."""
 
     def __init__(self, source: str, param: str) -> None:
         self._source = source
@@ -62,7 +62,7 @@ class _Parser:
             self._skip(_SPACES)
             found[name] = self._alternatives(0)
             if self._at < len(self._source) and self._peek() not in "\r\n":
-                raise self._wrong("a line end was expected")
+                raise self._wrong("expected a line end")
             self._skip(_SPACES)
         return found
 
@@ -122,7 +122,7 @@ class _Parser:
         if least > MAX_REPEATS:
             raise self._wrong(f"more than {MAX_REPEATS} repetitions")
         if most is not None and most < least:
-            raise self._wrong("a repetition ends below its beginning")
+            raise self._wrong("the upper bound of a repetition is below the lower bound")
         return Rep(item, least, most if most is not None and most <= MAX_REPEATS else None)
 
     def _literal(self) -> Node:
@@ -150,13 +150,13 @@ class _Parser:
         self._at += 1
         found = minus(complement(ranges) if is_negated else normalized(ranges), [SURROGATES])
         if not found:
-            raise self._wrong("a class has no character in it")
+            raise self._wrong("a character class is empty")
         return Chars(found)
 
     def _char(self) -> int:
         character = self._peek()
         if not character:
-            raise self._wrong("the grammar ends amid a text")
+            raise self._wrong("the grammar ends inside a string")
         self._at += 1
         if character != "\\":
             return ord(character)
@@ -165,11 +165,11 @@ class _Parser:
         if kind in _HEX:
             digits = self._source[self._at : self._at + _HEX[kind]]
             if not re.fullmatch(f"[0-9a-fA-F]{{{_HEX[kind]}}}", digits) or int(digits, 16) > LAST:
-                raise self._wrong(f"\\{kind} takes {_HEX[kind]} hexadecimal digits")
+                raise self._wrong(f"\\{kind} needs {_HEX[kind]} hexadecimal digits")
             self._at += len(digits)
             return int(digits, 16)
         if kind not in _ESCAPES:
-            raise self._wrong(f"\\{kind} means nothing")
+            raise self._wrong(f"\\{kind} is not an escape sequence")
         return ord(_ESCAPES[kind])
 
     def _token(self) -> Node:
@@ -177,7 +177,7 @@ class _Parser:
         if not found[1]:
             return Token(found[0])
         if not found[2]:
-            raise self._wrong("any token but one takes its number, as !<[id]>")
+            raise self._wrong("excluding a token needs its number, as !<[id]>")
         return Token(f"<[^{found[2]}]>")
 
     def _peek(self) -> str:
@@ -189,16 +189,16 @@ class _Parser:
 
     def _expect(self, text: str) -> None:
         if not self._source.startswith(text, self._at):
-            raise self._wrong(f"`{text}` was expected")
+            raise self._wrong(f"expected `{text}`")
         self._at += len(text)
 
-    def _match(self, what: re.Pattern[str], meant: str) -> re.Match[str]:
+    def _match(self, what: re.Pattern[str], expected: str) -> re.Match[str]:
         found = what.match(self._source, self._at)
         if found is None:
-            raise self._wrong(f"{meant} was expected")
+            raise self._wrong(f"expected {expected}")
         self._at = found.end()
         return found
 
     def _wrong(self, what: str) -> Exception:
         line = self._source.count("\n", 0, self._at) + 1
-        return refused(self._param, f"is no GBNF in line {line}: {what}")
+        return refused(self._param, f"is not valid GBNF in line {line}: {what}")

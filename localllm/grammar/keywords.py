@@ -1,7 +1,7 @@
-"""Which keywords of JSON Schema are kept, which mean nothing for validity, and what to write instead of the others.
+"""Which keywords of JSON Schema are enforced, which do not affect validity, and what to write in place of the others.
 
-A name that is none of them is refused too: JSON Schema takes it for an annotation, and who writes `requried` would get
-documents that they did not ask for. Names that begin with `x-` pass.
+Unknown names are rejected too: JSON Schema treats them as annotations, and after a typo such as `requried` the
+documents would not be what was asked for. Names that begin with `x-` are allowed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ARRAY = frozenset({"prefixItems", "items", "additionalItems", "minItems", "maxIt
 STRING = frozenset({"minLength", "maxLength", "pattern", "format"})
 NUMBER = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "enum", "const"})
-"""Those that hold for every type."""
+"""Keywords that apply to every type."""
 
 OF_TYPE: dict[str, frozenset[str]] = {
     "object": OBJECT,
@@ -33,9 +33,9 @@ ANNOTATIONS = frozenset(
     example deprecated readOnly writeOnly contentMediaType contentEncoding contentSchema discriminator externalDocs xml
     enumNames enumDescriptions markdownDescription""".split()
 )
-"""They say nothing about validity."""
+"""Do not affect validity."""
 
-_AFTERWARDS = "it cannot be kept while a text is generated; leave it out, and check the answer"
+_AFTERWARDS = "it cannot be enforced while a text is generated; leave it out, and check the answer"
 
 REFUSED: dict[str, str] = {
     "uniqueItems": _AFTERWARDS + " for repeated items",
@@ -55,7 +55,7 @@ REFUSED: dict[str, str] = {
     "nullable": 'write "type": [..., "null"], or anyOf with {"type": "null"}',
     "propertyOrdering": "properties come in the order in which `properties` lists them",
 }
-"""What would change which documents are valid, and the remedy."""
+"""Keywords that affect validity, with the remedy."""
 
 WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "uniqueItems": (False,),
@@ -66,20 +66,20 @@ WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "dependencies": ({},),
     "$recursiveAnchor": (False,),
 }
-"""Values that ask for nothing."""
+"""Values without effect."""
 
 KEPT = OBJECT | ARRAY | STRING | NUMBER | APPLIED | {"type"}
 
 
 def asks_for_nothing(name: str, value: object) -> bool:
-    """It is a keyword with a value that every document satisfies."""
+    """Whether every document satisfies this keyword with this value."""
     return any(type(value) is type(one) and value == one for one in WITHOUT_EFFECT.get(name, ()))
 
 
 def remedy(name: str) -> str:
-    """For a keyword that is neither kept nor an annotation: why it is refused."""
+    """For a keyword that is neither enforced nor an annotation: why it is rejected."""
     if name in REFUSED:
         return REFUSED[name]
     close = get_close_matches(name, [*KEPT, *ANNOTATIONS], n=1, cutoff=0.75)
-    meant = f"did you mean {close[0]}?" if close else "leave it out, or begin its name with x-"
-    return f"it is no keyword of JSON Schema; {meant}"
+    hint = f"did you mean {close[0]}?" if close else "leave it out, or begin its name with x-"
+    return f"it is not a keyword of JSON Schema; {hint}"

@@ -1,8 +1,8 @@
-"""A grammar over characters -> Lark for llguidance, whose lexer takes the longest text that some terminal matches.
+"""Converts a grammar over characters to Lark for llguidance, whose lexer takes the longest text a terminal matches.
 
-That is another language wherever a shorter one would have done (`[a-z]+ "b"` takes no `ab` there). So a part without
-recursion becomes a terminal only if nothing that may stand behind it could also go on within a terminal; else it is
-taken apart, down to single characters if need be. Terminals make masks cheap: whole tokens run through an automaton.
+That changes the language wherever a shorter match would have done (`[a-z]+ "b"` does not accept `ab` there). So a part
+without recursion becomes a terminal only if nothing that may follow it could also continue inside a terminal; else it
+is split, down to single characters if necessary. Terminals make masks cheap: whole tokens run through an automaton.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Writer:
             self._rules[name] = self._grouped(node)
         self._automata: dict[Node, Automaton | None] = {}
         self._apart: set[Node] = set()
-        """Nodes that are no terminals although they could be."""
+        """Nodes that must not be terminals although they could be."""
 
     def lark(self) -> str:
         while True:
@@ -47,7 +47,7 @@ class _Writer:
         return "\n".join(["%llguidance {}", *lines])
 
     def _grouped(self, node: Node) -> Node:
-        """With neighbours that need no rules in one sequence of their own."""
+        """Groups neighbours that need no rules into a sequence of their own."""
         if self._is_regular(node):
             return node
         match node:
@@ -78,7 +78,7 @@ class _Writer:
         return self._regular[node]
 
     def _terminal(self, node: Node) -> Automaton | None:
-        """Its automaton, if it is one."""
+        """Its automaton, if it is a terminal."""
         if node in self._apart or not self._is_regular(node):
             return None
         if node not in self._automata:
@@ -90,10 +90,10 @@ class _Writer:
         return self._automata[node]
 
     def _survey(self) -> tuple[dict[Node, Automaton], list[str]]:
-        """The terminals, and the rules that are left, from the root on."""
+        """The terminals, and the remaining rules, starting from the root."""
         found: dict[Node, Automaton] = {}
         reached = [self._root]
-        for name in reached:  # grows
+        for name in reached:  # grows in the loop
             waiting = [self._rules[name]]
             while waiting:
                 node = waiting.pop()
@@ -107,7 +107,7 @@ class _Writer:
         return found, reached
 
     def _behind(self, reached: list[str]) -> dict[Node, Ranges]:
-        """Which characters may stand behind each terminal."""
+        """Which characters may follow each terminal."""
         first: dict[str, tuple[bool, Ranges]] = dict.fromkeys(reached, (False, ()))
         while True:
             found = {name: self._first(self._rules[name], first) for name in reached}
@@ -150,7 +150,7 @@ class _Writer:
     def _spread(
         self, node: Node, ranges: Ranges, first: dict[str, tuple[bool, Ranges]], behind: dict[Node | str, Ranges]
     ) -> None:
-        """Notes that these characters may stand behind the node, for the terminals and rules at its end."""
+        """Records that these characters may follow the node, for the terminals and rules at its end."""
         if self._terminal(node) is not None:
             behind[node] = normalized((*behind.get(node, ()), *ranges))
             return
@@ -170,7 +170,7 @@ class _Writer:
                     ranges = normalized((*its, *(ranges if is_nullable else ())))
 
     def _conflicting(self, terminals: dict[Node, Automaton], behind: dict[Node, Ranges]) -> set[Node]:
-        """Terminals whose texts may go on where another one, or the same, should have ended."""
+        """Terminals whose texts may continue where a terminal (possibly the same) should have ended."""
         first = {node: automaton.first_chars for node, automaton in terminals.items()}
         return {
             longer

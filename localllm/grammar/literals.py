@@ -1,7 +1,7 @@
-"""Given texts as llguidance's Lark takes them: each special token by its number, all else as text.
+"""Literal texts in llguidance's Lark: each special token by its number, everything else as text.
 
-A regular expression of llguidance never matches a special token, so a marker that is one has to be named as one. Where
-a free text may hold special tokens, they stand between stretches of text. Knows nothing of what the texts mean.
+llguidance's regular expressions never match special tokens, so a marker that is one must be named as one. Where free
+text may contain special tokens, they stand between stretches of text. Knows nothing of what the texts mean.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from contextlib import suppress
 from itertools import groupby
 
 Segments = tuple[str | int, ...]
-"""Of a literal: texts, and special tokens by number."""
+"""Parts of a literal: texts, and special tokens by number."""
 
 ANY = r"/(?s:.*)/"
-"""Every text, also none."""
+"""Any text, including the empty one."""
 FREE = "/(?s:.+)/"
-"""Every text but none."""
+"""Any text except the empty one."""
 BLANKS = r"\s*"
 
 
@@ -26,7 +26,7 @@ _DECODER = json.JSONDecoder()
 
 
 class Literals:
-    """Of one vocabulary, of which the special tokens are known; without any, all is text."""
+    """For one vocabulary with known special tokens; without any, everything is text."""
 
     def __init__(self, tokens: Mapping[str, int] | None = None, ends: Collection[int] = ()) -> None:
         """`ends`: the tokens that end an answer."""
@@ -37,7 +37,7 @@ class Literals:
 
     @classmethod
     def of_vocabulary(cls, spellings: Iterable[tuple[int, bytes]], ends: Collection[int] = ()) -> Literals:
-        """Of its special tokens: those that text can spell."""
+        """From its special tokens, as far as text can spell them."""
         tokens: dict[str, int] = {}
         for token, spelling in spellings:
             with suppress(UnicodeDecodeError):
@@ -45,7 +45,7 @@ class Literals:
         return cls(tokens, ends)
 
     def segments(self, text: str) -> Segments:
-        """The text, cut at the special tokens in it."""
+        """The text, split at its special tokens."""
         found: list[str | int] = []
         at = 0
         for match in self._pattern.finditer(text) if self._pattern is not None else ():
@@ -54,12 +54,12 @@ class Literals:
         return tuple(part for part in (*found, text[at:]) if part != "")
 
     def written(self, text: str) -> str:
-        """An expression that takes exactly this text; nothing for none."""
+        """An expression that matches exactly this text; empty for the empty text."""
         return self.of(self.segments(text))
 
     @staticmethod
     def of(segments: Segments) -> str:
-        """The same for a text that is cut already."""
+        """The same for a text that is already split."""
         return " ".join(f"<[{part}]>" if isinstance(part, int) else quoted(part) for part in segments)
 
     def before_end(self, text: str) -> tuple[str, bool]:
@@ -73,12 +73,13 @@ class Literals:
         return "".join(kept), False
 
     def others(self, *but: int) -> str:
-        """An expression for one special token that neither ends the answer nor is one of these; nothing: none is."""
+        """An expression for one special token that neither ends the answer nor is one of these; empty if there
+        is none."""
         return one_of({*self._tokens.values()} - self._ends - {*but})
 
 
 def one_of(tokens: Iterable[int]) -> str:
-    """An expression for one of these tokens; nothing for none."""
+    """An expression for one of these tokens; empty if there are none."""
     ranges = []
     for _, run in groupby(enumerate(sorted(tokens)), key=lambda each: each[1] - each[0]):
         numbers = [token for _, token in run]
@@ -92,9 +93,8 @@ def quoted(text: str) -> str:
 
 
 def joined(expressions: Sequence[str]) -> str:
-    """One behind the other. Neighbouring texts become one: llguidance's lexer takes the longest terminal that goes on,
-    so that a text must not be the beginning of another that may come in its place.
-    """
+    """In sequence. Adjacent texts become one: llguidance's lexer takes the longest terminal, so a text must not be a
+    prefix of another that may come in its place."""
     found: list[str] = []
     for expression in filter(None, expressions):
         if found and found[-1].startswith('"') and expression.startswith('"'):

@@ -1,7 +1,7 @@
-"""A schema without what of it cannot be kept: keyword after keyword is left out, as refusals name them.
+"""A schema without the parts that cannot be enforced: keyword after keyword is left out, as errors name them.
 
-For tools, whose arguments may be held to less than was asked for, where a structured answer may not. Each left-out
-keyword is told by its path.
+For tools, whose arguments may be held to less than was asked for, unlike a structured answer. The path of each omitted
+keyword is reported.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from localllm.grammar.schemas import checked
 
 MAX_LEFT_OUT = 20
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
-"""What stands in these by name is a schema."""
+"""Their members are schemas by name."""
 
 
 def loosened(schema: Any, param: str) -> tuple[dict[str, Any], list[str]]:
-    """The schema as llguidance takes it, and the paths of what was left out.
+    """The schema in llguidance's form, and the paths of what was left out.
 
     Raises `InvalidParameter` where leaving out does not help, or too much would have to be left out.
     """
@@ -36,7 +36,7 @@ def loosened(schema: Any, param: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def found(schema: Any, param: str, keywords: Collection[str], *, is_deep: bool) -> list[str]:
-    """The paths of these keywords in it, or at its root alone; `allOf` only where it has several schemas."""
+    """Paths of these keywords in it, or only at its root; `allOf` only where it has several schemas."""
     return [
         where
         for parent, key, where, is_named in _places(schema, param)
@@ -46,7 +46,7 @@ def found(schema: Any, param: str, keywords: Collection[str], *, is_deep: bool) 
 
 
 def _leave_out(schema: Any, param: str, path: str) -> bool:
-    """What stands at this path, if it is found; a schema becomes one that allows everything."""
+    """Removes what is at this path, if it is found; a schema becomes one that allows everything."""
     for parent, key, where, is_named in _places(schema, param):
         if where != path:
             continue
@@ -61,7 +61,7 @@ def _leave_out(schema: Any, param: str, path: str) -> bool:
 
 
 def _places(schema: Any, param: str) -> Iterator[tuple[Any, Any, str, bool]]:
-    """All that is in it: what it stands in, as what, its path, and whether it is a schema that has a name."""
+    """Everything in it: its container, its key there, its path, and whether it is a named schema."""
     waiting: list[tuple[Any, str, bool]] = [(schema, param, False)]
     while waiting:
         node, path, is_named = waiting.pop()

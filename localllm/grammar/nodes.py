@@ -1,4 +1,4 @@
-"""Expressions of a grammar over characters, as GBNF has them. What a node is, not what it takes."""
+"""Expressions of a grammar over characters, as in GBNF. What a node is, not what it matches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.grammar.charsets import Range
 
 @dataclass(frozen=True, eq=False)
 class Chars:
-    """One character of these."""
+    """One of these characters."""
 
     ranges: tuple[Range, ...]
 
@@ -30,7 +30,7 @@ class Ref:
 
 @dataclass(frozen=True, eq=False)
 class Seq:
-    """One after another; none is the empty text."""
+    """One after another; without items, the empty text."""
 
     items: tuple[Node, ...]
 
@@ -44,7 +44,7 @@ class Alt:
 
 @dataclass(frozen=True, eq=False)
 class Rep:
-    """That many times; `most` None is no bound."""
+    """Repeated; `most` None means no bound."""
 
     item: Node
     least: int
@@ -56,7 +56,7 @@ Rules = dict[str, Node]
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes right in it."""
+    """Its direct children."""
     match node:
         case Seq(items):
             return items

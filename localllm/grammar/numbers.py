@@ -1,7 +1,7 @@
-"""Numbers of a schema: bounds, multiples and constants, as llguidance keeps them exactly.
+"""Numbers of a schema: bounds, multiples and constants, in a form that llguidance enforces exactly.
 
 It reads every number as a double and writes integers of at most 63 bits. So bounds beyond these are moved inward, to
-the next value that it keeps, and a constant that it would write as another number is refused.
+the next value that it represents, and a constant that it would write as another number is rejected.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from localllm.grammar.formats import INTEGERS
 from localllm.grammar.refusals import refused
 
 MAX_INTEGER = 2**63 - 1024
-"""The largest integer below 2^63 that is a double too."""
+"""The largest integer below 2^63 that is also a double."""
 
 MAX_FLOAT_BOUND = 1e15
-"""Decimal places beyond it are lost in a double."""
+"""Beyond it a double loses decimal places."""
 
 MAX_OPEN_BOUND = 10**17
-"""A bound further out needs one on the other side as well."""
+"""A bound farther out requires one on the other side as well."""
 
 MAX_DECIMALS = 20
-"""Of a bound: the regular expression grows with them."""
+"""Decimal places of a bound: the regular expression grows with them."""
 
 BESIDE_DECIMALS = 15
-"""Of the number right beside an integer, for small ones: what a double keeps."""
+"""Decimal places of the number right beside a small integer: what a double represents."""
 
 MAX_MULTIPLE = 50_000
-"""Of `multipleOf`, counted in its last decimal place: an automaton has a state for each remainder."""
+"""Limit for `multipleOf`, in units of its last decimal place: an automaton has a state for each remainder."""
 
 _LOWER = ("minimum", "exclusiveMinimum")
 _UPPER = ("maximum", "exclusiveMaximum")
@@ -39,15 +39,15 @@ KEYWORDS = (*_LOWER, *_UPPER, "multipleOf")
 
 
 def is_number(value: Any) -> bool:
-    """As JSON has it: true and false are none."""
+    """As in JSON: true and false are not numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def constant(value: int | float, path: str) -> int | float:
-    """The value, if llguidance writes it so that it is read as the same number. Raises `InvalidParameter`."""
+    """The value, if llguidance writes it so that it reads back as the same number. Raises `InvalidParameter`."""
     number = float(value) if abs(value) < 2**1023 else math.inf
     if math.isinf(number) or json.loads(format(Decimal(repr(number)), "f")) != value:
-        raise refused(path, f"has the number {str(value)[:40]}, which a double does not keep; write it as a string")
+        raise refused(path, f"has the number {str(value)[:40]}, which a double cannot represent; write it as a string")
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
@@ -62,7 +62,7 @@ def bounds(schema: dict[str, Any], path: str, *, integers_only: bool) -> dict[st
             if not is_number(value):
                 raise refused(f"{path}.{keyword}", "must be a number")
             found[keyword] = value
-        if schema.get(exclusive) is True:  # Draft 4: of the other bound
+        if schema.get(exclusive) is True:  # Draft 4: applies to the other bound
             if inclusive not in found:
                 raise refused(f"{path}.{exclusive}", f"needs {inclusive} beside it, or has to be a number")
             found[exclusive] = found.pop(inclusive)
@@ -79,7 +79,7 @@ def bounds(schema: dict[str, Any], path: str, *, integers_only: bool) -> dict[st
 
 
 def _nudge(found: dict[str, Any]) -> None:
-    """Makes an exclusive integer bound inclusive, a hair further in, where llguidance would take the bound itself.
+    """Makes an exclusive integer bound inclusive and slightly tighter, where llguidance would accept the bound itself.
 
     It does so where both bounds have the same integer part: `0` is accepted for `exclusiveMinimum: 0, maximum: 0.5`.
     """
@@ -99,7 +99,7 @@ def _beside(value: int | float, sign: int) -> float:
 
 
 def _integers(found: dict[str, Any], path: str) -> dict[str, Any]:
-    """As inclusive integers within what llguidance counts to."""
+    """As inclusive integers within llguidance's range."""
     least, most = -MAX_INTEGER, MAX_INTEGER
     for keyword in _LOWER:
         if keyword in found:
@@ -114,7 +114,7 @@ def _integers(found: dict[str, Any], path: str) -> dict[str, Any]:
     lower, upper = next((key for key in _LOWER if key in found), None), next((k for k in _UPPER if k in found), None)
     if least > most:
         named = lower or upper
-        raise refused(f"{path}.{named}", "leaves no integer that can be written: the bounds exclude each other")
+        raise refused(f"{path}.{named}", "leaves no possible integer: the bounds exclude each other")
     bounded: dict[str, Any] = {}
     if lower is not None or most < -MAX_OPEN_BOUND:
         bounded["minimum"] = _inward(least, 1)
@@ -125,12 +125,12 @@ def _integers(found: dict[str, Any], path: str) -> dict[str, Any]:
 
 def _finite(value: int | float, path: str) -> int | float:
     if isinstance(value, float) and not math.isfinite(value):
-        raise refused(path, "is no finite number")
+        raise refused(path, "is not a finite number")
     return value
 
 
 def _inward(value: int, step: int) -> int:
-    """The value, or the next one that is a double."""
+    """The value, or the next one inward that is a double."""
     number = int(float(value))
     if (step > 0 and number < value) or (step < 0 and number > value):
         number = int(math.nextafter(float(value), math.inf * step))
@@ -150,7 +150,7 @@ def _decimals(value: int | float) -> int:
 
 
 def multiple(value: Any, path: str) -> int | float:
-    """A `multipleOf` that llguidance keeps. Raises `InvalidParameter`."""
+    """A `multipleOf` that llguidance can enforce. Raises `InvalidParameter`."""
     if not is_number(value) or not value > 0:
         raise refused(path, "must be a number above 0")
     decimals = _decimals(value)
@@ -160,7 +160,7 @@ def multiple(value: Any, path: str) -> int | float:
 
 
 def scaled(value: int | float) -> tuple[int, int]:
-    """A multiple as llguidance keeps it: an integer and its decimal places."""
+    """A multiple in llguidance's form: an integer and its decimal places."""
     decimals = _decimals(value)
     return int(Decimal(repr(value)).scaleb(decimals)), decimals
 
@@ -184,7 +184,7 @@ def rewritten(named: dict[str, Any], path: str, *, integers_only: bool) -> dict[
 
 
 def _at_multiples(found: dict[str, Any]) -> dict[str, Any]:
-    """The same with inclusive bounds that are multiples: of others llguidance loses some, as -0.5 above -0.501."""
+    """The same with inclusive bounds that are multiples: with others llguidance loses some, as -0.5 above -0.501."""
     step = Decimal(repr(found["multipleOf"]))
     moved = {"multipleOf": found["multipleOf"]}
     for (inclusive, exclusive), rounding, inward in ((_LOWER, ROUND_CEILING, step), (_UPPER, ROUND_FLOOR, -step)):
@@ -201,7 +201,7 @@ def _check_range(found: dict[str, Any], named: dict[str, Any], path: str) -> Non
     upper = min((found[key] for key in _UPPER if key in found), default=math.inf)
     is_open = found.get("exclusiveMinimum") == lower or found.get("exclusiveMaximum") == upper
     if lower > upper or (lower == upper and is_open):
-        raise refused(f"{path}.{next(key for key in _LOWER if key in named)}", "and the bound above it leave no number")
+        raise refused(f"{path}.{next(key for key in _LOWER if key in named)}", "and the upper bound leave no number")
     if "multipleOf" in found and math.isfinite(lower) and math.isfinite(upper):
         step, first = Decimal(repr(found["multipleOf"])), Decimal(repr(lower))
         least = (first / step).to_integral_value(ROUND_CEILING) * step

@@ -1,9 +1,9 @@
 """The keywords of objects. Properties come in the order of `properties`, then of `required`, then all others.
 
-An object that lists some and says nothing of others has only these, where no other schema adds to it.
+An object that lists some and says nothing of others has only these, unless another schema adds to it.
 
-A grammar cannot keep the names of other properties apart: a document may have one of these twice, of which a reader
-takes the last. So a `minProperties` that counts more than one of them is refused.
+A grammar cannot keep the names of other properties distinct: a document may have one of these twice, and a reader takes
+the last. So a `minProperties` that counts more than one of them is rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_PROPERTIES = 2**31 - 1
 
 
 def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *, has_applied: bool) -> dict[str, Any]:
-    """The object keywords that llguidance keeps. Raises `InvalidParameter`."""
+    """The object keywords that llguidance enforces. Raises `InvalidParameter`."""
     found: dict[str, Any] = {}
     for name in named:
         here = under(path, name)
@@ -56,9 +56,8 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *
 
 
 def _lists_all(found: dict[str, Any]) -> bool:
-    """Whether it lists properties and says nothing of others: then there are none. All such documents are valid, and
-    are what is meant; who leaves it to a model gets properties without end.
-    """
+    """Whether it lists properties and says nothing of others: then there are none. All such documents are valid and
+    what is meant; left to a model, properties would never end."""
     if "properties" not in found or {"additionalProperties", "patternProperties", "minProperties"} & found.keys():
         return False
     return bool(found["properties"].keys() >= set(found.get("required", ())))
@@ -115,13 +114,13 @@ def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base
 
 
 def _count(found: dict[str, Any], path: str) -> None:
-    """`minProperties` and `maxProperties`, as far as they ask for more than the other keywords do."""
+    """`minProperties` and `maxProperties`, as far as they demand more than the other keywords."""
     num_required = len(found.get("required", ()))
     optional = found.get("properties", {}).keys() - set(found.get("required", ()))
     is_closed = found.get("additionalProperties") is False and "patternProperties" not in found
     most = found.get("maxProperties")
     if most is not None and most < max(num_required, found.get("minProperties", 0)):
-        raise refused(under(path, "maxProperties"), "is less than what required or minProperties ask for")
+        raise refused(under(path, "maxProperties"), "is less than required or minProperties demand")
     if most is not None and is_closed and most >= num_required + len(optional):
         del found["maxProperties"]
     least = found.get("minProperties", 0)

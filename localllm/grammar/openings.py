@@ -1,8 +1,8 @@
-"""Where a call opens within an answer: each way in which a reader of answers would see one.
+"""Where a call opens inside an answer: every way in which a reader of answers would see one.
 
-White space in literals may be missing, and so may the literals before the last one that a call needs: a section's
-begin, the first line of two. What is behind the last one that is needed has to come as the model was taught it. Knows
-nothing of what a call says.
+White space in literals may be missing, and so may literals before the last one that a call needs: a section's begin,
+the first line of two. What follows the last necessary one must come as the model was trained to write it. Knows nothing
+of a call's content.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from localllm.grammar.literals import BLANKS, Literals, Segments, escaped
 from localllm.types.formats import Calls, ChatFormat, ObjectCall
 
 LEAST_PART = 4
-"""Characters of a literal's last part that opens a call without the others."""
+"""Shortest last part of a literal, in characters, that opens a call without its other parts."""
 
 
 class Spelled(NamedTuple):
     """An opening as text."""
 
     pattern: str
-    """A regular expression up to what is needed."""
+    """A regular expression up to what is necessary."""
     rest: str
-    """The literal behind it."""
+    """The literal after it."""
 
 
 class Marked(NamedTuple):
@@ -33,7 +33,7 @@ class Marked(NamedTuple):
     token: int
     rest: Segments
     is_early: bool
-    """The token alone opens a call: nothing else begins with it."""
+    """Whether the token alone opens a call: nothing else begins with it."""
 
 
 class Openings(NamedTuple):
@@ -47,12 +47,12 @@ class Openings(NamedTuple):
 
     @property
     def others(self) -> list[int]:
-        """Those that begin other things, too."""
+        """Those that also begin other things."""
         return sorted({each.token for each in self.marked} - {*self.marks})
 
 
 def openings_of(format_: ChatFormat, calls: Calls, literals: Literals) -> Openings:
-    """All of them; those of the model's own writing first."""
+    """All of them; those of the model's own notation first."""
     before = parts_of(calls.call.before)
     brace = "{" if isinstance(calls.call, ObjectCall) else ""
     spelled = [_spelled(begin, calls.call.before, brace) for begin in _begins(calls)]
@@ -70,7 +70,7 @@ def openings_of(format_: ChatFormat, calls: Calls, literals: Literals) -> Openin
 
 
 def parts_of(literal: str) -> list[str]:
-    """What a literal is made of, between white space that a reader does not insist on: its edges and its lines'."""
+    """A literal split at white space that a reader does not insist on: at its edges and its lines'."""
     return [part for part in re.split(r"^\s+|\s+$|\s*\n\s*", literal) if part]
 
 
@@ -81,7 +81,7 @@ def _begins(calls: Calls) -> Iterator[str]:
 
 
 def _spelled(begin: str, before: str, brace: str) -> Spelled:
-    """Of the parts the first and the last are needed; of the begin only the first."""
+    """The first and the last of the parts are necessary; of the begin only the first."""
     is_list = begin.rstrip().endswith("[") and len(begin.strip()) > 1
     firsts = parts_of(begin.rstrip().removesuffix("[") if is_list else begin)
     firsts += ["["] if is_list else []
@@ -113,7 +113,7 @@ def _behind(whole: str, parts: list[str]) -> str:
 
 
 def _marked(text: str, others: list[str], literals: Literals) -> Marked | None:
-    """By its first special token. Where text is before that, it has to be a token that nothing else has."""
+    """By its first special token. If text precedes that, the token must occur nowhere else."""
     segments = literals.segments(text)
     place = next((place for place, part in enumerate(segments) if isinstance(part, int)), None)
     if place is None:
@@ -129,6 +129,6 @@ def _marked(text: str, others: list[str], literals: Literals) -> Marked | None:
 
 
 def _others(format_: ChatFormat) -> list[str]:
-    """The literals that open no call."""
+    """The literals that do not open a call."""
     tags = [each for each in (format_.thought, format_.text) if each is not None]
     return [*(text for tag in tags for text in (tag.opening, tag.closing)), *format_.also_text, *format_.ignored]

@@ -1,9 +1,9 @@
-r"""Regular expressions as JSON Schema writes them (ECMAScript, searched for anywhere), for llguidance (Rust, whole).
+r"""Regular expressions as in JSON Schema (ECMAScript, unanchored), rewritten for llguidance (Rust, anchored).
 
-A pattern is parsed and written anew, so that nothing of it means another thing there: `[[a]`, `a&&b` and `\cA` differ,
-`\d` and `\w` are ASCII, `$` never stands before a last line end. Where dialects disagree on a class, only what all of
-them take is generated. Refused, by what stands there: lookarounds, back references, word boundaries, anchors amid text.
-Knows nothing of schemas.
+A pattern is parsed and written anew, so that nothing in it changes its meaning: `[[a]`, `a&&b` and `\cA` differ, `\d`
+and `\w` are ASCII, `$` never matches before a final line end. Where dialects disagree on a class, only what all of them
+accept is generated. Rejected by name: lookarounds, back references, word boundaries, anchors inside the text. Knows
+nothing of schemas.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from localllm.grammar.charsets import (
 MAX_PATTERN_CHARS = 20_000
 MAX_GROUP_DEPTH = 50
 MAX_REPEATS = 10_000
-"""In one quantifier."""
+"""Limit for one quantifier."""
 
 
 class PatternRefused(Exception):
-    """The text says what of the pattern cannot be honoured."""
+    """The message says what in the pattern cannot be honoured."""
 
 
 @dataclass
 class _Part:
-    """A sequence or a group, as Rust writes it."""
+    """A sequence or a group in Rust's notation."""
 
     text: str = ""
     begins: bool = False
@@ -56,7 +56,7 @@ class _Alternatives:
 
 
 def whole_match(pattern: str) -> str:
-    """A Rust regular expression that the whole text has to match where the pattern is found somewhere in it.
+    """A Rust regular expression that matches a whole text if the pattern occurs somewhere in it.
 
     Raises `PatternRefused`.
     """
@@ -73,7 +73,7 @@ def whole_match(pattern: str) -> str:
 
 
 def whitespace(pattern: str) -> str:
-    """A Rust regular expression for blanks between the tokens of JSON. Raises `PatternRefused` if it takes others."""
+    """A Rust regular expression for blanks between JSON tokens. Raises `PatternRefused` if it matches anything else."""
     if len(pattern) > MAX_PATTERN_CHARS:
         raise PatternRefused(f"it is longer than {MAX_PATTERN_CHARS} characters")
     parser = _Blanks(pattern, ignore_case=False)
@@ -98,7 +98,7 @@ class _Parser:
 
     def expect_end(self) -> None:
         if self._at < len(self._pattern):
-            raise PatternRefused("it has a `)` too many")
+            raise PatternRefused("it has an unmatched `)`")
 
     def alternatives(self, depth: int) -> _Alternatives:
         if depth > MAX_GROUP_DEPTH:
@@ -114,12 +114,12 @@ class _Parser:
         while self._peek() not in ("", "|", ")"):
             if self._take("^"):
                 if pieces:
-                    raise PatternRefused("`^` stands amid it")
+                    raise PatternRefused("`^` is not at its beginning")
                 part.begins = True
             elif self._take("$"):
                 part.ends = True
             elif part.ends:
-                raise PatternRefused("`$` stands amid it")
+                raise PatternRefused("`$` is not at its end")
             elif self._peek() == "(":
                 self._group(part, pieces, depth)
             else:
@@ -138,12 +138,12 @@ class _Parser:
         if not self._take(")"):
             raise PatternRefused("a group is not closed")
         text = self._quantified(f"(?:{inner.text})")
-        # An anchor in a group counts where the group stands at that end, once, and all of its alternatives have it.
+        # An anchor in a group counts if the group is at that end, once, and all of its alternatives have it.
         for anchor, outermost in (("begins", not pieces), ("ends", True)):
             have = [getattr(one, anchor) for one in inner.parts]
             if any(have):
                 if not all(have) or not outermost or not text.endswith(")"):
-                    raise PatternRefused("an anchor stands amid it, or in one alternative of a group only")
+                    raise PatternRefused("an anchor is inside it, or only in one alternative of a group")
                 setattr(part, anchor, True)
         pieces.append(text)
 
@@ -161,7 +161,7 @@ class _Parser:
             if max(least, most or 0) > MAX_REPEATS:
                 raise PatternRefused(f"a quantifier goes beyond {MAX_REPEATS}")
             if most is not None and most < least:
-                raise PatternRefused("a quantifier ends below its beginning")
+                raise PatternRefused("the upper bound of a quantifier is below the lower bound")
             suffix = match[0]
         self._take("?")  # lazy or not, the texts are the same
         if self._peek() in ("*", "+", "?") or _QUANTIFIER.match(self._pattern, self._at):
@@ -177,7 +177,7 @@ class _Parser:
         if character == "\\":
             return self._set(self._escape(NARROW, in_class=False))
         if character in "*+?" or (character == "{" and _LIKE_A_QUANTIFIER.match(self._pattern, self._at)):
-            raise PatternRefused(f"`{character}` has nothing to repeat, or has to be escaped")
+            raise PatternRefused(f"`{character}` has nothing to repeat, or must be escaped")
         return self._set(CharSet(((ord(character), ord(character)),)))
 
     def _set(self, charset: CharSet) -> str:
@@ -259,7 +259,7 @@ class _Parser:
         if character.isdigit() or character == "k":
             raise PatternRefused("it has a back reference, which cannot be enforced")
         if character.isalnum():
-            raise PatternRefused(f"\\{character} means nothing in it")
+            raise PatternRefused(f"\\{character} is not a valid escape")
         return ord(character)
 
     def _hex(self, digits: int, closing: int = 0) -> int:
@@ -280,21 +280,21 @@ class _Parser:
     def _next(self) -> str:
         character = self._peek()
         if not character:
-            raise PatternRefused("it ends amid a class or an escape")
+            raise PatternRefused("it ends inside a class or an escape")
         self._at += 1
         return character
 
 
 class _Blanks(_Parser):
-    """Takes of each class what JSON has for blanks: `\\s` has more in most dialects."""
+    """Reduces each class to JSON's blanks: `\\s` has more in most dialects."""
 
     def _set(self, charset: CharSet) -> str:
         if charset.properties:
-            raise PatternRefused("it takes what is no blank in JSON")
+            raise PatternRefused("it matches characters that are not blanks in JSON")
         ranges = complement(charset.ranges) if charset.is_negated else charset.ranges
         blanks = minus(JSON_BLANKS, complement(ranges))
         if not blanks:
-            raise PatternRefused("it takes what is no blank in JSON")
+            raise PatternRefused("it matches characters that are not blanks in JSON")
         return f"[{written(blanks)}]"
 
 

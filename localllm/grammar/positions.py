@@ -1,6 +1,7 @@
-"""The automaton of a regular expression: which of its characters may come first, after another, and last (Glushkov).
+"""The automaton of a regular expression: which of its characters may come first, follow another, and come last
+(Glushkov).
 
-What a counted repetition counts is not in it: it takes any number from the lower end on, which is right for asking what
+Counted repetitions are not counted: any number from the lower bound on is accepted, which is right for asking what
 might happen.
 """
 
@@ -14,11 +15,11 @@ MAX_PAIRS = 20_000
 
 
 class TooLarge(Exception):
-    """More characters than are worth looking at."""
+    """More characters than are worth examining."""
 
 
 class Automaton:
-    """Of one regular expression; rules that it refers to are read in place."""
+    """For one regular expression; rules that it refers to are inlined."""
 
     def __init__(self, node: Node, rules: Rules) -> None:
         self._rules = rules
@@ -64,13 +65,13 @@ class Automaton:
                         self.after[position] |= first
                 return is_nullable or least == 0, first, last
             case _:
-                raise TooLarge  # a token is no character
+                raise TooLarge  # a token is not a character
 
 
 def goes_on(one: Automaton, other: Automaton, behind_one: tuple[Range, ...]) -> bool:
-    """A text of `one` can go on within `other`, by a character that may also stand behind `one`.
+    """Whether a text of `one` can continue inside `other`, by a character that may also follow `one`.
 
-    There a lexer that takes the longest text would miss that `one` ended.
+    There a lexer that takes the longest text would miss the end of `one`.
     """
     seen = {(p, q) for p in one.first for q in other.first if overlap(one.chars[p], other.chars[q])}
     waiting = list(seen)

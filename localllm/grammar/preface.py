@@ -1,8 +1,8 @@
-"""A grammar of a document, with a thought before it: optional or begun by the prompt, free text up to its closing tag.
+"""A grammar of a document with reasoning before it: optional or begun by the prompt, free text up to its closing tag.
 
     thought.opening  free text  thought.closing  behind  text.opening  the document  text.closing
 
-How many tokens a thought may have is not said here: llguidance can go back no token where it counts them, so the
+The number of reasoning tokens is not limited here: llguidance cannot roll back tokens where it counts them, so the
 constraint counts (`engine/constraint/budget.py`). Knows nothing of what the document is.
 """
 
@@ -16,10 +16,10 @@ from localllm.types.structures import Preface, Tags
 
 
 def with_preface(grammars: Sequence[Grammar], preface: Preface, literals: Literals) -> list[Grammar]:
-    """llguidance's grammars (the first is named `document`), behind one that reads the thought first.
+    """llguidance's grammars (the first is named `document`), preceded by one that reads the reasoning.
 
-    The free text never holds the closing tag's spelling: who reads the answer as text finds the end of the thought
-    where the grammar has it.
+    The free text never contains the closing tag's spelling: a reader of the text finds the end of the reasoning where
+    the grammar has it.
     """
     rules = Rules(literals, {})
     document = joined(["@document"])
@@ -45,7 +45,7 @@ def _thought(rules: Rules, thought: Tags, preface: Preface) -> str:
 
 
 def _opening(rules: Rules, text: str) -> str:
-    """As soon as it is there it opens a thought, even where free text may stand as well."""
+    """Once complete, it opens reasoning, even where free text may also come."""
     return joined(
         [rules.rule(quoted(part), "[lazy]") if isinstance(part, str) else f"<[{part}]>"
          for part in rules.literals.segments(text)]

@@ -11,20 +11,20 @@ _NO_SCHEMAS = frozenset({"enum", "const", "default", "examples", "example"})
 """Members that are data: an `$id` in them names nothing."""
 
 _BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Members whose own members are schemas by names of the client's: `$id` may be one of these names."""
+"""Members whose members are schemas under names of the client's choice: `$id` may be one of these names."""
 
 
 class Target(NamedTuple):
-    """What a reference points at."""
+    """What a reference points to."""
 
     schema: Any
     path: str
     base: str
-    """The URI that references in it are relative to."""
+    """The base URI for references inside it."""
 
 
 class References:
-    """Of one document."""
+    """The references of one document."""
 
     def __init__(self, root: Any, path: str) -> None:
         self._resources: dict[str, tuple[Any, str]] = {"": (root, path)}
@@ -53,18 +53,18 @@ class References:
                     waiting.append((child, under(here, name), base))
 
     def target(self, reference: Any, path: str, base: str) -> Target:
-        """What the reference, standing at `path`, points at. Raises `InvalidParameter`."""
+        """What the reference at `path` points to. Raises `InvalidParameter`."""
         if not isinstance(reference, str):
             raise refused(path, "must be a string")
         uri, fragment = urldefrag(urljoin(base, reference) if base and not reference.startswith("#") else reference)
         if reference.startswith("#"):
             uri = base
         if uri not in self._resources:
-            raise refused(path, f"points out of the schema ({reference[:80]}); copy what it means into $defs")
+            raise refused(path, f"points outside the schema ({reference[:80]}); copy what it means into $defs")
         if fragment and not fragment.startswith("/"):
             anchored = self._anchors.get((uri, unquote(fragment)))
             if anchored is None:
-                raise refused(path, f"points at an anchor that the schema does not have ({reference[:80]})")
+                raise refused(path, f"points to an anchor that the schema does not have ({reference[:80]})")
             return anchored
         schema, where = self._resources[uri]
         for step in unquote(fragment).split("/")[1:]:
@@ -74,7 +74,7 @@ class References:
 
 
 def base_of(schema: Any, base: str) -> str:
-    """What references in the schema are relative to, given what those around it are."""
+    """The base URI of references in the schema, given that of its surroundings."""
     identifier = schema.get("$id") if isinstance(schema, dict) else None
     if not isinstance(identifier, str) or identifier.startswith("#"):
         return base
@@ -86,4 +86,4 @@ def _member(schema: Any, where: str, step: str, reference: str, path: str) -> tu
         return schema[step], under(where, step)
     if isinstance(schema, list) and step.isdecimal() and int(step) < len(schema):
         return schema[int(step)], under(where, int(step))
-    raise refused(path, f"points at nothing: {reference[:80]}")
+    raise refused(path, f"points to nothing: {reference[:80]}")

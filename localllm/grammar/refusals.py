@@ -1,4 +1,4 @@
-"""How a refusal is worded, and how the place of what is refused is written."""
+"""Wording of rejections, and notation for the path of what is rejected."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def refused(path: str, why: str) -> InvalidParameter:
 
 
 def unsupported(path: str, remedy: str) -> InvalidParameter:
-    """A keyword that could not be kept; the remedy is what to write instead."""
+    """A keyword that cannot be enforced; the remedy is what to write instead."""
     return refused(path, f"is not supported: {remedy}")

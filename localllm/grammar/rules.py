@@ -1,4 +1,4 @@
-"""Collects the rules of one Lark grammar, and the JSON grammars that they refer to. Knows nothing of what they say."""
+"""Collects the rules of one Lark grammar and the JSON grammars they refer to. Knows nothing of their meaning."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Grammar = dict[str, Any]
 
 
 class Rules:
-    """Of one grammar."""
+    """Rules of one grammar."""
 
     def __init__(self, literals: Literals, options: dict[str, Any]) -> None:
-        """`options`: of the JSON in it, as `whitespace.options` has them."""
+        """`options`: for the JSON in it, from `whitespace.options`."""
         self.literals = literals
         self.grammars: list[Grammar] = []
         self._options = options
@@ -25,15 +25,15 @@ class Rules:
         self._json: dict[str, str] = {}
 
     def rule(self, body: str, options: str = "") -> str:
-        """The name of a rule for it."""
+        """Name of a rule with this body."""
         return self._named(body, options, is_terminal=False)
 
     def terminal(self, body: str) -> str:
-        """The name of a terminal: one regular expression, of which `&` and `~` may be parts."""
+        """Name of a terminal: one regular expression, possibly with `&` and `~`."""
         return self._named(body, "", is_terminal=True)
 
     def reserved(self) -> str:
-        """A name for a rule that is defined later, as recursion needs it."""
+        """Name of a rule that is defined later, as recursion requires."""
         name = f"r{len(self._names)}"
         self._names[name, "reserved", False] = name
         return name
@@ -42,7 +42,7 @@ class Rules:
         self._lines.append(f"{name}: {body}")
 
     def json(self, schema: dict[str, Any]) -> str:
-        """An expression for a JSON document of a schema that was rewritten."""
+        """An expression for a JSON document of a rewritten schema."""
         text = json.dumps(schema, ensure_ascii=False)
         if text not in self._json:
             name = f"json{len(self._json)}"
@@ -51,10 +51,10 @@ class Rules:
         return self._json[text]
 
     def until(self, closing: str, body: str = ANY) -> str:
-        """An expression for a text and this literal behind it, which it does not hold.
+        """An expression for a text followed by this literal, which the text does not contain.
 
-        The text is what the terminal `body` takes. Special tokens are no part of it. It does not hold what readers
-        take for the end either, see `mark_of`.
+        The text is what the terminal `body` matches, without special tokens. It does not contain what readers take for
+        the end either, see `mark_of`.
         """
         mark = quoted(mark_of(closing))
         free = f"(({body}) & ~({ANY} {mark} {ANY}))"
@@ -66,7 +66,7 @@ class Rules:
         return joined([self.terminal(joined([free, first])), self.literals.written(behind)])
 
     def text(self, start: str) -> str:
-        """The grammar's text; `start` is the expression that it starts with.
+        """The grammar's text, with this start expression.
 
         Lazy rules come first: of several terminals that match the same text llguidance takes the one defined first.
         """
@@ -82,5 +82,5 @@ class Rules:
 
 
 def mark_of(literal: str) -> str:
-    """What readers look for where the literal ends something: its first part, without the white space around it."""
+    """What readers look for where the literal ends something: its first part, without surrounding white space."""
     return next(filter(None, re.split(r"^\s+|\s+$|\s*\n\s*", literal)), literal)

@@ -1,8 +1,8 @@
-"""A JSON Schema as a client wrote it (Draft 2020-12, or as older ones spell it) -> one that llguidance keeps exactly.
+"""Converts a client's JSON Schema (Draft 2020-12, or older spellings) to one that llguidance enforces exactly.
 
-Everything is written anew: only keywords that are known to be kept are in the result, references point into its own
-`$defs`, patterns and formats are Rust regular expressions, bounds are such that no digit is lost. What cannot be kept
-is refused with its path. Knows nothing of grammars; `endless` and `disjoint` look at the whole result.
+Everything is rewritten: the result contains only keywords known to be enforced, references point into its own `$defs`,
+patterns and formats are Rust regular expressions, bounds lose no digit. What cannot be enforced is rejected with its
+path. Knows nothing of grammars; `endless` and `disjoint` examine the whole result.
 """
 
 from __future__ import annotations
@@ -19,35 +19,34 @@ from localllm.grammar.refusals import refused, under, unsupported
 Schema = dict[str, Any] | bool
 
 Part = tuple[Any, str, str]
-"""A schema, its path, and what references in it are relative to."""
+"""A schema, its path, and the base URI of references in it."""
 
 _LISTS = ("allOf", "anyOf", "oneOf")
 
 
 def checked(schema: Any, param: str) -> dict[str, Any]:
-    """The schema as llguidance takes it, with `$defs`. Raises `InvalidParameter` with the path of what it refuses."""
+    """The schema in llguidance's form, with `$defs`. Raises `InvalidParameter` with the path of what is rejected."""
     return Rewriter(schema, param).result()
 
 
 class Rewriter:
-    """Of one document."""
+    """For one document."""
 
     def __init__(self, root: Any, path: str) -> None:
         self._root = root
         self._path = path
         self._references = References(root, path)
         self._names: dict[tuple[str, bool], str] = {}
-        """Path of a reference's target, and whether it is part of something -> its name in `definitions`."""
+        """(Path of a reference's target, whether it is part of something) -> its name in `definitions`."""
         self._waiting: list[tuple[str, Any, str, str, bool]] = []
         self.is_part = False
-        """Whether a document has to match others beside the schema that is being written: what that leaves open is
-        theirs.
+        """Whether a document must match other schemas besides the one being written: these decide what it leaves open.
         """
         self._one_ofs: list[tuple[dict[str, Any], str]] = []
         self.definitions: dict[str, Schema] = {}
 
     def result(self, part: Part | None = None) -> dict[str, Any]:
-        """All of it, rewritten; or a part of it, with the definitions that it needs."""
+        """The whole, rewritten; or a part of it, with the definitions it needs."""
         schema, path, base = part or (self._root, self._path, "")
         root = self.schema(schema, path, base)
         while self._waiting:
@@ -61,7 +60,7 @@ class Rewriter:
         return whole | {"$defs": self.definitions} if self.definitions else whole
 
     def schema(self, schema: Any, path: str, base: str) -> Schema:
-        """One schema and those in it."""
+        """One schema and its subschemas."""
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
@@ -86,7 +85,7 @@ class Rewriter:
         return out
 
     def reference(self, reference: Any, path: str, base: str) -> str:
-        """The `$ref` to its definition, which is rewritten in its turn."""
+        """The `$ref` to its definition, which is queued for rewriting."""
         target = self._references.target(reference, path, base)
         key = target.path, self.is_part
         if key not in self._names:
@@ -95,11 +94,11 @@ class Rewriter:
         return f"#/$defs/{self._names[key]}"
 
     def target(self, reference: Any, path: str, base: str) -> Part:
-        """What a reference points at."""
+        """What a reference points to."""
         return tuple(self._references.target(reference, path, base))
 
     def resolved(self, schema: Any, path: str, base: str) -> tuple[Any, str]:
-        """The schema, or what it is a mere reference to."""
+        """The schema, or what it merely refers to."""
         for _ in range(20):
             if not (isinstance(schema, dict) and "$ref" in schema and schema.keys() - ANNOTATIONS == {"$ref"}):
                 break
@@ -115,7 +114,7 @@ class Rewriter:
         return False
 
     def _simple(self, named: dict[str, Any], types: list[str] | None, path: str, base: str) -> dict[str, Any]:
-        """The keywords of single types, as far as these may occur."""
+        """The keywords of single types, as far as these types may occur."""
         meant = frozenset().union(*(OF_TYPE[one] for one in types)) if types is not None else KEPT - APPLIED
         of_types = {name: value for name, value in named.items() if name in meant and name != "type"}
         is_integer = types is not None and "integer" in types
@@ -145,7 +144,7 @@ class Rewriter:
         return applied
 
     def _prove_one_ofs(self) -> None:
-        """Turns each `oneOf` into `anyOf`, which is the same where no document satisfies two of them."""
+        """Turns each `oneOf` into `anyOf`, which is equivalent where no document satisfies two of them."""
         disjointness = Disjointness(self.definitions)
         for out, path in self._one_ofs:
             pair = disjointness.overlap(out["oneOf"])
@@ -167,7 +166,7 @@ class Rewriter:
 
 
 def _combines(named: dict[str, Any]) -> bool:
-    """Whether documents have to match several schemas here, or must not."""
+    """Whether documents must match several schemas here, or must not match one."""
     applied = [name for name in ("$ref", "allOf", "anyOf", "oneOf") if name in named]
     if not applied:
         return False
@@ -176,7 +175,7 @@ def _combines(named: dict[str, Any]) -> bool:
 
 
 def _types(schema: dict[str, Any], path: str) -> list[str] | None:
-    """The types it allows; None where it does not say. An integer is a number, too."""
+    """The types it allows; None where it does not say. An integer is also a number."""
     if "type" not in schema:
         return None
     found = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
@@ -190,7 +189,8 @@ def _types(schema: dict[str, Any], path: str) -> list[str] | None:
 
 
 def _in_order(named: dict[str, Any], simple: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
-    """The simple keywords together, where `properties` stands among the others: which property is first follows it."""
+    """The simple keywords together, at the position of `properties` among the others, which decides what comes
+    first."""
     first = "properties" if "properties" in named else next((name for name in named if name not in APPLIED), None)
     out: dict[str, Any] = {}
     for name in named:

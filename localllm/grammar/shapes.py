@@ -1,9 +1,9 @@
-"""Values by JSON Schema in a writing that is not JSON's: rules of Lark for them, as far as a schema says it simply.
+"""Values by JSON Schema in a notation other than JSON: Lark rules for them, as far as a schema is simple.
 
-Kept: types, `enum` and `const`, properties with their order and `required`, `additionalProperties`, items and their
-number, alternatives, references; of texts and numbers what `Writing` keeps. What else a schema says (`allOf` beside
-others, several schemas of one value, numbers of properties) is not kept: `Writing.any` then has the schema. Schemas are
-those that `schemas.checked` has written. Knows no writing.
+Enforced: types, `enum` and `const`, properties with their order and `required`, `additionalProperties`, items and their
+number, alternatives, references; for texts and numbers what `Writing` enforces. Anything else (`allOf` beside others,
+several schemas for one value, numbers of properties) is not: then `Writing.any` gets the schema. Schemas are those
+rewritten by `schemas.checked`. Knows no notation.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from localllm.grammar.rules import Rules
 Schema = dict[str, Any] | bool
 
 MAX_COUNTED = 1000
-"""Items of an array that are counted."""
+"""Longest array whose items are counted."""
 _APART = ("$ref", "allOf", "anyOf", "enum", "const")
 
 
 class Writing(Protocol):
-    """How values are written. Each expression ends with the literal `closing`, which is behind the value."""
+    """How values are written. Each expression ends with the literal `closing`, which follows the value."""
 
     opening: str
-    """Of an object; and so on."""
+    """Opening bracket of an object; and so on."""
     separator: str
     closing: str
     list_opening: str
@@ -41,11 +41,11 @@ class Writing(Protocol):
         ...
 
     def constant(self, value: Any, closing: str, /) -> str:
-        """This value; nothing where it cannot be written."""
+        """This value; empty where it cannot be written."""
         ...
 
     def any(self, schema: dict[str, Any], closing: str, /) -> str:
-        """A value of which no more can be said than this schema says."""
+        """A value about which nothing more than this schema is known."""
         ...
 
     def alternatives(self, shapes: Shapes, schemas: Sequence[Schema], closing: str, /) -> str:
@@ -57,20 +57,20 @@ class Writing(Protocol):
         ...
 
     def other_member(self, shapes: Shapes, schema: Schema, but: Sequence[str], /) -> str:
-        """A member of any other name; nothing where there can be none."""
+        """A member with any other name; empty where there can be none."""
         ...
 
     def item(self) -> tuple[str, str]:
-        """What stands before an array's item and behind it."""
+        """What precedes and follows an array's item."""
         ...
 
 
 class NotWritable(Exception):
-    """A name or a value that the writing has no way to write."""
+    """A name or a value that the notation cannot express."""
 
 
 class Shapes:
-    """Of one document in one writing."""
+    """For one document in one notation."""
 
     def __init__(self, rules: Rules, writing: Writing, definitions: Mapping[str, Schema]) -> None:
         self.rules = rules
@@ -79,7 +79,7 @@ class Shapes:
         self._references: dict[tuple[str, str], str] = {}
 
     def value(self, schema: Schema, closing: str = "") -> str:
-        """An expression for a value and the literal behind it. Raises `NotWritable`."""
+        """An expression for a value and the literal after it. Raises `NotWritable`."""
         if not isinstance(schema, dict):
             schema = {}
         apart = [name for name in _APART if name in schema]
@@ -103,7 +103,7 @@ class Shapes:
         return self._writing.any(self.whole(schema), closing)
 
     def members(self, schema: dict[str, Any]) -> str:
-        """Those of an object, without its brackets. Raises `NotWritable`."""
+        """Members of an object, without its brackets. Raises `NotWritable`."""
         required = set(schema.get("required", ()))
         others = schema.get("additionalProperties", True)
         unlisted = [name for name in schema.get("required", ()) if name not in schema.get("properties", {})]
@@ -129,7 +129,7 @@ class Shapes:
         return schema
 
     def types(self, schema: Schema, depth: int = 20) -> frozenset[str]:
-        """Those that a reader of the schema sees; none: any."""
+        """Types that a reader of the schema sees; empty: any."""
         schema = self.resolved(schema)
         if not isinstance(schema, dict) or not depth:
             return frozenset()
@@ -193,7 +193,7 @@ class Shapes:
         )
 
     def _counted(self, firsts: list[tuple[str, bool]], other: str, least: int, most: int | None) -> str:
-        """The first items, and so many others."""
+        """The first items, followed by a number of others."""
         separator = self.rules.literals.written(self._writing.separator)
         one = joined([separator, other])
         least, bound = min(max(least, 0), MAX_COUNTED), "" if most is None or most > MAX_COUNTED else str(most)
@@ -205,7 +205,7 @@ class Shapes:
         return self._nested(firsts, several)
 
     def _nested(self, items: list[tuple[str, bool]], last: str = "") -> str:
-        """Items of which none comes without those before it."""
+        """Items each of which comes only after those before it."""
         separator = self.rules.literals.written(self._writing.separator)
         found = last
         for place, (item, is_required) in reversed([*enumerate(items)]):
@@ -214,14 +214,14 @@ class Shapes:
         return found
 
     def _row(self, items: list[tuple[str, bool]], other: str) -> str:
-        """Members in this order, of which only the required ones must come, and others behind them."""
+        """Members in this order, of which only the required ones must come, followed by others."""
         separator = self.rules.literals.written(self._writing.separator)
         if not separator:
             found = [item if is_required else f"({item})?" for item, is_required in items]
             return joined([*found, f"({other})*" if other else ""])
         more = f"({joined([separator, other])})*" if other else ""
         first = f"({joined([other, more])})?" if other else ""
-        """What may come where no member came yet, and behind one."""
+        """What may come before any member, and after one."""
         for item, is_required in reversed(items):
             begun = self.rules.rule(joined([item, more])) if more else item
             behind = joined([separator, item])
@@ -238,7 +238,7 @@ class Shapes:
 
 
 def type_of(value: object) -> str:
-    """JSON Schema's word for what kind of value it is."""
+    """JSON Schema's name for the type of a value."""
     match value:
         case None:
             return "null"

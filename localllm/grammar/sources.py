@@ -1,4 +1,4 @@
-"""JSON as a request brought it: property order kept, nesting bounded, duplicate names refused."""
+"""JSON as received in a request: property order preserved, nesting bounded, duplicate names rejected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.errors import InvalidParameter
 from localllm.types.structures import Structure
 
 MAX_DEPTH = 100
-"""Levels of nesting of a source; llguidance itself gives up at 128."""
+"""Nesting levels of a source; llguidance itself gives up at 128."""
 
 
 def json_of(structure: Structure) -> Any:
@@ -41,14 +41,14 @@ def _refuse_half_pairs(value: Any, param: str) -> None:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise InvalidParameter(
-            f"{param} has half a surrogate pair (\\ud800 to \\udfff) in a text", param=param
+            f"{param} has an unpaired surrogate (\\ud800 to \\udfff) in a text", param=param
         ) from None
-    except RecursionError:  # too deep for this, and refused as such
+    except RecursionError:  # nested too deeply, and rejected for that
         pass
 
 
 class _Refused(Exception):
-    """In a hook of the parser; the text goes into the message."""
+    """Raised in a hook of the parser; its text goes into the message."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -61,4 +61,4 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise _Refused(f"{name} is no number in JSON")
+    raise _Refused(f"{name} is not a number in JSON")

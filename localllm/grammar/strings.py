@@ -36,12 +36,12 @@ def rewritten(named: dict[str, Any], path: str, *, may_be_text: bool) -> dict[st
         else:
             found["pattern"] = whole
     if found.get("minLength", 0) > found.get("maxLength", MAX_LENGTH):
-        raise refused(f"{path}.minLength", "is above maxLength, so that no text could be valid")
+        raise refused(f"{path}.minLength", "is above maxLength, so no text can be valid")
     return found
 
 
 def pattern(value: Any, path: str) -> str:
-    """What llguidance takes for the pattern. Raises `InvalidParameter`."""
+    """The pattern in llguidance's form. Raises `InvalidParameter`."""
     if not isinstance(value, str):
         raise refused(path, "must be a string")
     try:
@@ -51,7 +51,7 @@ def pattern(value: Any, path: str) -> str:
 
 
 def count(value: Any, path: str, most: int) -> int:
-    """A number of characters, items or properties, which may be written as 3.0. Raises `InvalidParameter`."""
+    """A number of characters, items or properties, possibly written as 3.0. Raises `InvalidParameter`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 0:
         raise refused(path, "must be an integer, 0 or more")
     if value > most:

@@ -1,8 +1,8 @@
-"""Arguments each between literals of its own (Qwen3-Coder, GLM, DeepSeek's DSML), for `shapes`.
+"""Arguments each between literals of their own (Qwen3-Coder, GLM, DeepSeek's DSML), for `shapes`.
 
-A text is a text as it is, and never holds the literal behind it; it keeps `enum`, lengths and patterns. All else is
-JSON, with every keyword. Where a text is one of several things that may come, it is JSON's, or one that does not look
-like JSON. A type's mark says which it is where the format has marks.
+A text is written unquoted and never contains the literal that follows it; `enum`, lengths and patterns are enforced.
+Everything else is JSON, with every keyword. Where a text is one of several alternatives, it is written as JSON or does
+not look like JSON. Where the format has marks for types, the mark says which it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STRING = frozenset({"string"})
 
 
 class Tagged(Plain):
-    """Of one format."""
+    """For one format."""
 
     def __init__(self, rules: Rules, kind: TaggedArguments) -> None:
         super().__init__(rules)
@@ -72,7 +72,7 @@ class Tagged(Plain):
         return self.any(whole, after)
 
     def _marked(self, shapes: Shapes, schema: Schema) -> Iterator[tuple[str, str]]:
-        """Each mark that may come, and the values behind it."""
+        """Each mark that may come, and the values after it."""
         others: dict[str, list[Schema]] = {}
         for one in _parts(shapes, schema):
             types = shapes.types(one)
@@ -90,7 +90,7 @@ class Tagged(Plain):
             yield mark, either([self.any(shapes.whole(one), self._kind.after) for one in schemas])
 
     def _string(self, shapes: Shapes, schema: Schema) -> str:
-        """A schema of texts alone."""
+        """A schema that allows only texts."""
         whole = shapes.resolved(schema)
         if isinstance(whole, dict) and {"anyOf", "enum", "const", "type"} & whole.keys():
             return shapes.value(whole, self._kind.after)

@@ -1,7 +1,7 @@
-"""Structural tags: text of which only some parts have a shape, between given tags; in Lark.
+"""Structural tags: text of which only certain parts, between given tags, have a structure; in Lark.
 
-Two forms are in use: vLLM's first one (`structures` and `triggers`), and xgrammar's tree of formats (`format`). What of
-the second one cannot be kept is refused by name: formats of single tokens, excluded texts, XML styles.
+Two forms are in use: vLLM's first one (`structures` and `triggers`), and xgrammar's tree of formats (`format`). Parts
+of the second one that cannot be enforced are rejected by name: formats of single tokens, excluded texts, XML styles.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _as_tag(structure: Any, path: str) -> Source:
 
 
 class _Writer:
-    """Collects rules, and grammars that they refer to."""
+    """Collects rules and the grammars they refer to."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
@@ -71,7 +71,7 @@ class _Writer:
         }
 
     def format(self, source: Any, path: str, depth: int) -> str:
-        """An expression of Lark for one format."""
+        """A Lark expression for one format."""
         if not isinstance(source, dict) or not isinstance(source.get("type"), str):
             raise refused(path, "must be an object with a type")
         if source["type"] not in self._formats:
@@ -87,7 +87,7 @@ class _Writer:
     def _json_schema(self, source: Source, path: str, _depth: int) -> str:
         _only(source, path, "type", "json_schema", "style", "_path")
         if source.get("style", "json") != "json":
-            raise unsupported(under(path, "style"), "it has to be json")
+            raise unsupported(under(path, "style"), "it must be json")
         schema = checked(source.get("json_schema"), source.get("_path", under(path, "json_schema"))) | {
             "x-guidance": self._options
         }
@@ -109,7 +109,7 @@ class _Writer:
         elements = self._elements(source, path, depth)
         for index, one in enumerate(elements[:-1]):
             if one == _TEXT:
-                raise unsupported(under(path, "elements", index), "any_text has to come last, or to be a tag's content")
+                raise unsupported(under(path, "elements", index), "any_text must come last, or be a tag's content")
         return f"({' '.join(elements)})"
 
     def _or(self, source: Source, path: str, depth: int) -> str:
@@ -205,7 +205,7 @@ class _Writer:
 
 
 def regex(pattern: str) -> str:
-    """A regular expression as Lark writes it, between slashes, without flags."""
+    """A regular expression in Lark's notation, between slashes, without flags."""
     parts, is_escaped = [], False
     for character in pattern:
         written = {"/": "\\/", "\n": "\\n", "\r": "\\r"}.get(character, character)

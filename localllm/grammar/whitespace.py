@@ -9,11 +9,11 @@ from localllm.grammar.refusals import refused
 from localllm.types.structures import Structure
 
 PRETTY = r"\n {0,40}| "
-"""A new line with its indentation, or one blank: bounded, since a model may like blanks without end."""
+"""A new line with its indentation, or one blank: bounded, because a model may produce blanks forever."""
 
 ESCAPES = 'nrbtf\\"'
-r"""After a backslash. Without `u`: a name that the schema defines could be spelled in other ways by it
-(`{"\u0061": ...}` beside a property `a`), and half a surrogate pair could be written."""
+r"""After a backslash. Not `u`: it could spell a name of the schema in other ways (`{"\u0061": ...}` beside a property
+`a`), or write an unpaired surrogate."""
 
 
 def options(structure: Structure) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def options(structure: Structure) -> dict[str, Any]:
         try:
             found["whitespace_pattern"] = whitespace(structure.whitespace_pattern)
         except PatternRefused as error:
-            raise refused(structure.param, f"has a whitespace_pattern that cannot be kept: {error}") from None
+            raise refused(structure.param, f"has a whitespace_pattern that cannot be enforced: {error}") from None
     elif structure.whitespace == "pretty":
         found["whitespace_pattern"] = PRETTY
     elif structure.whitespace == "compact":

@@ -1,7 +1,7 @@
-"""The ways in which formats have a call's arguments written that are not JSON, for `shapes`.
+"""The notations other than JSON in which formats write a call's arguments, for `shapes`.
 
-A text keeps its lengths and patterns, as a regular expression; a number keeps all that JSON's would. Texts never hold
-the literal that ends them. Knows nothing of calls.
+For texts, lengths and patterns are enforced, as a regular expression; for numbers everything that JSON's would. Texts
+never contain the literal that ends them. Knows nothing of calls.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from localllm.grammar.tags import regex
 from localllm.types.formats import BareArguments, NestedArguments
 
 NAME = "[A-Za-z_][A-Za-z0-9_.-]*"
-"""Of a member that the schema does not name."""
+"""Name of a member that the schema does not name."""
 UNLIKE_JSON = r'/(?s:([^\s"{\[0-9-].*)?)/'
-"""A text that readers take for no number, no text in quotes, no list and no object."""
+"""A text that readers take for neither a number, a quoted text, a list nor an object."""
 
 
 class Plain:
-    """What the ways of writing have in common."""
+    """What the notations have in common."""
 
     opening = separator = closing = list_opening = list_closing = ""
 
@@ -44,7 +44,7 @@ class Plain:
 
 
 class Python(Plain):
-    """`{"city": "Ulm", "days": [3, None]}`; JSON's words are taken as well."""
+    """`{"city": "Ulm", "days": [3, None]}`; JSON's words are accepted as well."""
 
     opening, separator, closing = "{", ", ", "}"
     list_opening, list_closing = "[", "]"
@@ -83,7 +83,7 @@ class PythonCall(Plain):
         self._values = values
 
     def text(self, _schema: dict[str, Any], _closing: str) -> str:
-        raise NotWritable  # values are written otherwise
+        raise NotWritable  # values are written by `values`
 
     constant = any = text
 
@@ -97,7 +97,7 @@ class PythonCall(Plain):
 
 
 class Bare(Plain):
-    """`{city:<|"|>Ulm<|"|>,days:3}`: texts within a quote of the format's own, which none of them holds."""
+    """`{city:<|"|>Ulm<|"|>,days:3}`: texts between the format's own quotes, which none of them contains."""
 
     opening, separator, closing = "{", ",", "}"
     list_opening, list_closing = "[", "]"
@@ -118,7 +118,7 @@ class Bare(Plain):
         return self._rules.literals.written(text + closing)
 
     def any(self, _schema: dict[str, Any], closing: str) -> str:
-        """Not held to what the schema says."""
+        """Not held to the schema."""
         if not self._any:
             self._any = self._rules.reserved()
             scalar = self._rules.json({"type": ["number", "boolean", "null"]})
@@ -138,7 +138,7 @@ class Bare(Plain):
 
 
 class Nested(Plain):
-    """`<city>Ulm</city><days><item>3</item></days>`, each tag behind a prefix."""
+    """`<city>Ulm</city><days><item>3</item></days>`, each tag after a prefix."""
 
     def __init__(self, rules: Rules, kind: NestedArguments) -> None:
         super().__init__(rules)
@@ -152,11 +152,12 @@ class Nested(Plain):
         return "" if isinstance(value, dict | list) or closing in text else self._rules.literals.written(text + closing)
 
     def any(self, _schema: dict[str, Any], closing: str) -> str:
-        """A text, which readers may take for a number; not held to what the schema says."""
+        """A text, which readers may take for a number; not held to the schema."""
         return self._rules.until(closing, "/[^<]*/")
 
     def alternatives(self, shapes: Shapes, schemas: Sequence[Schema], closing: str) -> str:
-        """Readers take all for text where there may be one, and a list or an object by how it begins."""
+        """Readers take everything for text where text is allowed, and recognize a list or an object by its
+        beginning."""
         types = [shapes.types(one) for one in schemas]
         found = frozenset[str]().union(*types)
         if "string" in found and not found & {"array", "object"}:
@@ -172,7 +173,7 @@ class Nested(Plain):
         return joined([opening, shapes.value(schema, f"{self._prefix}</{name}>")])
 
     def other_member(self, _shapes: Shapes, _schema: Schema, _but: Sequence[str]) -> str:
-        """None: its closing tag would have to repeat a name that no rule can remember."""
+        """None: its closing tag would have to repeat a name, which no rule can remember."""
         return ""
 
     def item(self) -> tuple[str, str]:
@@ -190,7 +191,7 @@ def body_of(schema: dict[str, Any]) -> str:
 
 
 def other_name(pattern: str, but: Sequence[str]) -> str:
-    """A terminal of this pattern, for none of these names."""
+    """A terminal with this pattern, excluding these names."""
     return f"/{pattern}/ & ~({' | '.join(map(quoted, but))})" if but else f"/{pattern}/"
 
 

@@ -1,6 +1,6 @@
-"""How fast models will be on this machine, before any is loaded or even downloaded: asks a probe, then does the sums.
+"""Predicts how fast models will be on this machine before any is loaded or downloaded: asks a probe, then calculates.
 
-A child measures, since the library that it loads may take it down. Knows nothing of how it does that.
+A child measures, because the library it loads may crash. Knows nothing of how it measures.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ def child_command() -> list[str]:
 def speeds(
     settings: Settings, options: LoadOptions, infos: Sequence[ModelInfo], devices: Sequence[DeviceInfo]
 ) -> list[Speed | NotPredicted]:
-    """Of each, loaded with `options` while `devices` are there. Blocks for about 0.2 s for each tensor type that was
-    never measured here.
-    """
+    """One for each model, loaded with `options` while `devices` are present. Blocks for about 0.2 s for each tensor
+    type that was never measured here."""
     wanted = [_wanted(info, options, devices) for info in infos]
     asked = [each for each in wanted if isinstance(each, Kernels)]
     if not asked:
@@ -52,14 +51,14 @@ def speeds(
         if isinstance(each, NotPredicted):
             found.append(each)
         elif answer.speed is None:
-            found.append(NotPredicted(answer.error or "the probe told nothing"))
+            found.append(NotPredicted(answer.error or "the probe gave no reason"))
         else:
             found.append(predict(info, options, answer.speed))
     return found
 
 
 def ask(question: ProbeQuestion) -> ProbeAnswer:
-    """A death is an answer with an error."""
+    """A crash becomes an answer with an error."""
     try:
         child = subprocess.run(
             child_command(),
@@ -69,7 +68,7 @@ def ask(question: ProbeQuestion) -> ProbeAnswer:
             **osdep.own_process_group(),
         )
     except subprocess.TimeoutExpired:
-        return ProbeAnswer(error=f"the probe did not answer in {TIMEOUT_S:g} s")
+        return ProbeAnswer(error=f"the probe did not answer within {TIMEOUT_S:g} s")
     except OSError as error:
         return ProbeAnswer(error=f"the probe does not start: {error}")
     if child.returncode != 0:
