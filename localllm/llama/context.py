@@ -32,12 +32,11 @@ from localllm.types import FlashAttn, KvType, MemoryKind
 FLASH_ATTN: dict[FlashAttn, int] = {"auto": -1, "off": 0, "on": 1}
 """LLAMA_FLASH_ATTN_TYPE_*."""
 FLASH_TILE, MATRIX_TILE = 64, 32
-"""Rows from which on attention is fast. ggml's flash attention computes 64 rows together, and fewer one by one. Without
-it matrices are multiplied: 8, 32, 64 rows of a 1.3 B model on two cores take 31, 20, 18 ms per row at depth 0, and 38,
-24, 24 after 1,000 tokens."""
+"""Rows from which on attention is fast. ggml's flash attention computes 64 rows together, fewer one by one. Without it
+matrices are multiplied: 8, 32, 64 rows of 1.3 B on two cores take 31, 20, 18 ms a row at depth 0, 38, 24, 24 at 1,000."""
 STATE_COPY_SHARE = 3
-"""A slot filled to less than this fraction of its capacity is copied through a state, which contains only its own cells
-(LOG.md, "What a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
+"""A slot filled to less than this fraction is copied through a state, which contains only its own cells (LOG.md, "What
+a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
 WIDEST_FILLED_GAP = 4
 """Idle slots between busy ones that are worth a filler token each: a pass over the weights costs as much as four
 tokens."""
@@ -152,8 +151,7 @@ class LlamaBackend:
         self.wants_dense = not (self.can_rewind or self._tails.window)
         if num_cells is not None and not self.can_rewind:
             raise LoadFailed(
-                f"a {self.memory_kind} memory does not support a unified layout here; leave out --kv and --kv-cells",
-                param="kv",
+                f"a {self.memory_kind} memory has no unified layout here; leave out --kv and --kv-cells", param="kv"
             )
 
     @property
@@ -278,8 +276,7 @@ class LlamaBackend:
         self._tails.replaced(slot, length)
 
     def shift(self, slot: int, keep: int, drop: int) -> None:
-        """Changes metadata now; llama.cpp rotates the keys to their new positions at the beginning of the next
-        decode."""
+        """Changes metadata now; llama.cpp rotates the keys to their new positions with the next decode."""
         self._api.llama_memory_seq_rm(self._memory, slot, keep, keep + drop)
         self._api.llama_memory_seq_add(self._memory, slot, keep + drop, -1, -drop)
         self._tails.lengths[slot] -= drop
@@ -367,9 +364,7 @@ class LlamaBackend:
         two_tokens = self._states.num_bytes(0)
         if not (can_rewind := bool(self._api.llama_memory_seq_rm(self._memory, 0, 1, -1))):
             self._tails.window = 0
-        one_token = (
-            two_tokens if self._tails.window else self._states.num_bytes(0)
-        )  # equal size if both tokens are kept
+        one_token = two_tokens if self._tails.window else self._states.num_bytes(0)  # equal if both are kept
         self._states.learn(2, two_tokens, two_tokens - one_token)
         self.truncate(0, 0)
         return can_rewind

@@ -307,7 +307,7 @@ def test_a_memory_that_cannot_lose_a_tail_has_no_unified_layout(
     loaded_library: library.Library, tmp_path: Path
 ) -> None:
     path = families.write_recurrent(tmp_path / "model.gguf")
-    refused = pytest.raises(LoadFailed, match="recurrent memory does not support a unified layout")
+    refused = pytest.raises(LoadFailed, match="recurrent memory has no unified layout")
     with refused, opened(loaded_library, path, num_cells=512):
         pass
 

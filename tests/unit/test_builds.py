@@ -106,7 +106,7 @@ def test_what_is_stopped_cleans_up_and_its_compilers_end_too(data: Path, with_ni
     _start(data, ninja if with_ninja else compiler)
     pid = int(_said(data))
     builds.stop(data, "mine")
-    with pytest.raises(InvalidParameter, match="no build of 'mine' runs"):
+    with pytest.raises(InvalidParameter, match="no build of 'mine' is running"):
         builds.stop(data, "mine")
     status = Path(f"/proc/{pid}/stat")
     assert not list((data / "runtimes").glob(".building-*"))

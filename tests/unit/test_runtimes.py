@@ -180,7 +180,7 @@ def test_what_fails_its_check_leaves_nothing(tmp_path: Path) -> None:
 def test_what_is_no_archive_is_said(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "thing.zip"
     path.write_bytes(content)
-    with pytest.raises(LoadFailed, match=r"thing\.zip is no archive"):
+    with pytest.raises(LoadFailed, match=r"thing\.zip is not an archive"):
         building.add(path, tmp_path / "data", check=_nothing_against)
 
 
