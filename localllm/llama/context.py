@@ -32,14 +32,13 @@ from localllm.types import FlashAttn, KvType, MemoryKind
 FLASH_ATTN: dict[FlashAttn, int] = {"auto": -1, "off": 0, "on": 1}
 """LLAMA_FLASH_ATTN_TYPE_*."""
 FLASH_TILE, MATRIX_TILE = 64, 32
-"""Rows from which on attention is fast. ggml's flash attention computes 64 rows together, fewer one by one. Without it
-matrices are multiplied: 8, 32, 64 rows of 1.3 B on two cores take 31, 20, 18 ms a row at depth 0, 38, 24, 24 at 1,000."""
+"""Attention is fast from this many rows. ggml's flash attention computes 64 together, fewer one by one; else matrices
+are multiplied: 8, 32, 64 rows of 1.3 B on two cores take 31, 20, 18 ms a row at depth 0, 38, 24, 24 at 1,000."""
 STATE_COPY_SHARE = 3
 """A slot filled to less than this fraction is copied through a state, which contains only its own cells (LOG.md, "What
 a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
 WIDEST_FILLED_GAP = 4
-"""Idle slots between busy ones that are worth a filler token each: a pass over the weights costs as much as four
-tokens."""
+"""Idle slots between busy ones that are worth a filler token each: a pass over the weights costs as much as four."""
 CELLS_A_PASS = 0.5
 """Share of the weights' bytes that may be read from idle slots' cells in the time of a pass (LOG.md, "Gaps")."""
 
