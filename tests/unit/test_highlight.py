@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.cli.render.highlight import CALL, COMMENT, KEYWORD, NAME, NUMBER, STRING, TYPE, Highlighter
-from localllm.cli.render.languages import _NAMES, PLAIN, language
 
-NAMES = sorted(name for names in _NAMES for name in names.split())
+NAMES = (
+    "python pycon c cpp h java csharp objc cuda js jsx ts tsx node kotlin kt swift scala dart groovy rust go bash sh "
+    "zsh fish console powershell sql postgresql sqlite ruby php lua haskell ocaml ml elm elixir fsharp json jsonc yaml "
+    "toml ini conf env css scss html xml svg vue r dockerfile makefile diff patch markdown tex batch perl zig julia"
+).split()
+"""What models write over code blocks."""
 CODE = st.text(st.sampled_from("ab1_ \"'`#/*-<>=!$@{}()[];:\\\t.é"), max_size=60)
 
 
@@ -38,7 +42,7 @@ def test_every_line_is_shown_whole_whatever_it_is(name: str, lines: list[str]) -
         ("bash", "echo $# # count", ("# count", COMMENT)),
         ("json", '{"a": 1}', ('"a"', NAME)),
         ("yaml", "name: x", ("name", NAME)),
-        ("html", '<p class="x">', ("<p", KEYWORD)),
+        ("html", '<p class="x">', ("p", NAME)),
         ("diff", "+new", ("+new", STRING)),
     ],
 )
@@ -53,6 +57,8 @@ def test_parts_of_code_have_their_colours(name: str, line: str, span: tuple[str,
         ("c", ["/* begin", "return", "end */"], COMMENT),
         ("js", ["`begin", "return", "end`"], STRING),
         ("html", ["<!-- begin", "<p>", "end -->"], COMMENT),
+        ("go", ["`begin", "return", "end`"], STRING),
+        ("lua", ["--[[ begin", "return", "end ]]"], COMMENT),
     ],
 )
 def test_what_is_open_goes_on_over_the_lines(name: str, lines: list[str], style: str) -> None:
@@ -61,6 +67,38 @@ def test_what_is_open_goes_on_over_the_lines(name: str, lines: list[str], style:
     assert highlighter.line("x")[0][1] != style
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_label_that_models_write_has_colours(name: str) -> None:
+    lines = ["# Title `code`", "<a href='x'>", 'return "1";', "-- --x", "+ new", "FROM x", "key: 1", "[a]", "% x"]
+    highlighter = Highlighter(name)
+    assert any(style for line in lines for _, style in highlighter.line(line))
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("x = 'it'  # a ` and a /* in a comment", ("return", KEYWORD)),
+        ('x = ""', ("return", KEYWORD)),
+        ('y = """whole"""', ("return", KEYWORD)),
+        ('print("/*")', ("return", KEYWORD)),
+    ],
+)
+def test_what_only_looks_like_an_opening_opens_nothing(line: str, after: tuple[str, str]) -> None:
+    highlighter = Highlighter("python")
+    highlighter.line(line)
+    assert after in highlighter.line("return x")
+
+
+def test_a_lexer_that_takes_too_long_reads_no_more_of_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("localllm.cli.render.highlight.MAX_LINE_S", -1.0)
+    highlighter = Highlighter("python")
+    assert ("return", KEYWORD) in highlighter.line("return x")
+    assert highlighter.line("return x") == (("return x", ""),)
+
+
+def test_a_lexer_that_fails_leaves_the_code_as_it_is() -> None:
+    assert Highlighter("bibtex").line("}") == (("}", ""),)
+
+
 def test_an_unknown_language_is_plain() -> None:
-    assert language("klingon") is PLAIN
     assert Highlighter("klingon").line("return 'it'") == (("return 'it'", ""),)

@@ -29,6 +29,7 @@ _CLOSES = "[\u3001\u3002\u300b\u300d\u300f\u3011\u3015\u30fb\u30fc\uff01\uff09\u
 _PARTS = re.compile(f"\n| +|{_IDEOGRAPH}{_CLOSES}*|(?:(?!{_IDEOGRAPH})[^ \n])+")
 """Line ends, spaces, ideographs (a line may end after each, but not begin with what closes), words."""
 
+_IS_IDEOGRAPH = re.compile(_IDEOGRAPH)
 _EMOJI_STYLE = "\ufe0f"
 
 
@@ -87,67 +88,62 @@ def expand_tabs(text: str) -> str:
     return text.expandtabs(TAB_COLUMNS)
 
 
-class _Piece:
-    """What no line end comes into: a word, maybe in several styles, or an ideograph."""
-
-    def __init__(self, span: Span) -> None:
-        self.spans = [span]
-
-    @property
-    def width(self) -> int:
-        return sum(width(text) for text, _ in self.spans)
-
-
-def _pieces(spans: Iterable[Span]) -> Iterator[_Piece | Span]:
-    """Pieces; between them spaces and line ends as spans."""
-    open_word: _Piece | None = None
-    for text, style in spans:
-        for match in _PARTS.finditer(text):
-            part = match.group()
-            is_word = part[0] not in " \n" and re.match(_IDEOGRAPH, part) is None
-            if open_word is not None and is_word:
-                open_word.spans.append((part, style))
-                continue
-            if open_word is not None:
-                yield open_word
-                open_word = None
-            if is_word:
-                open_word = _Piece((part, style))
-            else:
-                yield (part, style) if part[0] in " \n" else _Piece((part, style))
-    if open_word is not None:
-        yield open_word
-
-
 def wrap(spans: Iterable[Span], columns: int) -> list[tuple[Span, ...]]:
     """Lines of at most `columns`: whole words where they fit, no spaces at a line's end. At least one line."""
-    columns = max(2, columns)  # an ideograph has two
+    return list(_wrap(tuple(spans), max(2, columns)))  # an ideograph takes two columns
+
+
+@lru_cache(maxsize=512)
+def _wrap(spans: tuple[Span, ...], columns: int) -> tuple[tuple[Span, ...], ...]:
     lines: list[list[Span]] = [[]]
     used = 0
     space: Span | None = None
-    for piece in _pieces(spans):
-        if not isinstance(piece, _Piece):
-            if piece[0] == "\n":
-                lines.append([])
-                used, space = 0, None
-            elif used:
-                space = piece
+    for kind, parts in _pieces(spans):
+        if kind == "\n":
+            lines.append([])
+            used, space = 0, None
             continue
+        if kind == " ":
+            space = parts[0] if used else None
+            continue
+        needs = sum(width(text) for text, _ in parts)
         gap = len(space[0]) if space is not None else 0
-        if used and used + gap + piece.width > columns:
+        if used and used + gap + needs > columns:
             lines.append([])
             used, gap, space = 0, 0, None
         if space is not None and used + gap < columns:
             lines[-1].append(space)
             used += gap
         space = None
-        for more, row in enumerate(chop(piece.spans, columns - used)):
-            if more:
+        if used + needs <= columns:
+            lines[-1] += parts
+            used += needs
+            continue
+        for number, row in enumerate(chop(parts, columns - used)):
+            if number:
                 lines.append([])
                 used = 0
             lines[-1] += row
             used += sum(width(text) for text, _ in row)
-    return [merge(line) for line in lines]
+    return tuple(merge(line) for line in lines)
+
+
+def _pieces(spans: Iterable[Span]) -> Iterator[tuple[str, list[Span]]]:
+    """What no line break comes into: a word, maybe in several styles, or an ideograph (`""`); spaces and line ends."""
+    word: list[Span] = []
+    for text, style in spans:
+        for match in _PARTS.finditer(text):
+            part = match.group()
+            is_space = part[0] in " \n"
+            if not is_space and _IS_IDEOGRAPH.match(part) is None:
+                word.append((part, style))
+                continue
+            if word:
+                yield "", word
+                word = []
+            yield part[0] if is_space else "", [(part, style)]
+    if word:
+        yield "", word
 
 
 def chop(spans: Iterable[Span], columns: int) -> list[list[Span]]:

@@ -1,143 +1,159 @@
-"""Colours for code, a line at a time. Knows words, strings, comments and numbers, but no grammar.
+"""Colours for code, one line at a time, by the lexers of Pygments. Knows no Markdown.
 
-A highlighter of whole files, as Pygments, would have to read the block again for each new token of the answer, on a
-processor that the model needs; this one carries what is open from line to line, so every line is read once.
+A lexer of Pygments reads a whole text. An answer grows, and reading its code again for each new line would cost more
+the longer it gets, so the lexer's stack of states is kept from line to line and every line is read once. Comments and
+strings that a lexer reads with a single pattern leave no state behind: for those `_OPENERS` finds the end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localllm.cli.render.cells import Span, Style, merge
-from localllm.cli.render.languages import DIFF, Language, language
+
+if TYPE_CHECKING:
+    from pygments.lexer import ExtendedRegexLexer, Lexer
 
 KEYWORD: Style = "35"
 STRING: Style = "32"
 NUMBER: Style = "36"
-CONSTANT: Style = "36"
 COMMENT: Style = "90"
 CALL: Style = "34"
 TYPE: Style = "33"
 NAME: Style = "34"
+REMOVED: Style = "31"
 
-MAX_HIGHLIGHTED_CHARS = 2000
-"""Longer lines are data."""
+MAX_HIGHLIGHTED_CHARS = 500
+"""Longer lines are data, and some patterns of some lexers take more than linear time."""
+MAX_LINE_S = 0.1
+"""A lexer that takes longer for one line, or fails, reads no more of its block."""
+
+_STYLES: dict[str, Style] = {
+    "Keyword": KEYWORD, "Keyword.Constant": NUMBER, "Keyword.Type": TYPE, "Operator.Word": KEYWORD,
+    "Literal.String": STRING, "Literal.Number": NUMBER, "Comment": COMMENT, "Comment.Preproc": KEYWORD,
+    "Comment.PreprocFile": STRING,
+    "Name.Function": CALL, "Name.Builtin": CALL, "Name.Builtin.Pseudo": NUMBER, "Name.Class": TYPE,
+    "Name.Exception": TYPE, "Name.Decorator": TYPE, "Name.Tag": NAME, "Name.Attribute": NAME, "Name.Variable": NAME,
+    "Generic.Inserted": STRING, "Generic.Deleted": REMOVED, "Generic.Heading": NUMBER, "Generic.Subheading": NUMBER,
+}  # fmt: skip
+_OPENERS = {"/*": "*/", "<!--": "-->", "--[[": "]]", "{-": "-}", "(*": "*)", "`": "`", '"""': '"""', "'''": "'''"}
+_OPENER = re.compile("|".join(map(re.escape, _OPENERS)))
+_OTHER_NAMES = {
+    "cc": "cpp", "h": "cpp", "hpp": "cpp", "cxx": "cpp", "node": "js", "mjs": "js", "jsx": "js", "kt": "kotlin",
+    "ipython": "python", "pycon": "python", "console": "bash", "terminal": "bash", "sqlite": "sql", "ml": "ocaml",
+    "jsonc": "json", "jsonl": "json", "conf": "ini", "dotenv": "ini", "env": "ini", "svg": "xml", "xhtml": "xml",
+    "patch": "diff",
+}  # fmt: skip
+"""Labels of code blocks that Pygments does not know, or whose lexer wants more than one line."""
 
 
-class Open(NamedTuple):
-    """What goes on on the next line: a comment or a string, and what ends it."""
+class _State(NamedTuple):
+    """Where the next line begins."""
 
-    end: str
-    style: Style
+    stack: tuple[str, ...]
+    closer: str = ""
+    """What ends the comment or string that is open."""
+    style: Style = ""
+
+
+class _Lexers(NamedTuple):
+    """One of Pygments's, and where all of its state is a stack the same one, able to go on from it."""
+
+    plain: Lexer
+    resumable: ExtendedRegexLexer | None = None
 
 
 class Highlighter:
-    """One block of code. Immutable but for `line`."""
+    """One block of code. `name`: the label of the block."""
 
-    def __init__(self, name: str, open_part: Open | None = None) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._language = language(name)
-        self._open = open_part
+        self._lexers = _lexers(name.lower())
+        self._state = _State(("root", "php") if name.lower() == "php" else ("root",))
 
     def copy(self) -> Highlighter:
-        return Highlighter(self.name, self._open)
+        twin = Highlighter(self.name)
+        twin._lexers, twin._state = self._lexers, self._state
+        return twin
 
     def line(self, text: str) -> tuple[Span, ...]:
         """The next line, without its end."""
-        if self._language is DIFF:
-            return _diff(text)
-        if len(text) > MAX_HIGHLIGHTED_CHARS:
+        if self._lexers is None or len(text) > MAX_HIGHLIGHTED_CHARS:
             return merge([(text, "")])
-        spans: list[Span] = []
-        at = 0
-        if self._open is not None:
-            end = text.find(self._open.end)
-            at = len(text) if end < 0 else end + len(self._open.end)
-            spans.append((text[:at], self._open.style))
+        started_s = time.monotonic()
+        begun: list[Span] = []
+        if self._state.closer:
+            end = text.find(self._state.closer)
             if end < 0:
-                return merge(spans)
-            self._open = None
-        pattern = _pattern(self._language)
-        while at < len(text):
-            match = pattern.match(text, at)
-            if match is None or match.end() == at:
-                spans.append((text[at], ""))
-                at += 1
-                continue
-            style, end_sign = _style_of(match, self._language, text)
-            at = match.end()
-            if end_sign is not None:
-                end = text.find(end_sign, at)
-                if end < 0:
-                    self._open = Open(end_sign, style)
-                at = len(text) if end < 0 else end + len(end_sign)
-            spans.append((text[match.start() : at], style))
-        return merge(spans)
+                return merge([(text, self._state.style)])
+            end += len(self._state.closer)
+            begun, text = [(text[:end], self._state.style)], text[end:]
+            self._state = _State(self._state.stack)
+        try:
+            spans, self._state = _read(self._lexers, text, self._state)
+        except Exception:  # noqa: BLE001 - some lexers fail on code that begins in the middle, as BibTeX's does
+            spans, self._lexers = [(text, "")], None
+        if time.monotonic() - started_s > MAX_LINE_S:
+            self._lexers = None
+        return merge([*begun, *spans])
+
+
+def _read(lexers: _Lexers, line: str, before: _State) -> tuple[list[Span], _State]:
+    """The line's spans, and where the next line begins."""
+    for match in _OPENER.finditer(line):
+        opener, closer = match[0], _OPENERS[match[0]]
+        closed, stack = _lex(lexers, line + closer, before.stack)
+        text, style = closed[-1]
+        opens_here = len(text) == len(line) + len(closer) - match.start() and closer not in line[match.end() :]
+        if style in (COMMENT, STRING) and opens_here and (opener != closer or not text.startswith(opener * 2)):
+            return [*closed[:-1], (text.removesuffix(closer), style)], _State(stack, closer, style)
+    spans, stack = _lex(lexers, line, before.stack)
+    return spans, _State(stack)
+
+
+def _lex(lexers: _Lexers, line: str, stack: tuple[str, ...]) -> tuple[list[Span], tuple[str, ...]]:
+    from pygments.lexer import LexerContext
+
+    tokens = None
+    if lexers.resumable is not None:
+        context = LexerContext(f"{line}\n", 0, list(stack))
+        # A few lexers have callbacks of their own that take no context.
+        with contextlib.suppress(TypeError):
+            tokens = list(lexers.resumable.get_tokens_unprocessed(context=context))
+            stack = tuple(context.stack)
+    if tokens is None:
+        tokens = list(lexers.plain.get_tokens_unprocessed(f"{line}\n"))
+    return list(merge((text.replace("\n", ""), _style(kind)) for _, kind, text in tokens)), stack
 
 
 @cache
-def _pattern(known: Language) -> re.Pattern[str]:
-    """One alternative for each kind of part; the first that fits counts."""
-    openers = [opening for opening, _ in (*known.block_comments, *known.long_strings)]
-    parts = []
-    if openers:
-        parts.append("(?P<long>" + "|".join(re.escape(opening) for opening in openers) + ")")
-    if known.line_comments:
-        signs = "|".join(re.escape(sign) for sign in known.line_comments)
-        # `#` and `;` also stand within words, as in $# or http://a#b.
-        parts.append(
-            rf"(?P<comment>(?<![^\s(){{}};,])(?:{signs}).*)" if "#" in signs else f"(?P<comment>(?:{signs}).*)"
-        )
-    for number, quote in enumerate(known.strings):
-        parts.append(rf"(?P<string{number}>{quote}(?:[^{quote}\\]|\\.)*{quote}?)")
-    if known.tags:
-        parts.append(r"(?P<tag></?[A-Za-z!][\w:.-]*|/?>)")
-    if known.variables:
-        parts.append(r"(?P<variable>\$(?:\w+|\{[^}]*\}|[@#?!*$]))")
-    parts.append(r"(?P<number>\b(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\b)")
-    parts.append(r"(?P<decorator>(?<!\S)@[\w.]+)")
-    parts.append(
-        r"(?P<word>[#@!.]?[^\W\d][\w-]*[?!]?)" if known.keys or known.tags else r"(?P<word>[#@.]?[^\W\d]\w*\??)"
-    )
-    parts.append(r"(?P<space>\s+)")
-    return re.compile("|".join(parts))
+def _style(kind: Any) -> Style:
+    """Of the kind of token, or of the nearest more general one."""
+    while kind.parent is not None:
+        if (style := _STYLES.get(str(kind).removeprefix("Token."))) is not None:
+            return style
+        kind = kind.parent
+    return ""
 
 
-def _style_of(match: re.Match[str], known: Language, line: str) -> tuple[Style, str | None]:
-    """The style of a part, and what ends it if that is still to be found."""
-    kind = str(match.lastgroup)
-    text = match.group()
-    if kind == "long":
-        comment = dict(known.block_comments).get(text)
-        return (COMMENT, comment) if comment is not None else (STRING, dict(known.long_strings)[text])
-    if kind.startswith("string"):
-        is_key = known.keys and re.match(r"\s*:", line[match.end() :])
-        return (NAME if is_key else STRING), None
-    fixed = {"comment": COMMENT, "tag": KEYWORD, "variable": NAME, "number": NUMBER, "decorator": TYPE, "space": ""}
-    return (_word_style(match, known, line) if kind == "word" else fixed[kind]), None
+@cache
+def _lexers(name: str) -> _Lexers | None:
+    """By the label of a code block; None: unknown."""
+    from pygments.lexer import ExtendedRegexLexer, RegexLexer
+    from pygments.lexers import find_lexer_class_by_name
+    from pygments.util import ClassNotFound
 
-
-def _word_style(match: re.Match[str], known: Language, line: str) -> Style:
-    word = match.group()
-    looked_up = word.lower() if known.ignores_case else word
-    before, after = line[: match.start()], line[match.end() :]
-    if known.keys and re.match(r"\s*[:=]", after) and not before.strip(" \t-{,"):
-        return NAME
-    if looked_up in known.keywords:
-        return KEYWORD
-    if looked_up in known.constants:
-        return CONSTANT
-    if not known.keywords:
-        return NAME if known.tags and after.startswith("=") else ""
-    if after.startswith("("):
-        return CALL
-    if re.search(r"\b(?:class|struct|interface|enum|trait|type)\s+$", before):
-        return TYPE
-    return TYPE if word[:1].isupper() and not word.isupper() and not known.ignores_case else ""
-
-
-def _diff(text: str) -> tuple[Span, ...]:
-    styles = {"+": STRING, "-": "31", "@": NUMBER}
-    return ((text, styles.get(text[:1], "")),) if text else ()
+    try:
+        found = find_lexer_class_by_name(_OTHER_NAMES.get(name, name))
+    except ClassNotFound:
+        return None
+    if not issubclass(found, RegexLexer):
+        return _Lexers(found())
+    if not issubclass(found, ExtendedRegexLexer):
+        return _Lexers(found(), type(found)(found.__name__, (ExtendedRegexLexer, found), {})())
+    is_resumable = found.get_tokens_unprocessed is ExtendedRegexLexer.get_tokens_unprocessed
+    return _Lexers(found(), found() if is_resumable else None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from localllm.cli.render.cells import Span, Style, join, merge
@@ -55,6 +56,7 @@ class _Found(NamedTuple):
     end: int
 
 
+@lru_cache(maxsize=512)
 def spans_of(text: str, theme: Theme, *, growing: bool, base: Style | None = None) -> tuple[Span, ...]:
     """`text`, without Markdown's signs. `growing`: more will come."""
     if growing:

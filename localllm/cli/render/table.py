@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from localllm.cli.render.cells import Line, Span, Style, fit, join, merge, width, wrap
@@ -23,7 +24,8 @@ def is_delimiter_row(text: str) -> bool:
     return "-" in text and ("|" in text or ":" in text) and _DELIMITERS.fullmatch(text) is not None
 
 
-def split_row(text: str) -> list[str]:
+@lru_cache(maxsize=256)
+def split_row(text: str) -> tuple[str, ...]:
     """The cells of a row; a `|` in code or after a backslash divides nothing."""
     text = text.strip()
     text = text[1:] if text.startswith("|") else text
@@ -44,7 +46,7 @@ def split_row(text: str) -> list[str]:
         at += 1
     if len(cells) > 1 and not cells[-1].strip():
         cells.pop()
-    return [cell.strip() for cell in cells]
+    return tuple(cell.strip() for cell in cells)
 
 
 def alignments(delimiters: str) -> list[str]:
@@ -97,7 +99,7 @@ def _raw(row: str, columns: int, theme: Theme) -> list[Line]:
 
 def _cells(row: str, count: int, theme: Theme, *, growing: bool, base: Style | None = None) -> Cells:
     """Exactly `count` cells; what a row has more is in its last one."""
-    texts = split_row(row)
+    texts = list(split_row(row))
     texts[count - 1 :] = [" | ".join(texts[count - 1 :])] if len(texts) >= count else []
     last = len(texts) - 1
     cells = [spans_of(text, theme, growing=growing and place == last, base=base) for place, text in enumerate(texts)]
