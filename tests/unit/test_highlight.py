@@ -97,7 +97,10 @@ def test_a_lexer_that_takes_too_long_reads_no_more_of_its_block(monkeypatch: pyt
 
 
 def test_a_lexer_that_fails_leaves_the_code_as_it_is() -> None:
-    assert Highlighter("bibtex").line("}") == (("}", ""),)
+    highlighter = Highlighter("bibtex")
+    for line in ("@book{key,", "  title = {Code}", "}"):
+        assert "".join(text for text, _ in highlighter.line(line)) == line
+    assert highlighter.line("@book{key}") == (("@book{key}", ""),)
 
 
 def test_an_unknown_language_is_plain() -> None:
