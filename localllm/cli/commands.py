@@ -6,23 +6,17 @@ import difflib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from localllm.cli import report, saved, set_command, tools
+from localllm.cli.conversation import Conversation, Leave
 from localllm.cli.saved import SavedChat
 from localllm.cli.settings import unquoted
 from localllm.cli.tools import Tools
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.types import RANDOM_SEED
 
-if TYPE_CHECKING:
-    from localllm.cli.chat import Conversation
-
 EXCERPT_CHARS = 60
-
-
-class Leave(Exception):
-    """The person has said goodbye."""
 
 
 class Command(NamedTuple):
@@ -174,7 +168,7 @@ def _load(chat: Conversation, argument: str) -> None:
     chat.talk.params = found.parameters
     if found.tools or isinstance(chat.talk.tools, Tools):  # MCP servers stay with the chat
         chat.talk.tools = Tools(list(found.tools), path) if found.tools else None
-    chat.remember_thoughts()
+    chat.restore_thoughts()
     chat.file, chat.is_saved = path, True
     other = f"; it was with {found.model}" if found.model not in ("", chat.talk.model_id) else ""
     report.say(f"loaded {_count(len(chat.turns))}{other}")
@@ -199,7 +193,7 @@ def _regen(chat: Conversation, _: str) -> None:
         why = "temperature is 0" if params.temperature == 0 else f"seed is {params.seed}"
         report.say(f"the same answer is likely: {why}")
     try:
-        chat.go_on(taken if waits else taken[:1])
+        chat.resume(taken if waits else taken[:1])
     finally:
         if len(chat.turns) == kept:  # the old answer is better than none
             chat.turns += taken

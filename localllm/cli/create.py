@@ -21,8 +21,8 @@ STDIN = "-"
 
 def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = False) -> int:
     """Make `name` of the Modelfile at `file` (`-`: stdin). Raises `InvalidParameter`, `ModelNotFound` and others."""
+    from localllm.cli.model_names import is_here
     from localllm.cli.pull import download
-    from localllm.cli.serving import is_here
     from localllm.registry.create import create, resolver
     from localllm.registry.listing import described, store_of
     from localllm.registry.modelfile import parse_modelfile

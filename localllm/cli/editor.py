@@ -19,9 +19,9 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
 from localllm.cli import settings
-from localllm.cli.chat import QUOTES, RESULT, LineDropped
 from localllm.cli.commands import COMMANDS
 from localllm.cli.mcp_tools import MAY_RUN
+from localllm.cli.prompts import QUOTES, RESULT, LineDropped
 from localllm.cli.saved import history_file
 from localllm.errors import LocalLLMError
 

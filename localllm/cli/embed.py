@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import msgspec
 
 from localllm.cli import report, serving
+from localllm.cli.model_names import is_here
 from localllm.errors import InvalidParameter, LocalLLMError, RequestError
 from localllm.settings import config
 
@@ -67,7 +68,7 @@ def embed_texts(options: EmbedOptions) -> int:
     """Embed or rank; returns the exit code. Raises `LocalLLMError`s, `KeyboardInterrupt`, `BrokenPipeError`."""
     _check(options)
     settings = config.load(options.load)
-    if not serving.is_here(options.model, settings) and not serving.fetch(options.model, settings):
+    if not is_here(options.model, settings) and not serving.fetch(options.model, settings):
         return report.INTERRUPTED
     with (
         _source(options) as texts,

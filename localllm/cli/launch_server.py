@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from localllm import osdep
 from localllm.cli import formats, report
 from localllm.cli import serving as models
+from localllm.cli.model_names import is_here, is_name
 from localllm.cli.options import as_arguments
 from localllm.cli.progress import LoadProgress
 from localllm.client.discovery import address_of, find_server, is_anybody_there
@@ -94,7 +95,7 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
     room = osdep.available_memory()
     ctx = load.get("ctx") or _own_ctx(name, settings)
     size = choosing.size_for(_candidate(name, info, settings), None if room is None else int(room * ROOM_SHARE), ctx)
-    target = Target(url, name if models.is_name(name) else _id(name), size.ctx, key)
+    target = Target(url, name if is_name(name) else _id(name), size.ctx, key)
     command = ("localllm", "serve", name, f"--ctx={size.ctx}", f"--slots={size.slots}")
     format = formats.format_of(path, info)
     unknown = None if format is None or format.origin != "generic" else format.note
@@ -169,7 +170,7 @@ def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[S
 def _running(asked: str | None, load: Mapping[str, Any], settings: Settings) -> Client | None:
     """The running server, unless a path or an option of loading needs one of our own."""
     others = {name: value for name, value in load.items() if name != "ctx"}
-    if (asked is not None and not models.is_name(asked)) or as_arguments(others) or not is_anybody_there(settings):
+    if (asked is not None and not is_name(asked)) or as_arguments(others) or not is_anybody_there(settings):
         return None
     return find_server(settings)
 
@@ -195,7 +196,7 @@ def _is_loaded(client: Client, model: str) -> bool:
 def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[str, ModelInfo, Path]:
     """The model asked for, fetched if it has to be, or the best of those that are here."""
     if asked is not None:
-        if may_fetch and not models.is_here(asked, settings) and not models.fetch(asked, settings):
+        if may_fetch and not is_here(asked, settings) and not models.fetch(asked, settings):
             raise KeyboardInterrupt
         return asked, *_info(asked, settings)
     from localllm.registry import listing

@@ -11,7 +11,8 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from localllm.cli import report, serving
+from localllm.cli import report
+from localllm.cli.model_names import is_here, is_name
 from localllm.cli.options import as_arguments
 from localllm.client.discovery import find_server, is_anybody_there
 from localllm.client.sidecar import Sidecar
@@ -34,7 +35,7 @@ def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | N
     settings = config.load(given)
     if http_port is not None and not 0 <= http_port <= 65535:
         raise InvalidParameter(f"--http takes a port from 0 to 65535, got {http_port}", param="http")
-    if model is not None and not serving.is_here(model, settings):
+    if model is not None and not is_here(model, settings):
         raise ModelNotFound(f"{model} is not on this machine; get it with localllm pull {model}")
     from localllm.server import log
 
@@ -79,7 +80,7 @@ def _server(model: str | None, load: Mapping[str, Any], settings: Settings) -> I
     from localllm.mcp.answering import Answering
 
     running = None
-    if (model is None or serving.is_name(model)) and not as_arguments(load) and is_anybody_there(settings):
+    if (model is None or is_name(model)) and not as_arguments(load) and is_anybody_there(settings):
         running = find_server(settings)
     with contextlib.ExitStack() as stack:
         if running is not None:

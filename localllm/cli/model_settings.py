@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.cli import report
-from localllm.cli.serving import is_here, is_name
+from localllm.cli.model_names import is_here, is_name, section_name
 from localllm.cli.toml_table import changed
 from localllm.errors import InvalidParameter
 from localllm.settings import config
@@ -57,21 +57,6 @@ def set_model(settings: Settings, model: str, pairs: Sequence[str], *, as_json: 
     widths = [max((len(text[column]) for text in texts), default=0) for column in (0, 1)]
     report.write(*(f"{key:{widths[0]}}  {value:{widths[1]}}  {source}" for key, value, source in texts))
     return report.OK
-
-
-def section_name(settings: Settings, model: str) -> str:
-    """What the section of a model is called: its id, or the pattern as it is."""
-    if is_pattern(model):
-        return model
-    from localllm.registry.listing import store_of
-    from localllm.registry.names import Demo, parse
-    from localllm.registry.resolve import canonical, find, model_id
-
-    if not is_name(model):
-        return model_id(Path(model))
-    name = parse(model)
-    manifest = None if isinstance(name, Demo) else find(name, store_of(settings.data_dir))
-    return str(canonical(name)) if manifest is None else manifest.name
 
 
 def shown(settings: Settings, id: str, model: str) -> list[Shown]:

@@ -14,6 +14,7 @@ from localllm import osdep
 from localllm.cli import mcp_tools, report, serving, tools
 from localllm.cli.answer import Look, PrintedAnswer, Talk, cut, describe, prepare, stats_line
 from localllm.cli.mcp_tools import McpOptions, McpTools
+from localllm.cli.model_names import is_here
 from localllm.cli.schema import DocumentFormat
 from localllm.cli.thinking import Think
 from localllm.cli.tools import Tools
@@ -59,7 +60,7 @@ def run_model(options: RunOptions) -> int:
     settings = config.load(options.load)
     options = options._replace(model=settings.sections().model_named(options.model))
     interactive = options.prompt is None and sys.stdin.isatty()
-    if not serving.is_here(options.model, settings) and not serving.fetch(options.model, settings):
+    if not is_here(options.model, settings) and not serving.fetch(options.model, settings):
         return report.INTERRUPTED
     # What is typed while the model loads or answers waits for the next prompt, and is not written over what is shown.
     keys = osdep.quiet_keys(sys.stdin.fileno()) if interactive else contextlib.nullcontext()

@@ -9,12 +9,11 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from localllm.cli.model_names import is_name, section_name
 from localllm.cli.options import as_arguments
 from localllm.cli.progress import LoadProgress
 from localllm.client.discovery import find_server, is_anybody_there
 from localllm.client.sidecar import Sidecar
-from localllm.errors import InvalidParameter
-from localllm.registry.names import Demo, PathName, parse
 from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -81,8 +80,6 @@ def begin(model: str, load: Mapping[str, Any], settings: Settings, *, logs_to_fi
 
 def _sets_slots(model: str, settings: Settings) -> bool:
     """Whether the model has a number of its own."""
-    from localllm.cli.model_settings import section_name
-
     own = settings.sections()
     return bool(own) and "slots" in own.of(section_name(settings, model))
 
@@ -100,24 +97,6 @@ def _log_file(settings: Settings) -> BinaryIO:
     folder = settings.data_dir / "logs"
     folder.mkdir(parents=True, exist_ok=True)
     return (folder / "run.log").open("wb")
-
-
-def is_name(model: str) -> bool:
-    """Whether it is no path."""
-    try:
-        return not isinstance(parse(model), PathName)
-    except InvalidParameter:
-        return False  # perhaps a file; who loads it says what is wrong
-
-
-def is_here(model: str, settings: Settings) -> bool:
-    """Whether there is nothing to fetch: a path, the carried model, or one that the store has."""
-    if not is_name(model) or isinstance(name := parse(model), Demo):
-        return True
-    from localllm.registry.listing import store_of
-    from localllm.registry.resolve import find
-
-    return find(name, store_of(settings.data_dir)) is not None
 
 
 def fetch(model: str, settings: Settings) -> bool:

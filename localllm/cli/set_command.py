@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING
 
 from localllm.cli import report, settings, thinking
+from localllm.cli.conversation import Conversation
 from localllm.cli.settings import unquoted
 from localllm.errors import InvalidParameter
-
-if TYPE_CHECKING:
-    from localllm.cli.chat import Conversation
 
 DETAILS = """\
 /set                      all parameters

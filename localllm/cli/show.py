@@ -66,7 +66,7 @@ def _below(value: str, columns: int) -> str:
 
 def _manifest(settings: Settings, model: str) -> Any:
     """What the store knows of it; None for the carried model and for files."""
-    from localllm.cli.serving import is_name
+    from localllm.cli.model_names import is_name
     from localllm.registry.listing import store_of
     from localllm.registry.names import Demo, parse
     from localllm.registry.resolve import find

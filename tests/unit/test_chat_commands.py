@@ -11,8 +11,9 @@ import pytest
 
 from localllm.cli import settings
 from localllm.cli.answer import Look, Talk
-from localllm.cli.chat import Conversation, LineDropped, read_message
+from localllm.cli.chat import Chat
 from localllm.cli.commands import COMMANDS
+from localllm.cli.prompts import LineDropped, read_message
 from localllm.client.api import ServerGone
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LoadFailed, LocalLLMError, WorkerCrashed
 from localllm.types import (
@@ -85,7 +86,7 @@ def _lines(*lines: str | type[BaseException]) -> Callable[[str], str]:
 
 
 def _chat(talk: FakeTalk, *lines: str | type[BaseException], system: str | None = None) -> int:
-    return Conversation(talk, system).run(_lines(*lines))
+    return Chat(talk, system).run(_lines(*lines))
 
 
 def test_each_request_holds_the_conversation_so_far(capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,7 +151,7 @@ def test_ctrl_c_keeps_what_had_come(capsys: pytest.CaptureFixture[str], tmp_path
 def test_ctrl_c_before_the_first_word_leaves_the_message_to_regen() -> None:
     talk = FakeTalk()
     talk.reply = [KeyboardInterrupt()]
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.take("Hi")
     assert conversation.turns == []
     talk.reply = ["Hello"]
@@ -188,7 +189,7 @@ def test_what_came_before_an_error_is_kept(capsys: pytest.CaptureFixture[str]) -
 def test_a_full_context_loses_nothing_and_says_what_helps(capsys: pytest.CaptureFixture[str]) -> None:
     talk = FakeTalk()
     talk.ctx = 2048
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("One", "Two"))
     talk.reply = [ContextLengthExceeded("the prompt has 2100 tokens")]
     conversation.run(_lines("Three"))
@@ -201,7 +202,7 @@ def test_a_full_context_loses_nothing_and_says_what_helps(capsys: pytest.Capture
 
 def test_a_server_that_is_gone_leaves_the_conversation_to_be_saved(tmp_path: Path) -> None:
     talk = FakeTalk()
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.take("Hi")
     talk.reply = [ServerGone("it does not answer")]
     file = tmp_path / "kept.json"
@@ -255,7 +256,7 @@ def test_undo_takes_back_the_last_exchange() -> None:
 
 def test_regen_asks_the_same_again_and_replaces_the_answer() -> None:
     talk = FakeTalk()
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("One", "/regen"))
     assert talk.prompts == [[("user", "One")]] * 2
     assert len(conversation.turns) == 2
@@ -338,7 +339,7 @@ def test_set_alone_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_set_changes_how_answers_look() -> None:
-    conversation = Conversation(FakeTalk(), None)
+    conversation = Chat(FakeTalk(), None)
     conversation.run(_lines("/set think hide", "/set markdown off", "/set stats on"))
     assert conversation.look == Look(markdown=False, thoughts="hide", unfolds=True)
     assert conversation.stats
@@ -394,7 +395,7 @@ def test_model_lists_and_switches_and_the_conversation_goes_on(capsys: pytest.Ca
         return other
 
     lines = _lines("Hi", "/set seed 3", "/model", "/model nothing", "/model other", "More")
-    assert Conversation(talk, None, switch=switch).run(lines) == 0
+    assert Chat(talk, None, switch=switch).run(lines) == 0
     assert other.prompts == [[("user", "Hi"), ("assistant", "Hello there"), ("user", "More")]]
     assert other.asked_with[0].seed == 3
     said = capsys.readouterr().err
@@ -426,7 +427,7 @@ def test_save_replaces_its_own_file_and_another_only_when_told(
     file = tmp_path / "chat.json"
     file.write_text("mine")
     talk = FakeTalk()
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("/save x", "Hi", f"/save {file}"))
     said = capsys.readouterr().err
     assert "nothing to save" in said
@@ -447,7 +448,7 @@ def test_save_without_a_name_makes_a_new_file_here(tmp_path: Path, monkeypatch: 
 
 def test_load_drops_an_unsaved_conversation_only_when_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "old.json"
-    conversation = Conversation(FakeTalk(), None)
+    conversation = Chat(FakeTalk(), None)
     conversation.run(_lines("Old", f"/save {file}", "/clear", "New", f"/load {file}"))
     assert "2 messages would be lost" in capsys.readouterr().err
     assert conversation.turns[0].content == "New"
@@ -473,7 +474,7 @@ def test_a_file_that_is_no_chat_says_why_and_changes_nothing(
     file = tmp_path / "chat.json"
     if content is not None:
         file.write_bytes(content)
-    conversation = Conversation(FakeTalk(), "Be brief.")
+    conversation = Chat(FakeTalk(), "Be brief.")
     conversation.run(_lines("Hi", f"/load! {file}"))
     said = capsys.readouterr().err
     assert reason in said

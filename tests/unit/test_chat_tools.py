@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from localllm.cli import saved
-from localllm.cli.chat import UNANSWERED, Conversation, LineDropped
+from localllm.cli.chat import Chat
+from localllm.cli.conversation import UNANSWERED
+from localllm.cli.prompts import LineDropped
 from localllm.errors import WorkerCrashed
 from localllm.types import CallDelta, Delta, Message, ToolCall
 from tests.unit.test_chat_commands import FakeTalk, _finish, _lines
@@ -34,7 +36,7 @@ def result(call: ToolCall, content: str) -> Message:
 
 def test_a_call_is_shown_its_result_typed_and_the_answer_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     talk = talk_that_calls(ULM)
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("Weather?", "19 degrees", "Thanks"))
     asks = [Message("user", "Weather?"), Message("assistant", "", thought="Look.", tool_calls=(ULM,))]
     assert talk.asked[1] == [*asks, result(ULM, "19 degrees")]
@@ -47,21 +49,21 @@ def test_a_call_is_shown_its_result_typed_and_the_answer_goes_on(capsys: pytest.
 
 def test_several_calls_are_asked_for_one_after_the_other() -> None:
     talk = talk_that_calls(ULM, PING)
-    Conversation(talk, None).run(_lines("Weather?", '"""', "two", "lines", '"""', LineDropped, ""))
+    Chat(talk, None).run(_lines("Weather?", '"""', "two", "lines", '"""', LineDropped, ""))
     assert talk.asked[1][-2:] == [result(ULM, "two\nlines"), result(PING, "null")]
 
 
 def test_calls_may_follow_each_other() -> None:
     talk = talk_that_calls(ULM)
     talk.later = [[called(PING)], ["Done."]]
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("Weather?", "19", "pong"))
     assert [turn.role for turn in conversation.turns] == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
 
 
 def test_ctrl_c_leaves_calls_unanswered_and_the_conversation_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     talk = talk_that_calls(ULM, PING)
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("Weather?", "19", KeyboardInterrupt, "Never mind"))
     assert len(talk.asked) == 2, "no answer was asked for until the person wrote again"
     assert talk.asked[1][-3:] == [result(ULM, "19"), result(PING, UNANSWERED), Message("user", "Never mind")]
@@ -69,19 +71,19 @@ def test_ctrl_c_leaves_calls_unanswered_and_the_conversation_goes_on(capsys: pyt
 
 
 def test_ctrl_d_at_a_result_leaves_the_chat_and_keeps_the_question() -> None:
-    conversation = Conversation(talk_that_calls(ULM), None)
+    conversation = Chat(talk_that_calls(ULM), None)
     assert conversation.run(_lines("Weather?")) == 0
     assert [turn.role for turn in conversation.turns] == ["user", "assistant", "tool"]
 
 
 def test_regen_asks_the_question_again_and_undo_takes_all_of_an_exchange_back() -> None:
     talk = talk_that_calls(ULM)
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("Weather?", "19", "/regen"))
     assert talk.asked[2] == [Message("user", "Weather?")]
     assert [turn.content for turn in conversation.turns] == ["Weather?", "It is warm."]
     other = talk_that_calls(ULM)
-    conversation = Conversation(other, None)
+    conversation = Chat(other, None)
     conversation.run(_lines("Weather?", "19", "/undo"))
     assert conversation.turns == []
 
@@ -89,7 +91,7 @@ def test_regen_asks_the_question_again_and_undo_takes_all_of_an_exchange_back() 
 def test_a_result_that_could_not_be_answered_is_kept_and_sent_again(capsys: pytest.CaptureFixture[str]) -> None:
     talk = talk_that_calls(ULM)
     talk.later = [[WorkerCrashed("it died")], ["It is warm."]]
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("Weather?", "19", "/regen"))
     assert talk.asked[1] == talk.asked[2]
     assert [turn.content for turn in conversation.turns] == ["Weather?", "", "19", "It is warm."]
@@ -99,11 +101,11 @@ def test_a_result_that_could_not_be_answered_is_kept_and_sent_again(capsys: pyte
 def test_a_call_that_was_cut_is_left_out_and_said(capsys: pytest.CaptureFixture[str]) -> None:
     talk = talk_that_calls(ToolCall("weather", '{"city": "Ul', "call_1"))
     talk.reply = ["Wait.", *talk.reply[1:-1], _finish("length")]
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("Weather?"))
     assert conversation.turns[1] == saved.Turn("assistant", "Wait.")
     said = capsys.readouterr().err
-    assert "[the call of weather is not whole, and is left out]" in said
+    assert "[the call to weather is incomplete and is dropped]" in said
     assert "cut: the context is full" in said
 
 
@@ -113,10 +115,10 @@ def test_a_saved_chat_keeps_calls_results_thoughts_and_tools(
     tools, file = tmp_path / "tools.json", tmp_path / "chat.json"
     tools.write_text(json.dumps(FILE))
     talk = talk_that_calls(ULM)
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines(f"/tools {tools}", "Weather?", "19", f"/save {file}"))
     again = FakeTalk()
-    loaded = Conversation(again, None)
+    loaded = Chat(again, None)
     loaded.run(_lines(f"/load {file}", "Thanks", "/thoughts"))
     assert again.asked[0][:-1] == talk.asked[1] + [Message("assistant", "It is warm.")]
     assert again.tools is not None
@@ -132,7 +134,7 @@ def test_tools_are_shown_and_dropped_and_a_wrong_file_changes_nothing(
     file.write_text(json.dumps(FILE))
     wrong.write_text("[]")
     talk = FakeTalk()
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("/tools", f'/tools "{file}"', f"/tools {wrong}", "/tools"))
     said = capsys.readouterr().err
     assert "there are no tools" in said
@@ -145,7 +147,7 @@ def test_tools_are_shown_and_dropped_and_a_wrong_file_changes_nothing(
 def test_thoughts_shows_the_last_ones_those_of_a_stopped_answer_too(capsys: pytest.CaptureFixture[str]) -> None:
     talk = FakeTalk()
     talk.reply, talk.later = [Delta(thought="First."), "One"], [[Delta(thought="Second"), KeyboardInterrupt()]]
-    conversation = Conversation(talk, None)
+    conversation = Chat(talk, None)
     conversation.run(_lines("/thoughts", "Hi", "Hi", "/thoughts", "/thoughts 0"))
     said = capsys.readouterr().err
     assert "there are no thoughts yet" in said
@@ -159,7 +161,7 @@ def test_thoughts_shows_the_last_ones_those_of_a_stopped_answer_too(capsys: pyte
 def test_what_the_server_notes_of_an_answer_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     talk = FakeTalk()
     talk.reply = [Delta(thought="Hm", notes=("the answer ended within its thought",)), _finish()]
-    Conversation(talk, None).run(_lines("Hi"))
+    Chat(talk, None).run(_lines("Hi"))
     said = capsys.readouterr().err
     assert "[the answer ended within its thought]" in said
     assert "[the answer is empty]" not in said
