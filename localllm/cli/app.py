@@ -1,6 +1,6 @@
-"""The typer application: names, options and help of every command. Bodies are imported when their command runs.
+"""The typer application: names, options and help of every command. Each body is imported when its command runs.
 
-Knows nothing of what the commands do. Bare words, no rich markup: `--help` must answer in under 0.2 s.
+Knows nothing of what the commands do. Plain text, no rich markup: `--help` must answer in under 0.2 s.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ app = Typer(
 
 
 def run_app() -> int:
-    """Run the command of `sys.argv`; every error on purpose ends as one sentence and an exit code."""
+    """Run the command in `sys.argv`; every expected error becomes one sentence and an exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a pipe's encoding depends on the system, a model's text does not
+        if isinstance(stream, io.TextIOWrapper):  # a pipe's encoding is the system's; models write UTF-8
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         app(prog_name="localllm")  # typer turns Ctrl-C into 130, usage errors into 2 and a closed stdout into 1
@@ -74,31 +74,31 @@ def root(
 
 def run(
     model: opt.Model,
-    prompt: Annotated[str | None, Argument(metavar="PROMPT", help="'-' reads stdin; none, on a terminal: chat")] = None,
+    prompt: Annotated[str | None, Argument(metavar="PROMPT", help="- reads stdin; without it, on a terminal: chat")] = None,
     system: Annotated[str | None, Option("--system", metavar="TEXT", help="System message")] = None,
-    raw: Annotated[bool, Option("--raw", help="Continue the prompt as it is, without the chat template")] = False,
+    raw: Annotated[bool, Option("--raw", help="Continue the prompt verbatim, without the chat template")] = False,
     schema: Annotated[
-        Path | None, Option("--schema", metavar="FILE", help="Answer with a JSON document that this JSON Schema allows")
+        Path | None, Option("--schema", metavar="FILE", help="Answer with JSON that matches this JSON Schema")
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Answer with a JSON object")] = False,
-    plain: Annotated[bool, Option("--plain", help="Show Markdown as the model writes it")] = False,
+    plain: Annotated[bool, Option("--plain", help="Show Markdown source instead of rendering it")] = False,
     think: Annotated[
         str,
         Option(
             "--think",
             metavar="on|off|hide|N",
-            help="Think first; not; a note in its place; N tokens at most [default: the model's own way]",
+            help="Think first; do not; show only a note; at most N tokens [default: up to the model]",
         ),
     ] = "default",
     tools: Annotated[
         Path | None,
         Option(
-            "--tools", metavar="FILE", help="What it may call: OpenAI's tools in JSON; calls are printed, a line each"
+            "--tools", metavar="FILE", help="Tools it may call (OpenAI's JSON); each call is printed on one line"
         ),
     ] = None,
     mcp: mcp_command.Config = None,
     mcp_allow: mcp_command.Allow = None,
-    stats: Annotated[bool, Option("--stats", help="After each answer: tokens, time to the first, tokens/s")] = False,
+    stats: Annotated[bool, Option("--stats", help="After each answer: tokens, time to first token, tokens/s")] = False,
     temperature: opt.Temperature = None,
     top_k: opt.TopK = None,
     top_p: opt.TopP = None,
@@ -146,7 +146,7 @@ def run(
     }
     document = document_format(schema, as_json=as_json)
     if document is not None and tools is not None:
-        raise InvalidParameter("an answer is a document or calls tools: leave out --tools, or --schema and --json")
+        raise InvalidParameter("--tools cannot be combined with --schema or --json")
     servers = mcp_options(mcp, mcp_allow or (), is_alone=document is None and tools is None)
     given = None if tools is None else load_tools(tools)
     look = not plain, Think().with_value(think), stats
@@ -214,8 +214,8 @@ def serve(
     cors_origins: gate.CorsOrigins = None,
     tls_cert_file: gate.TlsCertFile = None,
     tls_key_file: gate.TlsKeyFile = None,
-    max_waiting: Annotated[int | None, Option("--max-waiting", metavar="N", help="Requests that may queue")] = None,
-    max_body_bytes: Annotated[int | None, Option("--max-body-bytes", metavar="N", help="Largest request")] = None,
+    max_waiting: Annotated[int | None, Option("--max-waiting", metavar="N", help="Maximum queued requests")] = None,
+    max_body_bytes: Annotated[int | None, Option("--max-body-bytes", metavar="N", help="Largest request body")] = None,
     max_upload_mb: gate.MaxUploadMb = None,
     max_tokenize_bytes: gate.MaxTokenizeBytes = None,
     max_header_bytes: gate.MaxHeaderBytes = None,
@@ -235,7 +235,7 @@ def serve(
     model_aliases: opt.ModelAliases = None,
     metrics_names: opt.MetricsNames = None,
     ui: gate.Ui = None,
-    strict: Annotated[bool | None, Option("--strict", help="Refuse request fields that nobody knows")] = None,
+    strict: Annotated[bool | None, Option("--strict", help="Reject unknown request fields")] = None,
     model_keep_alive_s: gate.ModelKeepAlive = None,
     max_loaded_models: gate.MaxLoadedModels = None,
     max_models_mb: gate.MaxModelsMb = None,
@@ -249,20 +249,20 @@ def serve(
     max_waiting_pulls: gate.MaxWaitingPulls = None,
     max_download_kb_per_s: get.MaxDownload = None,
     allow_private_downloads: get.AllowPrivate = None,
-    load_timeout_s: Annotated[float | None, Option("--load-timeout-s", metavar="S", help="For loading a model")] = None,
+    load_timeout_s: Annotated[float | None, Option("--load-timeout-s", metavar="S", help="Timeout for loading a model")] = None,
     worker_timeout_s: gate.WorkerTimeout = None,
     step_timeout_s: gate.StepTimeout = None,
-    grace_s: Annotated[float | None, Option("--grace-s", metavar="S", help="For answers to end at shutdown")] = None,
+    grace_s: Annotated[float | None, Option("--grace-s", metavar="S", help="Time for answers to finish at shutdown")] = None,
     ready: Annotated[
         Literal["json", "json-progress"] | None,
-        Option("--ready", help="As a sidecar: say where it answers in one JSON line on stdout, end with stdin"),
+        Option("--ready", help="Run as a sidecar: print the address as one JSON line, exit when stdin closes"),
     ] = None,
     log_level: gate.LogLevel = None,
     log_format: gate.LogFormat = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
-    """Serve models over an OpenAI-style HTTP API: MODELs at once, others when they are asked for."""
+    """Serve models over an OpenAI-style HTTP API: MODELs from the start, others on demand."""
     given = {name: value for name, value in locals().items() if name not in ("models", "ready")}
     from localllm.cli.serve import serve_model
     from localllm.settings import config
@@ -271,16 +271,16 @@ def serve(
 
 
 def launch(
-    agent: Annotated[str | None, Argument(metavar="AGENT", help="None: list them, and which are installed")] = None,
-    arguments: Annotated[list[str] | None, Argument(metavar="-- ARGS...", help="For the agent itself")] = None,
+    agent: Annotated[str | None, Argument(metavar="AGENT", help="Without it: list the known agents, and which are installed")] = None,
+    arguments: Annotated[list[str] | None, Argument(metavar="-- ARGS...", help="Passed to the agent")] = None,
     model: Annotated[
-        str | None, Option("--model", metavar="MODEL", help="[default: the loaded one, else the best one here]")
+        str | None, Option("--model", metavar="MODEL", help="[default: the loaded model, else the best one on this machine]")
     ] = None,
     only_print: Annotated[
-        bool, Option("--print", help="Only print what would be set; start and change nothing")
+        bool, Option("--print", help="Print what would be set, without starting or changing anything")
     ] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask")] = False,
-    undo: Annotated[bool, Option("--undo", help="Take back what a launch left that was killed")] = False,
+    undo: Annotated[bool, Option("--undo", help="Clean up after a launch that was killed")] = False,
     ctx: Annotated[
         int | None, Option("--ctx", metavar="TOKENS", help="Context [default: up to 65536, as memory allows]")
     ] = None,
@@ -320,7 +320,7 @@ def show(
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Print what a model's file says, and what is set with it."""
+    """Print a model's metadata and settings."""
     from localllm.cli.show import show_model
     from localllm.settings import config
 
@@ -328,7 +328,7 @@ def show(
 
 
 def ps(host: opt.Host = None, port: opt.Port = None, as_json: opt.AsJson = False) -> None:
-    """List the models that the running server has loaded."""
+    """List the models loaded by the running server."""
     from localllm.cli.processes import list_processes
     from localllm.settings import config
 
@@ -336,12 +336,12 @@ def ps(host: opt.Host = None, port: opt.Port = None, as_json: opt.AsJson = False
 
 
 def stop(
-    names: Annotated[list[str] | None, Argument(metavar="NAME...", help="Models, as localllm ps calls them")] = None,
-    every: Annotated[bool, Option("--all", help="All of them")] = False,
+    names: Annotated[list[str] | None, Argument(metavar="NAME...", help="Models, as listed by localllm ps")] = None,
+    every: Annotated[bool, Option("--all", help="All models")] = False,
     host: opt.Host = None,
     port: opt.Port = None,
 ) -> None:
-    """Unload models of the running server."""
+    """Unload models from the running server."""
     from localllm.cli.processes import stop_models
     from localllm.settings import config
 
@@ -352,17 +352,17 @@ def stop(
 
 def doctor(
     model: Annotated[
-        str | None, Argument(metavar="MODEL", help="Whose chat format to look at [default: all on this machine]")
+        str | None, Argument(metavar="MODEL", help="Check the chat format of this model only [default: all on this machine]")
     ] = None,
     as_json: opt.AsJson = False,
-    fresh: Annotated[bool, Option("--fresh", help="Test again instead of showing what was remembered")] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Test again instead of showing remembered results")] = False,
     runtime: opt.Runtime = None,
     rpc: opt.Rpc = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
-    """Check the library and the devices, and say what would be faster."""
+    """Check the library and the devices, and advise what would be faster."""
     from localllm.cli.doctor import doctor as examine
     from localllm.settings import config
 

@@ -1,7 +1,7 @@
-"""Commands that are built when they are asked for: building all of them takes longer than `--help` may.
+"""Commands built on demand: building all of them takes longer than `--help` may.
 
-Typer turns every function's signature into a command at once; here a help page reads docstrings, and a command that is
-run, completed or explained is built alone. Knows no command.
+Typer would build a command from every function's signature at startup; here the help page reads docstrings only, and
+just the command that is run, completed or explained is built. Knows no command.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMANDS: dict[str, Callable[..., None]] = {}
 
 
 class OnDemand(MutableMapping[str, Any]):
-    """Name -> command, built at the first look."""
+    """Name -> command, built at the first access."""
 
     def __init__(self) -> None:
         self._built: dict[str, Any] = {}

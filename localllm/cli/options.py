@@ -1,4 +1,4 @@
-"""The options that commands share, each written once. A setting's option has the setting's name; None: not given."""
+"""The options that several commands share. A setting's option is named like the setting; None: not given."""
 
 from __future__ import annotations
 
@@ -11,70 +11,70 @@ from typer import Argument, Option
 _LOADING = "How the model is loaded"
 _SAMPLING = "How tokens are chosen"
 
-MODEL = Argument(metavar="MODEL", help="A name (see list and search), a path, or demo: the tiny model localllm carries")
-MODELS = Argument(metavar="MODEL...", help="Loaded at once; requests that name none go to the first")
+MODEL = Argument(metavar="MODEL", help="A name (see list and search), a path, or demo: the tiny bundled model")
+MODELS = Argument(metavar="MODEL...", help="Loaded at startup; the first is the default for requests without a model")
 Model = Annotated[str, MODEL]
 Host = Annotated[str | None, Option("--host", metavar="ADDRESS", help="[default: 127.0.0.1]")]
-Port = Annotated[int | None, Option("--port", metavar="N", help="0: any free one [default: 11435]")]
+Port = Annotated[int | None, Option("--port", metavar="N", help="0: any free port [default: 11435]")]
 Ctx = Annotated[
-    int | None, Option("--ctx", metavar="TOKENS", help="Context of each slot [default: the model's, by memory]")
+    int | None, Option("--ctx", metavar="TOKENS", help="Context per slot [default: the model's, as memory allows]")
 ]
-Slots = Annotated[int | None, Option("--slots", metavar="N", help="Answers at the same time [default: 4]")]
-Threads = Annotated[int | None, Option("--threads", metavar="N", help="CPU threads at most [default: physical cores]")]
+Slots = Annotated[int | None, Option("--slots", metavar="N", help="Concurrent answers [default: 4]")]
+Threads = Annotated[int | None, Option("--threads", metavar="N", help="Maximum CPU threads [default: physical cores]")]
 ThreadsBatch = Annotated[
-    int | None, Option("--threads-batch", metavar="N", help="For prompts, at most [default: as --threads]")
+    int | None, Option("--threads-batch", metavar="N", help="Maximum CPU threads for prefill [default: --threads]")
 ]
 Ubatch = Annotated[
-    int | None, Option("--ubatch", metavar="TOKENS", help="Of a prompt, computed at once [default: 512]")
+    int | None, Option("--ubatch", metavar="TOKENS", help="Prompt tokens computed per batch [default: 512]")
 ]
 GpuLayers = Annotated[
     str | None, Option("--gpu-layers", metavar="auto|N|all", help="Layers on the GPU [default: auto]")
 ]
 Device = Annotated[
     str | None,
-    Option("--device", metavar="NAMES", help="As doctor lists them: vulkan0, cuda0,cuda1, metal, cpu [default: auto]"),
+    Option("--device", metavar="NAMES", help="Devices listed by doctor: vulkan0, cuda0,cuda1, metal, cpu [default: auto]"),
 ]
 KvRamMb = Annotated[
-    int | None, Option("--kv-ram-mb", metavar="MIB", help="Memory for idle chats without a slot [default: 2048]")
+    int | None, Option("--kv-ram-mb", metavar="MIB", help="RAM for the KV cache of idle chats [default: 2048]")
 ]
 Checkpoints = Annotated[
     int | None,
-    Option("--checkpoints", metavar="N", help="Per chat, for models that cannot take back tokens [default: 8]"),
+    Option("--checkpoints", metavar="N", help="Per chat, for models that cannot roll back tokens [default: 8]"),
 ]
 Kv = Annotated[
-    str | None, Option("--kv", metavar="auto|partitioned|unified", help="KV cache per slot, or one [default: auto]")
+    str | None, Option("--kv", metavar="auto|partitioned|unified", help="One KV cache per slot, or one for all [default: auto]")
 ]
-KvType = Annotated[str | None, Option("--kv-type", metavar="f16|q8_0|q4_0", help="[default: f16]")]
+KvType = Annotated[str | None, Option("--kv-type", metavar="f16|q8_0|q4_0", help="Type of the KV cache [default: f16]")]
 FlashAttn = Annotated[
-    str | None, Option("--flash-attn", metavar="auto|on|off", help="How attention is computed [default: auto]")
+    str | None, Option("--flash-attn", metavar="auto|on|off", help="Flash attention [default: auto]")
 ]
 Repack = Annotated[
-    str | None, Option("--repack", metavar="auto|on|off", help="Weights laid out anew for this CPU [default: auto]")
+    str | None, Option("--repack", metavar="auto|on|off", help="Repack weights for this CPU [default: auto]")
 ]
 KvCells = Annotated[
-    int | None, Option("--kv-cells", metavar="TOKENS", help="In a unified cache, for all slots together")
+    int | None, Option("--kv-cells", metavar="TOKENS", help="Size of a unified KV cache, shared by all slots")
 ]
 KvDiskMb = Annotated[
-    int | None, Option("--kv-disk-mb", metavar="MIB", help="Disk for chats, to go on after a restart [default: 0]")
+    int | None, Option("--kv-disk-mb", metavar="MIB", help="Disk space to keep the KV cache of chats across restarts [default: 0]")
 ]
 ContextShift = Annotated[
-    bool | None, Option("--context-shift", help="Answers go on at the end of the context, without the oldest tokens")
+    bool | None, Option("--context-shift", help="When the context is full, drop the oldest tokens and continue")
 ]
 MaxStepMs = Annotated[
     int | None,
     Option(
         "--max-step-ms",
         metavar="MS",
-        help="Longest step that nothing can interrupt, so longest wait of others [default: 300]",
+        help="Longest uninterruptible step, so the longest others may wait [default: 300]",
     ),
 ]
 PrefillStepMs = Annotated[
     int | None,
-    Option("--prefill-step-ms", metavar="MS", help="Longest step with prompts while answers stream [default: 100]"),
+    Option("--prefill-step-ms", metavar="MS", help="Longest step with prefill while answers stream [default: 100]"),
 ]
 Pooling = Annotated[
     str | None,
-    Option("--pooling", metavar="none|mean|cls|last|rank", help="How embeddings are made [default: the model's own]"),
+    Option("--pooling", metavar="none|mean|cls|last|rank", help="How token embeddings are pooled [default: the model's]"),
 ]
 EmbeddingCtx = Annotated[
     int | None,
@@ -85,87 +85,87 @@ ChatTemplate = Annotated[
     Option(
         "--chat-template",
         metavar="FILE|NAME",
-        help="Jinja, or chatml, command-r, gemma, llama2, llama3, phi3 [default: its own]",
+        help="Jinja file, or chatml, command-r, gemma, llama2, llama3, phi3 [default: the model's]",
     ),
 ]
 Thinking = Annotated[
     str | None,
-    Option("--thinking", metavar="auto|on|off", help="Of requests that do not say [default: auto, as the template]"),
+    Option("--thinking", metavar="auto|on|off", help="For requests that do not set it [default: auto, by the template]"),
 ]
 MetricsNames = Annotated[
     str | None,
-    Option("--metrics-names", metavar="localllm|llamacpp|both", help="In /metrics [default: localllm]"),
+    Option("--metrics-names", metavar="localllm|llamacpp|both", help="Metric names in /metrics [default: localllm]"),
 ]
 Speculation = Annotated[
     str | None,
-    Option("--speculation", metavar="auto|off", help="Guess tokens, check several at a time [default: auto]"),
+    Option("--speculation", metavar="auto|off", help="Speculative decoding [default: auto]"),
 ]
 Draft = Annotated[
     str | None,
-    Option("--draft", metavar="MODEL|auto", help="A smaller model of its vocabulary that guesses [default: none]"),
+    Option("--draft", metavar="MODEL|auto", help="Draft model: smaller, with the same vocabulary [default: none]"),
 ]
 MaxStoredResponses = Annotated[
     int | None,
     Option("--max-stored-responses", metavar="N", help="Responses kept for previous_response_id [default: 1000]"),
 ]
 MaxStoredResponseMb = Annotated[
-    int | None, Option("--max-stored-response-mb", metavar="MIB", help="Memory for all of them [default: 64]")
+    int | None, Option("--max-stored-response-mb", metavar="MIB", help="Memory for all stored responses [default: 64]")
 ]
 HostedTools = Annotated[
     str | None,
-    Option("--hosted-tools", metavar="ignore|refuse", help="Of agents, such as web search [default: ignore]"),
+    Option("--hosted-tools", metavar="ignore|refuse", help="What to do with hosted tools such as web search [default: ignore]"),
 ]
 McpServers = Annotated[
-    Path | None, Option("--mcp-servers", metavar="FILE", help="MCP servers that requests for responses may name")
+    Path | None, Option("--mcp-servers", metavar="FILE", help="MCP servers that requests to /v1/responses may use")
 ]
 McpTimeout = Annotated[
-    float | None, Option("--mcp-timeout-s", metavar="S", help="For an MCP server to start, or to answer [default: 60]")
+    float | None, Option("--mcp-timeout-s", metavar="S", help="Timeout for an MCP server to start or to answer [default: 60]")
 ]
 McpMaxRounds = Annotated[
     int | None,
-    Option("--mcp-max-rounds", metavar="N", help="Answers in a row that call MCP servers' tools [default: 16]"),
+    Option("--mcp-max-rounds", metavar="N", help="Maximum rounds of MCP calls per request [default: 16]"),
 ]
 ModelAliases = Annotated[
     str | None,
-    Option("--model-aliases", metavar="NAMES", help="As claude-*=MODEL, comma-separated; claude-* alone: the loaded"),
+    Option("--model-aliases", metavar="NAMES", help="Comma-separated, like claude-*=MODEL; without =MODEL: the loaded model"),
 ]
 Runtime = Annotated[
-    str | None, Option("--runtime", metavar="NAME", help="Which llama.cpp, as `localllm runtime list` names them")
+    str | None, Option("--runtime", metavar="NAME", help="llama.cpp build to use, from `localllm runtime list`")
 ]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
 Rpc = Annotated[
     str | None,
-    Option("--rpc", metavar="HOST:PORT,...", help="Use devices of other machines, where `localllm worker` serves them"),
+    Option("--rpc", metavar="HOST:PORT,...", help="Use devices of other machines that run `localllm worker`"),
 ]
 RopeScaling = Annotated[
     str | None,
-    Option("--rope-scaling", metavar="none|linear|yarn", help="Stretch positions for more ctx [default: as trained]"),
+    Option("--rope-scaling", metavar="none|linear|yarn", help="RoPE scaling for a longer context [default: the model's]"),
 ]
 RopeScale = Annotated[
-    float | None, Option("--rope-scale", metavar="X", help="ctx may be X times the trained one, with --rope-scaling")
+    float | None, Option("--rope-scale", metavar="X", help="Context as a multiple of the trained one, with --rope-scaling")
 ]
 YarnOrigCtx = Annotated[
-    int | None, Option("--yarn-orig-ctx", metavar="TOKENS", help="Trained context of YaRN [default: as the model says]")
+    int | None, Option("--yarn-orig-ctx", metavar="TOKENS", help="Trained context for YaRN [default: the model's]")
 ]
-Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]
+Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Folder for data and configuration [default: per user]")]
 Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]
 
-Temperature = Annotated[float | None, Option("--temperature", metavar="T", help="0: always the likeliest token")]
-TopK = Annotated[int | None, Option("--top-k", metavar="N", help="Choose among the N likeliest; 0: all")]
+Temperature = Annotated[float | None, Option("--temperature", metavar="T", help="0: always the most likely token")]
+TopK = Annotated[int | None, Option("--top-k", metavar="N", help="Sample from the N most likely tokens; 0: all")]
 TopP = Annotated[
-    float | None, Option("--top-p", metavar="P", help="Choose among the likeliest that sum up to P; 1: all")
+    float | None, Option("--top-p", metavar="P", help="Sample from the most likely tokens that sum up to P; 1: all")
 ]
 MinP = Annotated[
-    float | None, Option("--min-p", metavar="P", help="Only tokens at least P times as likely as the best; 0: all")
+    float | None, Option("--min-p", metavar="P", help="Sample from tokens at least P times as likely as the best; 0: all")
 ]
-Seed = Annotated[int | None, Option("--seed", metavar="N", help="The same seed gives the same answer; -1: a new one")]
+Seed = Annotated[int | None, Option("--seed", metavar="N", help="The same seed gives the same answer; -1: random")]
 MaxTokens = Annotated[int | None, Option("--max-tokens", metavar="N", help="Stop after N tokens; -1: no limit")]
 
 AsJson = Annotated[bool, Option("--json", help="Print JSON")]
 
 
 def as_arguments(given: Mapping[str, Any]) -> list[str]:
-    """The same options for a child's command line, those that were given only."""
+    """The given options, as arguments for a child process."""
     arguments: list[str] = []
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"

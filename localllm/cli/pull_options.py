@@ -1,4 +1,4 @@
-"""The options of commands that download: their names, types and help. Each is the setting of its name."""
+"""The options of commands that download: names, types and help. Each is named like its setting."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Annotated
 from typer import Option
 
 HubEndpoint = Annotated[
-    str | None, Option("--hub-endpoint", metavar="URL", help="A mirror of Hugging Face [default: HF_ENDPOINT, or it]")
+    str | None, Option("--hub-endpoint", metavar="URL", help="Mirror of Hugging Face [default: HF_ENDPOINT, or huggingface.co]")
 ]
 InsecureRegistries = Annotated[
     str | None, Option("--insecure-registries", metavar="HOSTS", help="Registries without TLS, comma-separated")
 ]
-Proxy = Annotated[str | None, Option("--proxy", metavar="URL", help="For downloads [default: HTTPS_PROXY and its kin]")]
-CaFile = Annotated[Path | None, Option("--ca-file", metavar="FILE", help="PEM: more authorities for downloads")]
+Proxy = Annotated[str | None, Option("--proxy", metavar="URL", help="Proxy for downloads [default: HTTPS_PROXY etc.]")]
+CaFile = Annotated[Path | None, Option("--ca-file", metavar="FILE", help="PEM file with additional CA certificates")]
 DownloadConnections = Annotated[
-    int | None, Option("--download-connections", metavar="N", help="At a time, for one pull [default: 8]")
+    int | None, Option("--download-connections", metavar="N", help="Parallel connections per pull [default: 8]")
 ]
 DownloadPatience = Annotated[
     float | None,
-    Option("--download-patience-s", metavar="S", help="Give up a download that gets nothing so long [default: 600]"),
+    Option("--download-patience-s", metavar="S", help="Give up after so long without progress [default: 600]"),
 ]
 MaxDownload = Annotated[
-    int | None, Option("--max-download-kb-per-s", metavar="KIB", help="Bandwidth of one pull; 0: all [default: 0]")
+    int | None, Option("--max-download-kb-per-s", metavar="KIB", help="Bandwidth limit per pull; 0: none [default: 0]")
 ]
 AllowPrivate = Annotated[
     bool | None,
-    Option("--allow-private-downloads", help="Redirects may lead to private addresses"),
+    Option("--allow-private-downloads", help="Allow redirects to private addresses"),
 ]
