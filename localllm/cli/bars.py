@@ -1,4 +1,4 @@
-"""A progress bar on stderr: rich's on a terminal, else a line a second. Knows nothing of what it counts but bytes."""
+"""A progress bar for bytes on stderr: rich's on a terminal, else one line per second. Knows no downloads."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Bar:
         self._what = what
         self._progress: Progress | None = None
         self._task: TaskID | None = None
-        self._told_s = 0.0
-        self._told = ("", 0)
-        """What the last line said: the phase, and how many bytes were done."""
+        self._printed_s = 0.0
+        self._printed = ("", 0)
+        """Phase and bytes done in the last printed line."""
         self._last: tuple[str, int, int | None] = ("", 0, None)
 
     def __enter__(self) -> Bar:
@@ -46,19 +46,19 @@ class Bar:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         phase, done, total = self._last
-        if kind is None and self._told[0] and self._told != (phase, done):
+        if kind is None and self._printed[0] and self._printed != (phase, done):
             self._say(phase, done, total)
         if self._progress is not None and self._task is not None:
             self._progress.stop()
 
     def show(self, phase: str, done: int, total: int | None, bytes_per_s: float | None = None) -> None:
-        """How far it is."""
+        """Update the progress."""
         if self._progress is None:
             self._line(phase, done, total, bytes_per_s)
             return
         if self._task is None:
             if not total and not done:
-                return  # what comes first may be said in words above the bar
+                return  # messages may still be printed above the bar
             self._progress.start()
             self._task = self._progress.add_task(phase, total=total)
         self._progress.update(self._task, description=phase, completed=done, total=total)
@@ -67,13 +67,13 @@ class Bar:
         if not total and not done:
             return
         now, self._last = time.monotonic(), (self._last[0] if phase == "done" else phase, done, total)
-        if phase != "done" and now - self._told_s >= LINE_EVERY_S:
-            self._told_s = now
+        if phase != "done" and now - self._printed_s >= LINE_EVERY_S:
+            self._printed_s = now
             self._say(phase, done, total, bytes_per_s)
 
     def _say(self, phase: str, done: int, total: int | None, bytes_per_s: float | None = None) -> None:
-        self._told = phase, done
+        self._printed = phase, done
         share = f" ({done / total:.0%})" if total else ""
         speed = f", {size(int(bytes_per_s))}/s" if bytes_per_s else ""
-        left = f", {duration((total - done) / bytes_per_s)} left" if total and bytes_per_s else ""
-        report.say(f"{phase} {self._what}: {size(done)} of {size(total)}{share}{speed}{left}")
+        remaining = f", {duration((total - done) / bytes_per_s)} left" if total and bytes_per_s else ""
+        report.say(f"{phase} {self._what}: {size(done)} of {size(total)}{share}{speed}{remaining}")

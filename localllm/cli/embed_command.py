@@ -1,4 +1,4 @@
-"""Names, options and help of `localllm embed`. Its body is imported when it runs."""
+"""Options and help of `localllm embed`. The body is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from localllm.cli import options as opt
 
 def embed(
     model: opt.Model,
-    texts: Annotated[list[str] | None, Argument(metavar="TEXT...", help="None: one a line, from stdin")] = None,
+    texts: Annotated[list[str] | None, Argument(metavar="TEXT...", help="Without them: stdin, one per line")] = None,
     file: Annotated[
-        Path | None, Option("--file", "-f", metavar="FILE", help="One text a line, instead of arguments; - reads stdin")
+        Path | None, Option("--file", "-f", metavar="FILE", help="Read texts from FILE, one per line; - reads stdin")
     ] = None,
     query: Annotated[
         str | None,
         Option(
             "--query",
             metavar="TEXT",
-            help="Rank the texts by how well they answer this; with a model that only embeds, by cosine",
+            help="Rank the texts by relevance to this query; models without reranking use cosine similarity",
         ),
     ] = None,
     dimensions: Annotated[
-        int | None, Option("--dimensions", metavar="N", help="Only the first N of each vector")
+        int | None, Option("--dimensions", metavar="N", help="Keep only the first N dimensions")
     ] = None,
-    no_normalize: Annotated[bool, Option("--no-normalize", help="Vectors of any length, not of length 1")] = False,
-    truncate: Annotated[bool, Option("--truncate", help="Cut what is too long, and say so")] = False,
+    no_normalize: Annotated[bool, Option("--no-normalize", help="Do not scale vectors to length 1")] = False,
+    truncate: Annotated[bool, Option("--truncate", help="Truncate texts that are too long, with a warning")] = False,
     as_json: opt.AsJson = False,
-    npy: Annotated[Path | None, Option("--npy", metavar="FILE", help="Write a NumPy array, a row a text")] = None,
+    npy: Annotated[Path | None, Option("--npy", metavar="FILE", help="Write a NumPy array, one row per text")] = None,
     pooling: opt.Pooling = None,
     embedding_ctx: opt.EmbeddingCtx = None,
     threads: opt.Threads = None,
@@ -42,7 +42,7 @@ def embed(
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
-    """Turn texts into vectors, a JSON array a line, or rank them by a query."""
+    """Embed texts (one JSON array per line), or rank them by a query."""
     given = dict(locals())
     loading = (
         "pooling",

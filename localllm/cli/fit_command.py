@@ -1,4 +1,4 @@
-"""Names, options and help of `localllm fit`. Its body is imported when it runs."""
+"""Options and help of `localllm fit`. The body is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fit(
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
-    """Say what a model needs and whether it fits, before it is loaded or even downloaded."""
+    """Say how much memory a model needs and whether it fits, without loading or downloading it."""
     given = dict(locals())
     name, shown_as_json = given.pop("model"), given.pop("as_json")
     from localllm.cli.fit import show_fit

@@ -1,4 +1,4 @@
-"""Ctrl-C at the right moment: not in the middle of what a terminal has to get whole."""
+"""Ctrl-C at the right moment: never in the middle of a write to the terminal."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from types import FrameType
 
 @contextlib.contextmanager
 def undivided() -> Iterator[None]:
-    """A Ctrl-C within becomes a `KeyboardInterrupt` at the end. Of no effect in other threads, which get none."""
+    """Delays `KeyboardInterrupt` to the end of the block. No effect outside the main thread, which alone gets it."""
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or previous is None:
         yield
         return
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    received: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
-    if came:
+    if received:
         raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def stopped_by_ctrl_c(cancel: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set the flag, and everything is put down in order. A second Ctrl-C does not wait for that."""
+    """Ctrl-C and SIGTERM set `cancel`, for an orderly stop. A second one raises `KeyboardInterrupt` at once."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         if cancel.is_set():

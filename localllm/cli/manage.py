@@ -1,6 +1,6 @@
-"""Names, options and help of the commands on models: getting, listing, making, forgetting.
+"""Options and help of the commands that manage models and runtimes. Each body is imported when its command runs.
 
-Bodies are imported when their command runs. Knows nothing of what the commands do.
+Knows nothing of what the commands do.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NAME = Argument(
     help="qwen3:0.6b (localllm search), hf.co/USER/REPO[:QUANT], ollama:MODEL[:TAG], or https://...gguf",
 )
 ToPull = Annotated[list[str], NAME]
-Names = Annotated[list[str], Argument(metavar="NAME...", help="Models, as localllm list calls them")]
-Stored = Annotated[str, Argument(metavar="NAME", help="A model, as localllm list calls it")]
+Names = Annotated[list[str], Argument(metavar="NAME...", help="Models, as listed by localllm list")]
+Stored = Annotated[str, Argument(metavar="NAME", help="A model, as listed by localllm list")]
 
 
 def add_to(commands: dict[str, Callable[..., None]]) -> None:
-    """In the order of the help."""
+    """Register the commands, in the order of the help."""
     for command in (pull, list_, verify, rm, cp, search, import_, create, push, quantize, gc, kv, runtime, bench):
         commands[command.__name__.rstrip("_")] = command
 
@@ -39,13 +39,13 @@ def pull(
     download_patience_s: get.DownloadPatience = None,
     max_download_kb_per_s: get.MaxDownload = None,
     allow_private_downloads: get.AllowPrivate = None,
-    force: Annotated[bool, Option("--force", help="Also what this machine has too little memory for")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be downloaded")] = False,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Say nothing unless something is wrong")] = False,
+    force: Annotated[bool, Option("--force", help="Even if this machine has too little memory for it")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be downloaded, and download nothing")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print errors only")] = False,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Download models; what was stopped goes on from where it was."""
+    """Download models; an interrupted download resumes."""
     options = {"force": force, "dry_run": dry_run, "quiet": quiet, "as_json": as_json}
     given = {key: value for key, value in locals().items() if key not in {"names", "options", *options}}
     from localllm.cli.pull import pull_models
@@ -63,11 +63,11 @@ def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:
 
 
 def verify(
-    names: Annotated[list[str] | None, Argument(metavar="NAME...", help="None: all models on this machine")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME...", help="[default: all models on this machine]")] = None,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Read models whole; what is damaged is set aside, and fetched again by the next pull."""
+    """Check the files of models; damaged ones are set aside and downloaded again by the next pull."""
     from localllm.cli.verify import verify_models
     from localllm.settings import config
 
@@ -76,7 +76,7 @@ def verify(
 
 def rm(
     names: Names,
-    keep_files: Annotated[bool, Option("--keep-files", help="Leave the files for localllm gc")] = False,
+    keep_files: Annotated[bool, Option("--keep-files", help="Leave the files to localllm gc")] = False,
     home: opt.Home = None,
 ) -> None:
     """Remove models."""
@@ -88,10 +88,10 @@ def rm(
 
 def cp(
     source: Stored,
-    target: Annotated[str, Argument(metavar="NEW", help="Another name for it")],
+    target: Annotated[str, Argument(metavar="NEW", help="The additional name")],
     home: opt.Home = None,
 ) -> None:
-    """Give a model another name."""
+    """Give a model a second name."""
     from localllm.cli.models import copy_model
     from localllm.settings import config
 
@@ -99,9 +99,9 @@ def cp(
 
 
 def search(
-    words: Annotated[list[str] | None, Argument(metavar="WORDS...", help="None: the whole catalog")] = None,
-    offline: Annotated[bool, Option("--offline", help="Only in the catalog that localllm carries")] = False,
-    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=100, help="Repositories at most")] = 20,
+    words: Annotated[list[str] | None, Argument(metavar="WORDS...", help="Without them: the whole catalog")] = None,
+    offline: Annotated[bool, Option("--offline", help="Search only the bundled catalog")] = False,
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=100, help="Maximum number of repositories")] = 20,
     hub_endpoint: get.HubEndpoint = None,
     proxy: get.Proxy = None,
     ca_file: get.CaFile = None,
@@ -119,22 +119,22 @@ def search(
 def import_(
     wanted: Annotated[
         list[str] | None,
-        Argument(metavar="MODEL...", help="Files, folders, or names as the list shows them; none: list what is found"),
+        Argument(metavar="MODEL...", help="Files, folders, or listed names; without any: list what is found"),
     ] = None,
-    every: Annotated[bool, Option("--all", help="Take in everything that is found")] = False,
+    every: Annotated[bool, Option("--all", help="Import everything that is found")] = False,
     tool: Annotated[
         Literal["ollama", "huggingface", "lmstudio", "llama.cpp"] | None,
-        Option("--tool", help="Look only where this program keeps its models"),
+        Option("--tool", help="Look only in this program's model store"),
     ] = None,
-    name: Annotated[str | None, Option("--name", metavar="NEW", help="What to call it here")] = None,
+    name: Annotated[str | None, Option("--name", metavar="NEW", help="Name for the imported model")] = None,
     how: Annotated[
         Literal["auto", "reference", "hardlink", "reflink", "copy"],
-        Option("--how", help="auto shares the bytes on the disk, or refers to the file"),
+        Option("--how", help="auto shares the bytes on disk, or else refers to the file"),
     ] = "auto",
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Take in models that Ollama, LM Studio and others have on this disk, without copying them."""
+    """Import models of Ollama, LM Studio and others on this disk, without copying them."""
     from localllm.cli.import_models import import_models
     from localllm.settings import config
 
@@ -144,14 +144,14 @@ def import_(
 
 
 def create(
-    name: Annotated[str, Argument(metavar="NAME", help="What to call it")],
-    file: Annotated[Path, Option("--file", "-f", metavar="FILE", help="Modelfile, as Ollama's; - reads stdin")] = Path(
+    name: Annotated[str, Argument(metavar="NAME", help="Name of the new model")],
+    file: Annotated[Path, Option("--file", "-f", metavar="FILE", help="A Modelfile, as for Ollama; - reads stdin")] = Path(
         "Modelfile"
     ),
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Make a model of another one, with parameters and a system message of its own, from a Modelfile."""
+    """Create a model from a Modelfile: another model with its own parameters and system message."""
     from localllm.cli.create import create_model
     from localllm.settings import config
 
@@ -169,7 +169,7 @@ def push(
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Upload a model to a registry, from where others pull it."""
+    """Upload a model to a registry, for others to pull."""
     given = {"insecure_registries": insecure_registries, "proxy": proxy, "ca_file": ca_file, "home": home}
     from localllm.cli.push import push_model
     from localllm.settings import config
@@ -182,17 +182,17 @@ def quantize(
     target: Annotated[Path, Argument(metavar="DST", help="The GGUF file to write")],
     type: Annotated[str, Argument(metavar="TYPE", help="Q8_0, Q4_K_M ...")],
     allow_requantize: Annotated[
-        bool, Option("--allow-requantize", help="Also from a quantized file, at a loss")
+        bool, Option("--allow-requantize", help="Accept a quantized source, at a loss of quality")
     ] = False,
     force: Annotated[bool, Option("--force", help="Replace DST")] = False,
     imatrix: Annotated[
-        Path | None, Option("--imatrix", metavar="FILE", help="What llama-imatrix measured: which weights matter most")
+        Path | None, Option("--imatrix", metavar="FILE", help="Importance matrix from llama-imatrix")
     ] = None,
     threads: opt.Threads = None,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Write a model in a smaller type."""
+    """Quantize a model."""
     from localllm.cli.quantize import quantize_named
     from localllm.settings import config
 
@@ -204,9 +204,9 @@ def quantize(
 
 
 def gc(
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be deleted, and delete nothing")] = False,
     keep_partials_days: Annotated[
-        float, Option("--keep-partials-days", metavar="D", min=0, help="Unfinished downloads stay for so long")
+        float, Option("--keep-partials-days", metavar="D", min=0, help="Keep unfinished downloads for D days")
     ] = 7,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
@@ -232,9 +232,9 @@ def runtime(
             "hip or rpc; stop: a build; install: a folder or archive of libraries",
         ),
     ] = None,
-    name: Annotated[str | None, Option("--name", metavar="NAME", help="For build and install: how to call it")] = None,
+    name: Annotated[str | None, Option("--name", metavar="NAME", help="Name of the new runtime (build, install)")] = None,
     background: Annotated[
-        bool, Option("--background", help="Build without this terminal; list shows how far it is")
+        bool, Option("--background", help="Build in the background; list shows the progress")
     ] = False,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
@@ -248,13 +248,13 @@ def runtime(
 
 
 def kv(
-    action: Annotated[Literal["list", "clear"], Argument(metavar="list|clear", help="Show them, or remove them")],
-    model: Annotated[str | None, Argument(metavar="MODEL", help="Only of this one, as kv list calls it")] = None,
+    action: Annotated[Literal["list", "clear"], Argument(metavar="list|clear", help="Show or remove them")],
+    model: Annotated[str | None, Argument(metavar="MODEL", help="Only those of this model, as listed by kv list")] = None,
     yes: Annotated[bool, Option("--yes", "-y", help="Clear without asking")] = False,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """List or remove the conversations that are saved on disk, so that they go on without computing them again."""
+    """List or remove the conversations whose KV cache is saved on disk."""
     from localllm.cli.kv import clear_saved, list_saved
     from localllm.settings import config
 
@@ -267,36 +267,36 @@ def kv(
 def bench(
     target: Annotated[str, Argument(metavar="TARGET", help="URL of an OpenAI-style server, or a model to serve")],
     concurrency: Annotated[
-        str | None, Option("--concurrency", metavar="N,N...", help="Answers at a time [default: 1,2,4,8,16,32]")
+        str | None, Option("--concurrency", metavar="N,N...", help="Concurrent requests, per level [default: 1,2,4,8,16,32]")
     ] = None,
     requests: Annotated[
-        int | None, Option("--requests", metavar="N", help="Per level, at least the highest concurrency")
+        int | None, Option("--requests", metavar="N", help="Requests per level, at least the highest concurrency")
     ] = None,
     duration_s: Annotated[
-        float | None, Option("--duration-s", metavar="S", help="Per level; what runs then is finished")
+        float | None, Option("--duration-s", metavar="S", help="Duration per level; running requests are finished")
     ] = None,
-    prompt_tokens: Annotated[int, Option("--prompt-tokens", metavar="N", help="Of each prompt, its own")] = 64,
+    prompt_tokens: Annotated[int, Option("--prompt-tokens", metavar="N", help="Unique tokens per prompt")] = 64,
     shared_prefix_tokens: Annotated[
-        int, Option("--shared-prefix-tokens", metavar="N", help="On top, the same in all prompts")
+        int, Option("--shared-prefix-tokens", metavar="N", help="Additional tokens that all prompts share")
     ] = 0,
-    max_tokens: Annotated[int, Option("--max-tokens", metavar="N", help="Of each answer")] = 64,
-    model: Annotated[str | None, Option("--model", metavar="NAME", help="Of the server at the URL")] = None,
+    max_tokens: Annotated[int, Option("--max-tokens", metavar="N", help="Tokens per answer")] = 64,
+    model: Annotated[str | None, Option("--model", metavar="NAME", help="Model of the server at the URL")] = None,
     api_key_env: Annotated[
-        str | None, Option("--api-key-env", metavar="NAME", help="The variable with the server's key")
+        str | None, Option("--api-key-env", metavar="NAME", help="Environment variable with the server's API key")
     ] = None,
     api: Annotated[
-        Literal["chat", "completions"] | None, Option("--api", help="What to ask [default: chat where it can]")
+        Literal["chat", "completions"] | None, Option("--api", help="Endpoint to measure [default: chat if available]")
     ] = None,
     ignore_eos: Annotated[
-        bool, Option("--ignore-eos/--no-ignore-eos", help="Answers of equal length where the server can")
+        bool, Option("--ignore-eos/--no-ignore-eos", help="Answers of equal length, if the server supports that")
     ] = True,
     seed: Annotated[
-        int | None, Option("--seed", metavar="N", help="Of the prompts [default: new ones, so that no cache helps]")
+        int | None, Option("--seed", metavar="N", help="Seed of the prompts [default: random, so that no cache helps]")
     ] = None,
     warmup: Annotated[
         int | None, Option("--warmup", metavar="N", help="Requests before each level [default: one per connection]")
     ] = None,
-    timeout_s: Annotated[float, Option("--timeout-s", metavar="S", help="For one answer")] = 300.0,
+    timeout_s: Annotated[float, Option("--timeout-s", metavar="S", help="Timeout per answer")] = 300.0,
     as_json: opt.AsJson = False,
     svg: Annotated[Path | None, Option("--svg", metavar="FILE", help="Also draw a plot")] = None,
     slots: opt.Slots = None,

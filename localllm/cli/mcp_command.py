@@ -1,4 +1,4 @@
-"""Names, options and help of `localllm mcp`, and of the options that let a chat use others' MCP servers."""
+"""Options and help of `localllm mcp`, and the options that let a chat use MCP servers."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typer import Argument, Exit, Option
 from localllm.cli import options as opt
 
 Config = Annotated[
-    Path | None, Option("--mcp", metavar="FILE", help="MCP servers (mcpServers in JSON): it may call their tools")
+    Path | None, Option("--mcp", metavar="FILE", help="MCP servers whose tools it may call (JSON with mcpServers)")
 ]
 Allow = Annotated[
     list[str] | None,
-    Option("--mcp-allow", metavar="NAME", help="Runs this tool without asking; also SERVER__* or *; may be repeated"),
+    Option("--mcp-allow", metavar="NAME", help="Run this tool without asking: a name, SERVER__* or *; repeatable"),
 ]
 
 
 def add_to(commands: dict[str, Callable[..., None]]) -> None:
-    """In the order of the help."""
+    """Register the command."""
     commands["mcp"] = mcp
 
 
 def mcp(
     model: Annotated[
-        str | None, Argument(metavar="MODEL", help="Asked where a call names none [default: the one that is loaded]")
+        str | None, Argument(metavar="MODEL", help="For calls that name no model [default: the loaded one]")
     ] = None,
     http: Annotated[
-        int | None, Option("--http", metavar="PORT", help="Over HTTP on 127.0.0.1, not stdin and stdout; 0: any port")
+        int | None, Option("--http", metavar="PORT", help="Serve HTTP on 127.0.0.1 instead of stdio; 0: any free port")
     ] = None,
     host: opt.Host = None,
     port: opt.Port = None,
@@ -45,7 +45,7 @@ def mcp(
 ) -> None:
     """Offer local models as tools of an MCP server.
 
-    Asks the server that runs already (--host and --port say where), else starts one for as long as it is needed.
+    Uses the running server (--host and --port tell where), or starts one for as long as it is needed.
     """
     given = {name: value for name, value in locals().items() if name not in ("model", "http")}
     from localllm.cli.mcp import serve_mcp

@@ -1,4 +1,4 @@
-"""Names, options and help of `localllm set`. Its body is imported when it runs."""
+"""Options and help of `localllm set`. The body is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from localllm.cli import options as opt
 
 
 def set_(
-    model: Annotated[str, Argument(metavar="MODEL", help="As localllm list calls it, or a pattern, as 'qwen3:*'")],
+    model: Annotated[str, Argument(metavar="MODEL", help="A model as listed by localllm list, or a pattern such as 'qwen3:*'")],
     pairs: Annotated[
-        list[str] | None, Argument(metavar="KEY=VALUE...", help="As ctx=32768; KEY= removes it; none: show all")
+        list[str] | None, Argument(metavar="KEY=VALUE...", help="Such as ctx=32768; KEY= removes it; without any: show all")
     ] = None,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Set how a model is loaded and answers from now on, or show what is set."""
+    """Change or show how a model is loaded and how it answers."""
     from localllm.cli.model_settings import set_model
     from localllm.settings import config
 

@@ -1,4 +1,4 @@
-"""What is shown while there is nothing else: a load's progress, the wait for a word. Silent without a terminal."""
+"""What is shown while there is no output yet: loading progress, time waited. Silent without a terminal."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import threading
 import time
 
 _PATIENCE_S = 0.4
-"""A load that is over by then needs no progress."""
+"""A load that takes less shows no progress."""
 _WAIT_PATIENCE_S = 1.0
 _TICK_S = 0.1
 _CLEAR = "\r\x1b[K"
 
 
 class LoadProgress:
-    """Call it with fractions from 0 to 1, then `clear` it."""
+    """Call it with fractions from 0 to 1, then call `clear`."""
 
     def __init__(self) -> None:
         self._visible = sys.stderr.isatty()
@@ -28,7 +28,7 @@ class LoadProgress:
             sys.stderr.flush()
 
     def clear(self) -> None:
-        """Leave an empty line for the answer."""
+        """Erase the progress, so that the answer starts on an empty line."""
         if self._drawn:
             sys.stderr.write("\r" + " " * 30 + "\r")
             sys.stderr.flush()
@@ -36,7 +36,7 @@ class LoadProgress:
 
 
 class Waiting:
-    """A context manager that shows how long nothing has come, on an empty line of stdout, from the second second on."""
+    """A context manager that counts the seconds until `end`, on an empty line of stdout, after the first second."""
 
     def __init__(self, *, visible: bool, patience_s: float = _WAIT_PATIENCE_S) -> None:
         self._patience_s = patience_s
@@ -52,7 +52,7 @@ class Waiting:
         self.end()
 
     def end(self) -> None:
-        """Leave the line empty. Idempotent."""
+        """Stop, and leave the line empty. Idempotent."""
         from localllm.cli.interrupts import undivided
 
         if self._thread is None or self._over.is_set():

@@ -1,6 +1,6 @@
-"""Where commands speak: words on stderr, data on stdout, errors as sentences and exit codes. Knows no command.
+"""The output of commands: messages on stderr, data on stdout, errors as sentences and exit codes. Knows no command.
 
-Everything printed here is printable: what a file, a registry or a server said gives the terminal no orders.
+Everything goes through `printable`: text from a file, a registry or a server cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EXIT_CODES = {
 
 
 def exit_code(error: LocalLLMError) -> int:
-    """The exit code for an error of the tree."""
+    """The exit code for an error."""
     return _EXIT_CODES.get(error.code, FAILURE)
 
 
@@ -46,17 +46,17 @@ def complain(error: LocalLLMError) -> int:
 
 
 def refused(error: OSError) -> int:
-    """One sentence on stderr about what the system refused; returns the exit code."""
+    """Report an operating system error in one sentence on stderr; returns the exit code."""
     say(f"localllm: {sentence_of(error)}")
     return FAILURE
 
 
 def end_output(code: int) -> int:
-    """Everything printed is where it was to go; returns the exit code, of a failure where it is not."""
+    """Flush stdout; returns the exit code, or that of a failure if the output could not be written."""
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes again at exit
         if error.errno == errno.EPIPE:
             return FAILURE
         return code if code else refused(error)
@@ -64,18 +64,18 @@ def end_output(code: int) -> int:
 
 
 def say(text: str) -> None:
-    """A line for the human, on stderr: stdout is for data."""
+    """A message for the user, on stderr: stdout is for data."""
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def ask(question: str) -> str:
-    """The line that the person at the terminal types after the question on stderr."""
+    """Ask on stderr; returns the line that the user types."""
     draw(question)
     return sys.stdin.readline().strip()
 
 
 def draw(text: str, *, before: str = "", after: str = "") -> None:
-    """Text on stderr that does not end a line. `before` and `after` are orders of ours to the terminal."""
+    """Text on stderr without a line end. `before` and `after` are our own control sequences."""
     sys.stderr.write(f"{before}{printable(text)}{after}")
     sys.stderr.flush()
 
@@ -86,14 +86,14 @@ def write(*lines: str) -> None:
 
 
 def write_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """A table on stdout; a cell is one line, whatever is in it."""
+    """A table on stdout; every cell is flattened to one line."""
     from localllm.cli.units import table
 
     sys.stdout.write(table(tuple(head), tuple(map(tuple, rows))))
 
 
 def write_json(document: bytes, *, indented: bool = True) -> None:
-    """A JSON document on stdout; characters that a terminal obeys are escaped in it."""
+    """A JSON document on stdout, with control characters escaped."""
     if indented:
         import msgspec
 
@@ -102,10 +102,10 @@ def write_json(document: bytes, *, indented: bool = True) -> None:
 
 
 def write_text(text: str) -> None:
-    """Text that is data, on stdout: byte for byte into a file or a pipe, printable on a terminal."""
+    """Text as data on stdout: verbatim to a file or a pipe, printable on a terminal."""
     sys.stdout.write(printable(text) if is_terminal(sys.stdout) else text)
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a person reads that."""
+    """Whether the stream is a terminal."""
     return stream.isatty()

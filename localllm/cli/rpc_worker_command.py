@@ -1,4 +1,4 @@
-"""Name, options and help of `localllm worker`. Its body is imported when it runs."""
+"""Options and help of `localllm worker`. The body is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from localllm.cli import options as opt
 
 def worker(
     rpc: Annotated[
-        str, Option("--rpc", metavar="HOST:PORT", help="Where to listen: 127.0.0.1 or an address in your own network")
+        str, Option("--rpc", metavar="HOST:PORT", help="Address to listen on: 127.0.0.1 or one in your own network")
     ] = "127.0.0.1:50052",
     clients: Annotated[
         str | None,
-        Option("--clients", metavar="NETWORKS", help="Who may connect, comma-separated [default: private addresses]"),
+        Option("--clients", metavar="NETWORKS", help="Networks that may connect, comma-separated [default: private addresses]"),
     ] = None,
-    max_clients: Annotated[int, Option("--max-clients", metavar="N", help="At a time, a process for each")] = 4,
+    max_clients: Annotated[int, Option("--max-clients", metavar="N", help="Concurrent clients; each gets a process")] = 4,
     allow_public: Annotated[
-        bool, Option("--allow-public", help="Listen on 0.0.0.0 or a public address: anybody may use these devices")
+        bool, Option("--allow-public", help="Allow 0.0.0.0 or a public address: anyone may use these devices")
     ] = False,
     cache: Annotated[
-        bool, Option("--cache", help="Keep large tensors on the disk, so that they are sent once")
+        bool, Option("--cache", help="Cache large tensors on disk, so that they are sent only once")
     ] = False,
     device: opt.Device = None,
     threads: opt.Threads = None,
@@ -48,5 +48,5 @@ def worker(
 
 
 def add_to(commands: MutableMapping[str, Callable[..., None]]) -> None:
-    """Name it among the commands."""
+    """Register the command."""
     commands["worker"] = worker

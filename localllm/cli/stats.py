@@ -1,4 +1,4 @@
-"""What answers cost, in words: tokens, waiting, speed. Knows no terminal."""
+"""What answers cost, as text: tokens, waiting time, speed. Knows no terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from localllm.types import Finish
 
 
 class Totals:
-    """Of all answers of a chat."""
+    """Totals over all answers of a chat."""
 
     def __init__(self) -> None:
         self.num_answers = 0
@@ -15,11 +15,11 @@ class Totals:
         self.num_guesses = self.num_right_guesses = 0
         self.num_decoded = 0
         self.context_tokens = 0
-        """Prompt and answer of the last one: what the conversation takes of the context."""
+        """Prompt and answer of the last one: how much of the context the conversation takes."""
         self.last: str | None = None
 
     def add(self, finish: Finish, first_token_s: float | None, ctx: int | None) -> None:
-        """One more. `first_token_s`: how long the person waited for it."""
+        """Count an answer. `first_token_s`: the time to first token."""
         usage = finish.usage
         self.num_answers += 1
         self.num_tokens += usage.completion_tokens
@@ -37,7 +37,7 @@ class Totals:
         used = f"{self.context_tokens} tokens"
         if ctx:
             used = f"{self.context_tokens} of {ctx} tokens ({self.context_tokens / ctx:.0%})"
-        guesses = f"{self.num_right_guesses} of {self.num_guesses} tokens that were computed ahead came"
+        guesses = f"{self.num_right_guesses} of {self.num_guesses} drafted tokens accepted"
         return [
             f"model    {model_id}",
             f"last     {self.last}",
@@ -48,9 +48,9 @@ class Totals:
 
 
 def stats_line(finish: Finish, first_token_s: float | None, ctx: int | None = None) -> str:
-    """An answer in one line."""
+    """One answer's figures, in one line."""
     usage = finish.usage
-    thought = f" ({usage.reasoning_tokens} of thoughts)" if usage.reasoning_tokens else ""
+    thought = f" ({usage.reasoning_tokens} of thinking)" if usage.reasoning_tokens else ""
     parts = [f"{usage.completion_tokens} tokens{thought}{_speed(usage.completion_tokens - 1, finish.timings.decode_s)}"]
     if first_token_s is not None:
         parts.append(f"first after {first_token_s:.2f} s")
@@ -63,7 +63,7 @@ def stats_line(finish: Finish, first_token_s: float | None, ctx: int | None = No
 
 
 def describe(finish: Finish) -> str:
-    """Timings in one line; the first token comes out of the prompt's computation."""
+    """One answer's timings, in one line; prefill produces the first token."""
     usage, timings = finish.usage, finish.timings
     computed = usage.prompt_tokens - usage.cached_tokens
     return (

@@ -1,4 +1,4 @@
-"""`--think` and `/set think`: whether a model thinks before it answers, how long, and what is shown of that."""
+"""`--think` and `/set think`: whether a model thinks before it answers, for how long, and what is shown of it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any, Literal, NamedTuple
 from localllm.errors import InvalidParameter
 
 Thoughts = Literal["on", "hide", "off"]
-"""Shown; a note in their place; nothing at all."""
+"""Shown, replaced by a note, or dropped."""
 
-TAKES = "on, off, hide, a number of tokens (at most so many), or default"
+TAKES = "on, off, hide, a number of tokens as the limit, or default"
 WORDS = ("on", "off", "hide", "default")
 
 
 class Think(NamedTuple):
-    """The default leaves it to the model, and shows what it thinks."""
+    """By default the model decides, and its thinking is shown."""
 
     shown: Thoughts = "on"
     wanted: bool | None = None
-    """None: as the model's template has it."""
+    """None: the default of the model's template."""
     budget_tokens: int | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Of a request."""
+        """The fields of a request."""
         return {"enable_thinking": self.wanted, "thinking_budget": self.budget_tokens}
 
     def __str__(self) -> str:
-        """As `with_value` takes it, but for a budget of hidden thoughts."""
+        """A value that `with_value` takes, except for a budget with hidden thoughts."""
         if self.wanted is None:
             return "default"
         if self.budget_tokens is None:
@@ -36,7 +36,7 @@ class Think(NamedTuple):
         return f"{'hide, ' if self.shown == 'hide' else ''}{self.budget_tokens}"
 
     def with_value(self, text: str) -> Think:
-        """As a person sets it; a budget leaves hidden what was. Raises `InvalidParameter`."""
+        """Changed by a value that the user typed; a budget keeps thoughts hidden. Raises `InvalidParameter`."""
         if text == "default":
             return Think()
         if text == "off" or re.fullmatch(r"0+", text):
@@ -48,11 +48,11 @@ class Think(NamedTuple):
         raise InvalidParameter(f"think takes {TAKES}, not {text!r}", param="think")
 
     def described(self) -> str:
-        """What follows from it, in words."""
+        """The effect, as a sentence."""
         if self.wanted is None:
-            return "the model thinks as it was made to, and its thoughts are shown"
+            return "the model decides whether to think; its thinking is shown"
         if not self.wanted:
-            return "the model does not think where it can be told, and else its thoughts are hidden"
-        bound = f" at most {self.budget_tokens} tokens" if self.budget_tokens is not None else ""
-        shown = "a note stands for its thoughts; /thoughts shows them" if self.shown == "hide" else "it is shown"
-        return f"the model thinks{bound} where it can; {shown}"
+            return "thinking is off; if the model cannot turn it off, it is hidden"
+        bound = f" with at most {self.budget_tokens} tokens" if self.budget_tokens is not None else ""
+        shown = "it is hidden, /thoughts shows it" if self.shown == "hide" else "it is shown"
+        return f"thinking is on{bound}, if the model supports it; {shown}"

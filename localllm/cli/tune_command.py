@@ -1,4 +1,4 @@
-"""Names, options and help of `localllm tune`. Its body is imported when it runs."""
+"""Options and help of `localllm tune`. The body is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from localllm.errors import InvalidParameter
 
 def tune(
     model: Annotated[
-        str | None, Argument(metavar="MODEL", help="A name, a path, or demo; none with --list or --forget: all")
+        str | None, Argument(metavar="MODEL", help="A name, a path, or demo; with --list or --forget: all by default")
     ] = None,
     minutes: Annotated[
-        float, Option("--minutes", metavar="N", help="For all of it [default: 3]", show_default=False)
+        float, Option("--minutes", metavar="N", help="Time to spend [default: 3]", show_default=False)
     ] = 3.0,
-    kv: Annotated[bool, Option("--kv", help="Measure a KV cache in q8_0 too; it is only suggested")] = False,
-    listing: Annotated[bool, Option("--list", help="Show what was found so far, and measure nothing")] = False,
-    forget: Annotated[bool, Option("--forget", help="Undo: load MODEL, or every model, as by default again")] = False,
+    kv: Annotated[bool, Option("--kv", help="Also measure a q8_0 KV cache; it is suggested, never applied")] = False,
+    listing: Annotated[bool, Option("--list", help="Show earlier results without measuring")] = False,
+    forget: Annotated[bool, Option("--forget", help="Load MODEL, or every model, with the defaults again")] = False,
     as_json: opt.AsJson = False,
     ctx: opt.Ctx = None,
     slots: opt.Slots = None,
@@ -37,7 +37,7 @@ def tune(
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
-    """Measure how a model is loaded fastest on this machine, and load it so from then on."""
+    """Measure which settings are fastest for a model on this machine, and use them from then on."""
     given = dict(locals())
     for own in ("model", "minutes", "kv", "listing", "forget", "as_json"):
         del given[own]
@@ -47,11 +47,11 @@ def tune(
 
     settings = config.load(given)
     if listing and forget:
-        raise InvalidParameter("--list shows and --forget removes: leave out one", param="forget")
+        raise InvalidParameter("--list and --forget cannot be combined", param="forget")
     if listing:
         raise Exit(tuned.list_tunings(settings, model, as_json=as_json))
     if forget:
         raise Exit(tuned.forget(settings, model))
     if model is None:
-        raise InvalidParameter("name the model to tune, or --list what was found so far", param="model")
+        raise InvalidParameter("name the model to tune, or use --list to show earlier results", param="model")
     raise Exit(tuning.tune_model(settings, model, minutes=minutes, kv=kv, as_json=as_json))

@@ -1,4 +1,4 @@
-"""Sizes, times and tables in words, as every command prints them. Knows no command."""
+"""Sizes, times and tables, formatted the same way in every command. Knows no command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.printable import one_line
 
 
 def size(num_bytes: int | None) -> str:
-    """Decimal, as disks and repositories count: `1.2 GB`."""
+    """In decimal units, like disks and repositories: `1.2 GB`."""
     if num_bytes is None:
         return "?"
     for limit, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
@@ -31,12 +31,12 @@ def duration(seconds: float) -> str:
 
 
 def ago(unix_s: int) -> str:
-    """How long since then."""
+    """The time since then: `3 days ago`."""
     return f"{duration(time.time() - unix_s)} ago"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they must be, two spaces between, no line longer than its text."""
+    """Columns of minimal width, two spaces apart, without trailing spaces."""
     head, rows = tuple(map(one_line, head)), [tuple(map(one_line, row)) for row in rows]
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
