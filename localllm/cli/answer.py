@@ -1,4 +1,4 @@
-"""An answer on its way from the client to stdout: asked for, printed as it comes, described. Knows no HTTP."""
+"""Requests an answer and prints it to stdout as it streams. Knows no HTTP."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["DEFAULT_LOOK", "Look", "PrintedAnswer", "Talk", "cut", "describe", "
 
 
 class Talk:
-    """A model to talk to: by its chat template, or by continuing text."""
+    """A model and how to talk to it: by its chat template, or by continuing text (`raw`)."""
 
     ctx: int | None = None
-    """Tokens that fit into its context; None: not known."""
+    """The size of its context in tokens; None: unknown."""
     think = Think()
-    """Whether it thinks first, and what is shown of that."""
+    """Whether it thinks first, and what is shown of it."""
     tools: Tools | McpTools | None = None
-    """What it may call."""
+    """The tools that it may call."""
     document: DocumentFormat | None = None
-    """What every answer is; None: text."""
+    """The format of every answer; None: text."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Talk:
 
     @property
     def is_plain(self) -> bool:
-        """Whether answers are shown as they are, without Markdown and thoughts."""
+        """Whether answers are shown verbatim, without Markdown and thoughts."""
         return self.raw or self.document is not None
 
     def ask(self, prompt: str, system: str | None) -> Generator[Delta]:
@@ -64,7 +64,7 @@ class Talk:
         return self.answer([*first, Message("user", prompt)])
 
     def answer(self, messages: list[Message], *, may_call: bool = True) -> Generator[Delta]:
-        """The answer to a conversation. Not `may_call`: no tool is called, whatever there is."""
+        """The answer to a conversation. `may_call=False`: the model may not call its tools."""
         choice = {} if may_call else {"tool_choice": "none"}
 
         def ask(tools: Sequence[dict[str, Any]]) -> Generator[Delta]:
@@ -74,7 +74,7 @@ class Talk:
         return ask([]) if self.tools is None else self.tools.asked(ask)
 
     def model_names(self) -> list[str]:
-        """What could be talked to instead. Raises `LocalLLMError`s."""
+        """The models that the server has. Raises `LocalLLMError`s."""
         return [model.id for model in self.client.models()]
 
     def _format(self) -> dict[str, Any]:
@@ -85,9 +85,9 @@ class Talk:
 
 
 class PrintedAnswer:
-    """Prints an answer; all its properties are right at any moment, also after a Ctrl-C.
+    """Prints an answer. Its properties are valid at any time, also after Ctrl-C. Calls are collected, not printed.
 
-    `plain_text`: it is no Markdown, and what comes as a thought is kept, and not printed. Calls are kept, not printed.
+    `plain_text`: do not render Markdown; collect thoughts without printing them.
     """
 
     def __init__(self, look: Look = DEFAULT_LOOK, *, plain_text: bool = False) -> None:
@@ -97,9 +97,9 @@ class PrintedAnswer:
         self._deltas: list[Delta] = []
         self.finish: Finish | None = None
         self.first_token_s: float | None = None
-        """How long the first piece took."""
+        """Time to first token."""
         self.thinking_s = 0.0
-        """From the first piece of a thought to the last."""
+        """From the first piece of thinking to the last."""
 
     @property
     def text(self) -> str:
@@ -108,26 +108,26 @@ class PrintedAnswer:
 
     @property
     def thoughts(self) -> str:
-        """What came before it."""
+        """The thinking before the answer."""
         return "".join(delta.thought for delta in self._deltas)
 
     @property
     def num_thought_tokens(self) -> int:
-        """Without the tags around it; `usage` counts those as well."""
+        """Without the tags around the thinking, which `usage` includes."""
         return sum(delta.num_tokens for delta in self._deltas if delta.thought)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """What it asks for; where the answer was cut, the arguments of the last are no whole JSON."""
+        """The tool calls; if the answer was cut, the arguments of the last one are incomplete JSON."""
         return whole_calls(piece for delta in self._deltas for piece in delta.calls)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the server has to say of it, each once."""
+        """The server's notes on the answer, without duplicates."""
         return tuple(dict.fromkeys(note for delta in self._deltas for note in delta.notes))
 
     def print(self, deltas: Generator[Delta]) -> None:
-        """To stdout as it comes, with a line end if it has none. Cancels the answer if that cannot be done."""
+        """Print to stdout as it streams, ending with a line end. Cancels the request if printing fails."""
         asked_s = time.monotonic()
         thinking_since_s: float | None = None
         with contextlib.closing(deltas):
@@ -144,7 +144,7 @@ class PrintedAnswer:
                         self._deltas.append(delta)
                         self._view.show(delta)
             except BaseException:
-                # Whatever ended it: what had come is shown, and the cursor is at the beginning of a line.
+                # Show all that has arrived, and leave the cursor at the start of a line.
                 if self.first_token_s is not None:
                     self._view.end()
                 raise
@@ -152,24 +152,24 @@ class PrintedAnswer:
 
 
 def is_at_limit(finish: Finish, params: SamplingParams) -> bool:
-    """Whether it was the limit of tokens that ended the answer, and not the context."""
+    """Whether `max_tokens` ended the answer, not the size of the context."""
     limit = params.max_tokens
     return finish.reason == "length" and limit is not None and 0 <= limit <= finish.usage.completion_tokens
 
 
 def cut(finish: Finish, talk: Talk) -> str:
-    """Why an answer ended before its end, in words."""
+    """Why an answer is incomplete, for a message."""
     if finish.reason == "timeout":
-        return "the server's time for an answer was over"
+        return "the server's request timeout expired"
     if finish.reason == "cancelled":
         return "it was cancelled"
     if is_at_limit(finish, talk.params):
-        return f"cut after {talk.params.max_tokens} tokens, as max_tokens says"
+        return f"cut at max_tokens, {talk.params.max_tokens}"
     return f"cut: the context{f' of {talk.ctx} tokens' if talk.ctx else ''} is full"
 
 
 def prepare(look: Look) -> None:
-    """Import what an answer will need, while there is something else to wait for."""
+    """Import what printing an answer needs, while the model loads."""
     if look.markdown and is_drawable():
         import localllm.cli.render.blocks
         import localllm.cli.render.live  # noqa: F401

@@ -74,7 +74,9 @@ def root(
 
 def run(
     model: opt.Model,
-    prompt: Annotated[str | None, Argument(metavar="PROMPT", help="- reads stdin; without it, on a terminal: chat")] = None,
+    prompt: Annotated[
+        str | None, Argument(metavar="PROMPT", help="- reads stdin; without it, on a terminal: chat")
+    ] = None,
     system: Annotated[str | None, Option("--system", metavar="TEXT", help="System message")] = None,
     raw: Annotated[bool, Option("--raw", help="Continue the prompt verbatim, without the chat template")] = False,
     schema: Annotated[
@@ -92,9 +94,7 @@ def run(
     ] = "default",
     tools: Annotated[
         Path | None,
-        Option(
-            "--tools", metavar="FILE", help="Tools it may call (OpenAI's JSON); each call is printed on one line"
-        ),
+        Option("--tools", metavar="FILE", help="Tools it may call (OpenAI's JSON); each call is printed on one line"),
     ] = None,
     mcp: mcp_command.Config = None,
     mcp_allow: mcp_command.Allow = None,
@@ -249,10 +249,14 @@ def serve(
     max_waiting_pulls: gate.MaxWaitingPulls = None,
     max_download_kb_per_s: get.MaxDownload = None,
     allow_private_downloads: get.AllowPrivate = None,
-    load_timeout_s: Annotated[float | None, Option("--load-timeout-s", metavar="S", help="Timeout for loading a model")] = None,
+    load_timeout_s: Annotated[
+        float | None, Option("--load-timeout-s", metavar="S", help="Timeout for loading a model")
+    ] = None,
     worker_timeout_s: gate.WorkerTimeout = None,
     step_timeout_s: gate.StepTimeout = None,
-    grace_s: Annotated[float | None, Option("--grace-s", metavar="S", help="Time for answers to finish at shutdown")] = None,
+    grace_s: Annotated[
+        float | None, Option("--grace-s", metavar="S", help="Time for answers to finish at shutdown")
+    ] = None,
     ready: Annotated[
         Literal["json", "json-progress"] | None,
         Option("--ready", help="Run as a sidecar: print the address as one JSON line, exit when stdin closes"),
@@ -271,10 +275,13 @@ def serve(
 
 
 def launch(
-    agent: Annotated[str | None, Argument(metavar="AGENT", help="Without it: list the known agents, and which are installed")] = None,
+    agent: Annotated[
+        str | None, Argument(metavar="AGENT", help="Without it: list the known agents, and which are installed")
+    ] = None,
     arguments: Annotated[list[str] | None, Argument(metavar="-- ARGS...", help="Passed to the agent")] = None,
     model: Annotated[
-        str | None, Option("--model", metavar="MODEL", help="[default: the loaded model, else the best one on this machine]")
+        str | None,
+        Option("--model", metavar="MODEL", help="[default: the loaded model, else the best one on this machine]"),
     ] = None,
     only_print: Annotated[
         bool, Option("--print", help="Print what would be set, without starting or changing anything")
@@ -352,7 +359,8 @@ def stop(
 
 def doctor(
     model: Annotated[
-        str | None, Argument(metavar="MODEL", help="Check the chat format of this model only [default: all on this machine]")
+        str | None,
+        Argument(metavar="MODEL", help="Check the chat format of this model only [default: all on this machine]"),
     ] = None,
     as_json: opt.AsJson = False,
     fresh: Annotated[bool, Option("--fresh", help="Test again instead of showing remembered results")] = False,

@@ -1,4 +1,4 @@
-"""The commands of the chat: names, help, and what they do to a conversation. Knows no terminal and no HTTP."""
+"""The slash commands of the chat: names, help and effects on a conversation. Knows no terminal and no HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Command(NamedTuple):
     run: Callable[[Conversation, str], None]
     details: str = ""
     takes_lines: bool = False
-    """Whether its argument may have several lines."""
+    """Whether the argument may span several lines."""
 
     @property
     def name(self) -> str:
@@ -35,7 +35,7 @@ class Command(NamedTuple):
 
 
 def is_command(text: str) -> bool:
-    """Whether it is one, or a mistyped one; `/usr/bin is ...` is a message, as is what begins with a space."""
+    """Whether it is a command, or a mistyped one. `/usr/bin is ...` and lines with a leading space are messages."""
     if not text.startswith("/"):
         return False
     word = text.split(maxsplit=1)[0]
@@ -51,7 +51,7 @@ def execute(chat: Conversation, text: str) -> None:
     command = _find(word)
     if command is None:
         near = difflib.get_close_matches(word, [*COMMANDS, *ALIASES], n=1)
-        report.say(f"there is no {word}" + (f"; did you mean {near[0]}?" if near else "; /help lists what there is"))
+        report.say(f"unknown command {word}" + (f"; did you mean {near[0]}?" if near else "; /help lists all commands"))
         return
     command.run(chat, f"! {argument}" if word.endswith("!") else argument)
 
@@ -72,16 +72,16 @@ def _help(_chat: Conversation, argument: str) -> None:
     name = argument.split()[0]
     command = _find(name if name.startswith("/") else f"/{name}")
     if command is None:
-        report.say(f"there is no {name}; /help lists what there is")
+        report.say(f"unknown command {name}; /help lists all commands")
         return
     report.say(f"{command.usage}\n{command.summary}" + (f"\n\n{command.details}" if command.details else ""))
 
 
 def _thoughts(chat: Conversation, argument: str) -> None:
     if argument not in ("", "all") and not (argument.isdecimal() and int(argument) > 0):
-        raise InvalidParameter("/thoughts takes nothing, a number of answers, or all", param="thoughts")
+        raise InvalidParameter("/thoughts takes a number of answers, all, or no argument", param="thoughts")
     if not chat.thoughts:
-        report.say("there are no thoughts yet; /set think on asks for some, where the model can think")
+        report.say("no thoughts yet; /set think on requests them, if the model can think")
     most = len(chat.thoughts) if argument == "all" else int(argument or 1)
     for thought in chat.thoughts[-most:]:
         size = f", {thought.num_tokens} tokens" if thought.num_tokens else ""
@@ -92,20 +92,20 @@ def _thoughts(chat: Conversation, argument: str) -> None:
 def _tools(chat: Conversation, argument: str) -> None:
     given = chat.talk.tools
     if not argument and given is None:
-        report.say("there are no tools; /tools FILE loads some")
+        report.say("no tools; /tools FILE loads some")
     elif not argument and given is not None:
         report.say("\n".join(given.lines()))
     elif argument == "off":
         chat.talk.tools = None
-        report.say("there are no tools any more")
+        report.say("the tools are removed")
     elif chat.talk.raw:
-        report.say("a model without chat template takes no tools")
+        report.say("a model without a chat template cannot use tools")
     elif chat.talk.document is not None:
-        raise InvalidParameter("answers are documents here, which call nothing", param="tools")
+        raise InvalidParameter("tools cannot be combined with --schema or --json", param="tools")
     else:
         chat.talk.tools = loaded = tools.load_tools(Path(unquoted(argument)).expanduser())
         report.say("\n".join(loaded.lines()))
-        report.say("when one is called, you are asked for its result; /tools off takes them away")
+        report.say("you will be asked for the result of each call; /tools off removes the tools")
 
 
 def _model(chat: Conversation, argument: str) -> None:
@@ -115,15 +115,15 @@ def _model(chat: Conversation, argument: str) -> None:
         return
     if chat.switch is None:
         raise UnsupportedParameter(
-            "this chat cannot change its model; start another with `localllm run`", param="model"
+            "this chat cannot switch models; start another one with `localllm run`", param="model"
         )
     talk = chat.switch(argument)
     talk.params, talk.think, talk.tools = chat.talk.params, chat.talk.think, chat.talk.tools
     chat.talk = talk
-    goes_on = "; the conversation goes on" if chat.turns and not talk.raw else ""
-    report.say(f"{talk.model_id} answers now{goes_on}")
+    continues = "; the conversation continues" if chat.turns and not talk.raw else ""
+    report.say(f"switched to {talk.model_id}{continues}")
     if talk.raw:
-        report.say(f"{talk.model_id} has no chat template: each line is continued, and the conversation waits")
+        report.say(f"{talk.model_id} has no chat template: it continues each line, without the conversation")
 
 
 def _save(chat: Conversation, argument: str) -> None:
@@ -142,7 +142,7 @@ def _save(chat: Conversation, argument: str) -> None:
         system=chat.system,
         parameters=chat.talk.params,
         messages=tuple(chat.turns),
-        tools=tuple(chat.talk.tools.entries) if isinstance(chat.talk.tools, Tools) else (),  # servers' are not a file's
+        tools=tuple(chat.talk.tools.entries) if isinstance(chat.talk.tools, Tools) else (),  # MCP tools are not saved
     )
     saved.save(path, content, replace=force or path == chat.file)
     chat.file, chat.is_saved = path, True
@@ -155,14 +155,14 @@ def _load(chat: Conversation, argument: str) -> None:
         raise InvalidParameter("which file? /load FILE", param="file")
     if chat.turns and not chat.is_saved and not force:
         raise InvalidParameter(
-            f"{_count(len(chat.turns))} would be lost: /save them first, or /load! FILE drops them", param="file"
+            f"{_count(len(chat.turns))} would be lost: /save them first, or discard them with /load! FILE", param="file"
         )
     path = Path(unquoted(argument)).expanduser()
     path = path.with_suffix(".json") if not path.suffix and not path.exists() else path
     found = saved.load(path)
     if chat.talk.raw and found.messages:
         raise UnsupportedParameter(
-            f"{chat.talk.model_id} has no chat template and cannot go on with a chat", param="file"
+            f"{chat.talk.model_id} has no chat template and cannot continue a chat", param="file"
         )
     chat.turns, chat.system, chat.cleared, chat.unanswered = list(found.messages), found.system, [], None
     chat.talk.params = found.parameters
@@ -170,8 +170,8 @@ def _load(chat: Conversation, argument: str) -> None:
         chat.talk.tools = Tools(list(found.tools), path) if found.tools else None
     chat.restore_thoughts()
     chat.file, chat.is_saved = path, True
-    other = f"; it was with {found.model}" if found.model not in ("", chat.talk.model_id) else ""
-    report.say(f"loaded {_count(len(chat.turns))}{other}")
+    other_model = f"; the model was {found.model}" if found.model not in ("", chat.talk.model_id) else ""
+    report.say(f"loaded {_count(len(chat.turns))}{other_model}")
     for turn in chat.turns[-2:]:
         called = " ".join(f"calls {tools.shown(call)}" for call in turn.calls)
         report.say(f"{turn.role}: {excerpt(f'{turn.content} {called}')}")
@@ -183,20 +183,20 @@ def _regen(chat: Conversation, _: str) -> None:
         return
     place = _last_question(chat)
     if place is None:
-        report.say("there is nothing to answer again")
+        report.say("there is no message to answer again")
         return
-    taken, chat.turns = chat.turns[place:], chat.turns[:place]
-    kept = len(chat.turns)
-    waits = taken[-1].role == "tool" and not taken[-1].interrupted  # for the answer to a result
+    removed, chat.turns = chat.turns[place:], chat.turns[:place]
+    num_before = len(chat.turns)
+    ends_with_result = removed[-1].role == "tool" and not removed[-1].interrupted  # the answer to it is missing
     params = chat.talk.params
-    if not waits and (params.seed not in (None, RANDOM_SEED) or params.temperature == 0):
+    if not ends_with_result and (params.seed not in (None, RANDOM_SEED) or params.temperature == 0):
         why = "temperature is 0" if params.temperature == 0 else f"seed is {params.seed}"
-        report.say(f"the same answer is likely: {why}")
+        report.say(f"the answer will likely be the same: {why}")
     try:
-        chat.resume(taken if waits else taken[:1])
+        chat.resume(removed if ends_with_result else removed[:1])
     finally:
-        if len(chat.turns) == kept:  # the old answer is better than none
-            chat.turns += taken
+        if len(chat.turns) == num_before:  # no new answer, so the old one stays
+            chat.turns += removed
 
 
 def _undo(chat: Conversation, _: str) -> None:
@@ -207,7 +207,7 @@ def _undo(chat: Conversation, _: str) -> None:
         chat.is_saved = False
     elif chat.cleared:
         chat.turns, chat.cleared = chat.cleared, []
-        report.say(f"{_count(len(chat.turns))} are back")
+        report.say(f"restored {_count(len(chat.turns))}")
     else:
         report.say("there is nothing to take back")
 
@@ -216,7 +216,7 @@ def _clear(chat: Conversation, _: str) -> None:
     if chat.turns:
         chat.cleared, chat.turns = chat.turns, []
     chat.unanswered = None
-    report.say("a new conversation; /undo brings the old one back" if chat.cleared else "a new conversation")
+    report.say("new conversation; /undo restores the old one" if chat.cleared else "new conversation")
 
 
 def _stats(chat: Conversation, _: str) -> None:
@@ -228,7 +228,7 @@ def _bye(_chat: Conversation, _: str) -> None:
 
 
 def _last_question(chat: Conversation) -> int | None:
-    """Where the last exchange begins."""
+    """The index in `turns` where the last exchange begins."""
     places = [place for place, turn in enumerate(chat.turns) if turn.role == "user"]
     return places[-1] if places else None
 
@@ -248,14 +248,14 @@ def excerpt(text: str) -> str:
 
 
 _TOOLS_DETAILS = """\
-FILE is JSON: an array of OpenAI's tools, or {"tools": [...]}. When the model calls one, you are
-shown the call and asked for its result: a line, or several between triple quotes; an empty line
-is null. Ctrl-C gives none, and the chat goes on."""
+FILE is JSON: an array of OpenAI's tools, or {"tools": [...]}. When the model calls one, the call
+is shown and you enter its result: one line, or several between triple quotes; an empty line means
+null. Ctrl-C gives no result and returns to the chat."""
 
 COMMANDS: dict[str, Command] = {
     command.name: command
     for command in (
-        Command("/help [COMMAND]", "this, or more about a command", _help),
+        Command("/help [COMMAND]", "show this help, or the details of a command", _help),
         Command(
             "/set [NAME [VALUE]]", "show or set parameters", set_command.set_, set_command.DETAILS, takes_lines=True
         ),
@@ -263,33 +263,34 @@ COMMANDS: dict[str, Command] = {
             "/system [TEXT]",
             "show or set the system message",
             set_command.system,
-            'The conversation goes on. /system "" removes the message.',
+            'The conversation continues. /system "" removes the message.',
             takes_lines=True,
         ),
-        Command("/model [NAME]", "list models, or go on with another", _model),
+        Command("/model [NAME]", "list models, or switch to another", _model),
         Command(
             "/save [FILE]",
             "save the chat as JSON",
             _save,
-            "Without FILE: where it was saved or loaded, else a new file here. /save! replaces a file of another chat.",
+            "Without FILE: the file it was saved to or loaded from, or a new one in the current folder. /save! "
+            "overwrites another file.",
         ),
-        Command("/load FILE", "go on with a saved chat", _load, "/load! drops a conversation that is not saved."),
-        Command("/regen", "answer the last message again", _regen, "Also sends a message that could not be answered."),
-        Command("/undo", "take back the last exchange", _undo, "After /clear: brings the conversation back."),
-        Command("/clear", "begin a new conversation", _clear, "The system message and the parameters stay."),
-        Command("/thoughts [N|all]", "what was thought before the last answer, or before the last N", _thoughts),
-        Command("/tools [FILE|off]", "show, load or drop tools that the model may call", _tools, _TOOLS_DETAILS),
-        Command("/stats", "tokens, speed and context", _stats),
-        Command("/bye", "leave, as does Ctrl-D", _bye),
+        Command("/load FILE", "continue a saved chat", _load, "/load! discards an unsaved conversation."),
+        Command("/regen", "answer the last message again", _regen, "Also resends a message that got no answer."),
+        Command("/undo", "take back the last exchange", _undo, "After /clear: restores the conversation."),
+        Command("/clear", "start a new conversation", _clear, "The system message and the parameters stay."),
+        Command("/thoughts [N|all]", "show the thoughts before the last answer, or the last N", _thoughts),
+        Command("/tools [FILE|off]", "show, load or remove tools that the model may call", _tools, _TOOLS_DETAILS),
+        Command("/stats", "show tokens, speed and context", _stats),
+        Command("/bye", "leave, like Ctrl-D", _bye),
     )
 }
 ALIASES = {"/exit": "/bye", "/quit": "/bye", "/?": "/help"}
 _FORCIBLE = ("/save", "/load")
 KEYS = '''\
-"""             begin and end a message of several lines; pasted lines are one message
-Alt+Enter       a new line
+"""             start and end a message of several lines; pasted lines are one message
+Alt+Enter       new line
 Up, Down        earlier messages; Ctrl-R searches them
-/ ...           a command; with a space before it, a message like any other
+/ ...           a command; with a leading space, an ordinary message
 Tab             complete commands, parameters, models and files
-Ctrl-X Ctrl-E   write in $EDITOR
+Ctrl-X Ctrl-E   edit in $EDITOR
 Ctrl-C          stop the answer'''

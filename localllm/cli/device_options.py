@@ -7,7 +7,8 @@ from typing import Annotated
 from typer import Option
 
 Split = Annotated[
-    str | None, Option("--split", metavar="layer|row|tensor|none", help="How to split a model over devices [default: layer]")
+    str | None,
+    Option("--split", metavar="layer|row|tensor|none", help="How to split a model over devices [default: layer]"),
 ]
 MainGpu = Annotated[
     str | None, Option("--main-gpu", metavar="N|NAME", help="Device for --split none, and for the unsplit parts of row")
@@ -16,7 +17,8 @@ TensorSplit = Annotated[
     str | None, Option("--tensor-split", metavar="N,N", help="Share of each device [default: by free memory]")
 ]
 OverrideTensor = Annotated[
-    str | None, Option("--override-tensor", metavar="PATTERN=DEVICE", help="Devices for matching tensors, comma-separated")
+    str | None,
+    Option("--override-tensor", metavar="PATTERN=DEVICE", help="Devices for matching tensors, comma-separated"),
 ]
 Mmap = Annotated[
     bool | None, Option("--mmap/--no-mmap", help="Memory-map the file, or read it [default: map where devices can]")

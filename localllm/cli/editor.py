@@ -1,6 +1,6 @@
-"""Where the person types: keys, history, completion, by prompt_toolkit. Knows no conversation.
+"""The line editor of the chat: keys, history and completion, by prompt_toolkit. Knows no conversation.
 
-Imported while the model loads, since prompt_toolkit takes its time.
+Imported while the model loads, since importing prompt_toolkit is slow.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from localllm.cli.saved import history_file
 from localllm.errors import LocalLLMError
 
 PLACEHOLDER = "Send a message (/help for help)"
-RESULT_PLACEHOLDER = "The call's result (nothing: null; Ctrl-C: none)"
-MAY_RUN_PLACEHOLDER = "Nothing: no; Ctrl-C stops the answer"
+RESULT_PLACEHOLDER = "The call's result (empty: null; Ctrl-C: no result)"
+MAY_RUN_PLACEHOLDER = "Empty: no; Ctrl-C stops the answer"
 _STYLE = Style.from_dict({"placeholder": "ansibrightblack", "prompt": "bold"})
 
 
 class Editor:
-    """Reads messages. `models` gives the names that /model takes."""
+    """Reads messages. `models` returns the names for /model."""
 
     def __init__(self, home: Path | None, *, models: Callable[[], list[str]]) -> None:
         path = history_file(home) if home is not None else None
@@ -55,11 +55,11 @@ class Editor:
         )
 
     def read(self, prompt: str) -> str:
-        """One message. Raises `EOFError` at Ctrl-D; at Ctrl-C `LineDropped`, or if nothing was typed its base."""
-        wanted = {RESULT: RESULT_PLACEHOLDER, MAY_RUN: MAY_RUN_PLACEHOLDER}.get(prompt, PLACEHOLDER)
+        """One input. Raises `EOFError` at Ctrl-D; at Ctrl-C `LineDropped`, or `KeyboardInterrupt` on an empty line."""
+        placeholder = {RESULT: RESULT_PLACEHOLDER, MAY_RUN: MAY_RUN_PLACEHOLDER}.get(prompt, PLACEHOLDER)
         session = self._results if prompt in (RESULT, MAY_RUN) else self._session
         shown = FormattedText([("class:prompt", prompt)])
-        hint, nothing = FormattedText([("class:placeholder", wanted)]), FormattedText()
+        hint, nothing = FormattedText([("class:placeholder", placeholder)]), FormattedText()
         try:
             return session.prompt(shown, placeholder=lambda: nothing if session.app.is_done else hint)
         except KeyboardInterrupt:
@@ -73,7 +73,7 @@ class Editor:
 
 
 class PrivateHistory(FileHistory):
-    """What was typed, in a file; a message that begins with a space is not kept, as in shells."""
+    """The input history in a file; a line with a leading space is not kept, as in shells."""
 
     def store_string(self, string: str) -> None:
         if not string.startswith(" "):
@@ -81,14 +81,14 @@ class PrivateHistory(FileHistory):
 
 
 def is_open(text: str) -> bool:
-    """Whether triple quotes wait for their closing."""
-    begun = text.lstrip()
-    return begun.startswith(QUOTES) and not begun.removeprefix(QUOTES).rstrip().endswith(QUOTES)
+    """Whether triple quotes are still open."""
+    message = text.lstrip()
+    return message.startswith(QUOTES) and not message.removeprefix(QUOTES).rstrip().endswith(QUOTES)
 
 
 def _keys() -> KeyBindings:
     keys = KeyBindings()
-    in_message = has_focus(DEFAULT_BUFFER)  # and not in the search for an earlier one
+    in_message = has_focus(DEFAULT_BUFFER)  # not in the history search
 
     @keys.add("enter", filter=in_message)
     def _send(event: KeyPressEvent) -> None:
@@ -105,7 +105,7 @@ def _keys() -> KeyBindings:
 
 
 class CommandCompleter(Completer):
-    """Commands, and what may follow them."""
+    """Completes commands and their arguments."""
 
     def __init__(self, models: Callable[[], list[str]]) -> None:
         self._models = models
@@ -137,11 +137,11 @@ class CommandCompleter(Completer):
     def _model_names(self) -> list[str]:
         try:
             return self._models()
-        except LocalLLMError:  # the command itself will say why
+        except LocalLLMError:  # the command itself reports the error
             return []
 
 
-def _matching(begun: str, choices: dict[str, str]) -> Iterable[Completion]:
+def _matching(prefix: str, choices: dict[str, str]) -> Iterable[Completion]:
     for choice, meaning in choices.items():
-        if choice.startswith(begun):
-            yield Completion(choice, start_position=-len(begun), display_meta=meaning)
+        if choice.startswith(prefix):
+            yield Completion(choice, start_position=-len(prefix), display_meta=meaning)

@@ -63,7 +63,9 @@ def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:
 
 
 def verify(
-    names: Annotated[list[str] | None, Argument(metavar="NAME...", help="[default: all models on this machine]")] = None,
+    names: Annotated[
+        list[str] | None, Argument(metavar="NAME...", help="[default: all models on this machine]")
+    ] = None,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
@@ -145,9 +147,9 @@ def import_(
 
 def create(
     name: Annotated[str, Argument(metavar="NAME", help="Name of the new model")],
-    file: Annotated[Path, Option("--file", "-f", metavar="FILE", help="A Modelfile, as for Ollama; - reads stdin")] = Path(
-        "Modelfile"
-    ),
+    file: Annotated[
+        Path, Option("--file", "-f", metavar="FILE", help="A Modelfile, as for Ollama; - reads stdin")
+    ] = Path("Modelfile"),
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
@@ -232,7 +234,9 @@ def runtime(
             "hip or rpc; stop: a build; install: a folder or archive of libraries",
         ),
     ] = None,
-    name: Annotated[str | None, Option("--name", metavar="NAME", help="Name of the new runtime (build, install)")] = None,
+    name: Annotated[
+        str | None, Option("--name", metavar="NAME", help="Name of the new runtime (build, install)")
+    ] = None,
     background: Annotated[
         bool, Option("--background", help="Build in the background; list shows the progress")
     ] = False,
@@ -249,7 +253,9 @@ def runtime(
 
 def kv(
     action: Annotated[Literal["list", "clear"], Argument(metavar="list|clear", help="Show or remove them")],
-    model: Annotated[str | None, Argument(metavar="MODEL", help="Only those of this model, as listed by kv list")] = None,
+    model: Annotated[
+        str | None, Argument(metavar="MODEL", help="Only those of this model, as listed by kv list")
+    ] = None,
     yes: Annotated[bool, Option("--yes", "-y", help="Clear without asking")] = False,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
@@ -267,7 +273,8 @@ def kv(
 def bench(
     target: Annotated[str, Argument(metavar="TARGET", help="URL of an OpenAI-style server, or a model to serve")],
     concurrency: Annotated[
-        str | None, Option("--concurrency", metavar="N,N...", help="Concurrent requests, per level [default: 1,2,4,8,16,32]")
+        str | None,
+        Option("--concurrency", metavar="N,N...", help="Concurrent requests, per level [default: 1,2,4,8,16,32]"),
     ] = None,
     requests: Annotated[
         int | None, Option("--requests", metavar="N", help="Requests per level, at least the highest concurrency")

@@ -1,6 +1,6 @@
-"""Tools of MCP servers in the terminal: each call is shown, asked for unless it is allowed, and run. Knows no protocol.
+"""Tools of MCP servers in the terminal: each call is shown, approved and run. Knows no protocol.
 
-What a server says is text that somebody else wrote: it reaches the terminal through `report`, which makes it printable.
+Text from a server is untrusted: it reaches the terminal through `report`, which makes it printable.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from localllm.mcp.blocking import BlockingHub
 
 MAY_RUN = "run it? [y]es, [n]o, [a]lways> "
-"""What is asked for each call."""
+"""The prompt for each call."""
 REFUSED = "The user did not allow this call."
 SHOWN_LINES, SHOWN_CHARS = 5, 400
-"""Of a result; the model gets all of it."""
+"""How much of a result is shown; the model gets all of it."""
 _AT_FAULT = re.compile(r"tools\[(\d+)\]")
 
 Ask = Callable[[str], str]
-"""Given the question; raises `EOFError`, `KeyboardInterrupt`."""
+"""Takes the prompt; raises `EOFError`, `KeyboardInterrupt`."""
 
 
 class McpOptions(NamedTuple):
-    """What the command line asked for."""
+    """The options of the command line."""
 
     file: Path
     allowed: tuple[str, ...] = ()
@@ -44,41 +44,39 @@ class McpOptions(NamedTuple):
 
 
 def mcp_options(file: Path | None, allowed: Sequence[str], *, is_alone: bool) -> McpOptions | None:
-    """`is_alone`: nothing else shapes the answer.
+    """`is_alone`: neither --tools nor --schema nor --json is given.
 
-    Raises `InvalidParameter` for options that do not go together, `UnsupportedParameter` without the SDK.
+    Raises `InvalidParameter` for conflicting options, `UnsupportedParameter` without the SDK.
     """
     if file is None:
         if allowed:
-            raise InvalidParameter("--mcp-allow names tools of MCP servers, which --mcp FILE brings", param="mcp_allow")
+            raise InvalidParameter("--mcp-allow needs --mcp FILE, which names the MCP servers", param="mcp_allow")
         return None
     if not is_alone:
-        raise InvalidParameter(
-            "--mcp brings tools of its own: leave it out, or --tools, --schema and --json", param="mcp"
-        )
+        raise InvalidParameter("--mcp cannot be combined with --tools, --schema or --json", param="mcp")
     check_installed("mcp")
     return McpOptions(file, tuple(allowed))
 
 
 class McpTools:
-    """What the servers of a configuration have, as the tools of a chat."""
+    """The tools of configured MCP servers, for a chat."""
 
     def __init__(self, hub: BlockingHub, file: Path, allowed: Sequence[str], *, max_rounds: int) -> None:
         self.file = file
         self.max_rounds = max_rounds
-        """Answers with calls that may follow each other; then one without."""
+        """How many answers in a row may call tools before one that may not."""
         self._hub = hub
         self._allowed = set(allowed)
         self._refused: set[str] = set()
-        """Tools whose schema the model's server does not take."""
+        """Tools whose schema the model's server rejects."""
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """As OpenAI's `tools`."""
+        """In the form of OpenAI's `tools`."""
         return [tool.function for tool in self._hub.tools if tool.name not in self._refused]
 
     def asked(self, ask: Callable[[Sequence[dict[str, Any]]], Generator[Delta]]) -> Generator[Delta]:
-        """An answer with these tools, as they are now. One whose schema is refused is left out, which is said."""
+        """An answer with the servers' current tools. Tools whose schema is rejected are dropped, with a message."""
         self._hub.refresh()
         self.say_notes()
         while True:
@@ -92,20 +90,20 @@ class McpTools:
                     raise
                 name = entries[int(match[1])]["function"]["name"]
                 self._refused.add(name)
-                report.say(f"[{name} is left out: {error.message}]")
+                report.say(f"[{name} is dropped: {error.message}]")
 
     def lines(self) -> Iterator[str]:
-        """One for each tool; those that run without asking are marked."""
+        """One per tool; those that run without asking are marked."""
         for entry, line in zip(self.entries, tools.Tools(self.entries, self.file).lines(), strict=True):
             yield f"{'*' if is_allowed(entry['function']['name'], self._allowed) else ' '} {line}"
 
     def say_notes(self) -> None:
-        """What is not as one might think."""
+        """Print what the servers reported."""
         for note in self._hub.take_notes():
             report.say(f"localllm: {note}")
 
     def result(self, call: ToolCall, ask: Ask | None) -> str:
-        """What the model is told. `ask`: the person; None: there is nobody. Raises what asking raises."""
+        """Run a call; returns the result for the model. `ask`: None without a terminal. Raises what it raises."""
         report.say(f"calls {tools.shown(call)}")
         if not self._may_run(call.name, ask):
             return REFUSED
@@ -117,17 +115,17 @@ class McpTools:
         if is_allowed(name, self._allowed):
             return True
         if ask is None:
-            report.say(f"localllm: {name} was not run, since nobody can be asked; --mcp-allow allows it")
+            report.say(f"localllm: {name} was not run, since there is no terminal to ask on; --mcp-allow allows it")
             return False
-        word = ask(MAY_RUN).strip().lower()
-        if word in ("a", "always"):
+        reply = ask(MAY_RUN).strip().lower()
+        if reply in ("a", "always"):
             self._allowed.add(name)
-        return word in ("a", "always", "y", "yes")
+        return reply in ("a", "always", "y", "yes")
 
 
 @contextlib.contextmanager
 def opened(options: McpOptions | None, settings: Settings) -> Iterator[McpTools | None]:
-    """The tools; at the end no server is left. Raises `InvalidParameter`s, also where there is no tool at all."""
+    """The tools, whose servers end with the block. Raises `InvalidParameter`s, also if there is no tool at all."""
     if options is None:
         yield None
         return
@@ -137,21 +135,21 @@ def opened(options: McpOptions | None, settings: Settings) -> Iterator[McpTools 
     for note in found.notes:
         report.say(f"localllm: {options.file}: {note}")
     with BlockingHub(found.servers, timeout_s=settings.mcp_timeout_s) as hub:
-        given = McpTools(hub, options.file, options.allowed, max_rounds=settings.mcp_max_rounds)
-        given.say_notes()
-        if not given.entries:
-            raise InvalidParameter(f"no MCP server of {options.file} has tools that can be used", param="mcp")
-        yield given
+        mcp_tools = McpTools(hub, options.file, options.allowed, max_rounds=settings.mcp_max_rounds)
+        mcp_tools.say_notes()
+        if not mcp_tools.entries:
+            raise InvalidParameter(f"no MCP server in {options.file} has usable tools", param="mcp")
+        yield mcp_tools
 
 
-def somebody() -> Ask | None:
-    """Who can be asked where no chat is: a person at a terminal."""
+def terminal_user() -> Ask | None:
+    """How to ask the user outside a chat; None without a terminal."""
     return _ask if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
 def _ask(question: str) -> str:
     report.draw(question)
-    return sys.stdin.readline()  # nothing, at Ctrl-D, is a no
+    return sys.stdin.readline()  # Ctrl-D gives nothing, which means no
 
 
 def _excerpt(text: str, verb: str) -> str:

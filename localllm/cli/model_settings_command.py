@@ -10,9 +10,12 @@ from localllm.cli import options as opt
 
 
 def set_(
-    model: Annotated[str, Argument(metavar="MODEL", help="A model as listed by localllm list, or a pattern such as 'qwen3:*'")],
+    model: Annotated[
+        str, Argument(metavar="MODEL", help="A model as listed by localllm list, or a pattern such as 'qwen3:*'")
+    ],
     pairs: Annotated[
-        list[str] | None, Argument(metavar="KEY=VALUE...", help="Such as ctx=32768; KEY= removes it; without any: show all")
+        list[str] | None,
+        Argument(metavar="KEY=VALUE...", help="Such as ctx=32768; KEY= removes it; without any: show all"),
     ] = None,
     as_json: opt.AsJson = False,
     home: opt.Home = None,

@@ -32,7 +32,9 @@ GpuLayers = Annotated[
 ]
 Device = Annotated[
     str | None,
-    Option("--device", metavar="NAMES", help="Devices listed by doctor: vulkan0, cuda0,cuda1, metal, cpu [default: auto]"),
+    Option(
+        "--device", metavar="NAMES", help="Devices listed by doctor: vulkan0, cuda0,cuda1, metal, cpu [default: auto]"
+    ),
 ]
 KvRamMb = Annotated[
     int | None, Option("--kv-ram-mb", metavar="MIB", help="RAM for the KV cache of idle chats [default: 2048]")
@@ -42,12 +44,11 @@ Checkpoints = Annotated[
     Option("--checkpoints", metavar="N", help="Per chat, for models that cannot roll back tokens [default: 8]"),
 ]
 Kv = Annotated[
-    str | None, Option("--kv", metavar="auto|partitioned|unified", help="One KV cache per slot, or one for all [default: auto]")
+    str | None,
+    Option("--kv", metavar="auto|partitioned|unified", help="One KV cache per slot, or one for all [default: auto]"),
 ]
 KvType = Annotated[str | None, Option("--kv-type", metavar="f16|q8_0|q4_0", help="Type of the KV cache [default: f16]")]
-FlashAttn = Annotated[
-    str | None, Option("--flash-attn", metavar="auto|on|off", help="Flash attention [default: auto]")
-]
+FlashAttn = Annotated[str | None, Option("--flash-attn", metavar="auto|on|off", help="Flash attention [default: auto]")]
 Repack = Annotated[
     str | None, Option("--repack", metavar="auto|on|off", help="Repack weights for this CPU [default: auto]")
 ]
@@ -55,7 +56,8 @@ KvCells = Annotated[
     int | None, Option("--kv-cells", metavar="TOKENS", help="Size of a unified KV cache, shared by all slots")
 ]
 KvDiskMb = Annotated[
-    int | None, Option("--kv-disk-mb", metavar="MIB", help="Disk space to keep the KV cache of chats across restarts [default: 0]")
+    int | None,
+    Option("--kv-disk-mb", metavar="MIB", help="Disk space to keep the KV cache of chats across restarts [default: 0]"),
 ]
 ContextShift = Annotated[
     bool | None, Option("--context-shift", help="When the context is full, drop the oldest tokens and continue")
@@ -74,7 +76,9 @@ PrefillStepMs = Annotated[
 ]
 Pooling = Annotated[
     str | None,
-    Option("--pooling", metavar="none|mean|cls|last|rank", help="How token embeddings are pooled [default: the model's]"),
+    Option(
+        "--pooling", metavar="none|mean|cls|last|rank", help="How token embeddings are pooled [default: the model's]"
+    ),
 ]
 EmbeddingCtx = Annotated[
     int | None,
@@ -90,7 +94,9 @@ ChatTemplate = Annotated[
 ]
 Thinking = Annotated[
     str | None,
-    Option("--thinking", metavar="auto|on|off", help="For requests that do not set it [default: auto, by the template]"),
+    Option(
+        "--thinking", metavar="auto|on|off", help="For requests that do not set it [default: auto, by the template]"
+    ),
 ]
 MetricsNames = Annotated[
     str | None,
@@ -113,13 +119,18 @@ MaxStoredResponseMb = Annotated[
 ]
 HostedTools = Annotated[
     str | None,
-    Option("--hosted-tools", metavar="ignore|refuse", help="What to do with hosted tools such as web search [default: ignore]"),
+    Option(
+        "--hosted-tools",
+        metavar="ignore|refuse",
+        help="What to do with hosted tools such as web search [default: ignore]",
+    ),
 ]
 McpServers = Annotated[
     Path | None, Option("--mcp-servers", metavar="FILE", help="MCP servers that requests to /v1/responses may use")
 ]
 McpTimeout = Annotated[
-    float | None, Option("--mcp-timeout-s", metavar="S", help="Timeout for an MCP server to start or to answer [default: 60]")
+    float | None,
+    Option("--mcp-timeout-s", metavar="S", help="Timeout for an MCP server to start or to answer [default: 60]"),
 ]
 McpMaxRounds = Annotated[
     int | None,
@@ -127,7 +138,11 @@ McpMaxRounds = Annotated[
 ]
 ModelAliases = Annotated[
     str | None,
-    Option("--model-aliases", metavar="NAMES", help="Comma-separated, like claude-*=MODEL; without =MODEL: the loaded model"),
+    Option(
+        "--model-aliases",
+        metavar="NAMES",
+        help="Comma-separated, like claude-*=MODEL; without =MODEL: the loaded model",
+    ),
 ]
 Runtime = Annotated[
     str | None, Option("--runtime", metavar="NAME", help="llama.cpp build to use, from `localllm runtime list`")
@@ -139,15 +154,20 @@ Rpc = Annotated[
 ]
 RopeScaling = Annotated[
     str | None,
-    Option("--rope-scaling", metavar="none|linear|yarn", help="RoPE scaling for a longer context [default: the model's]"),
+    Option(
+        "--rope-scaling", metavar="none|linear|yarn", help="RoPE scaling for a longer context [default: the model's]"
+    ),
 ]
 RopeScale = Annotated[
-    float | None, Option("--rope-scale", metavar="X", help="Context as a multiple of the trained one, with --rope-scaling")
+    float | None,
+    Option("--rope-scale", metavar="X", help="Context as a multiple of the trained one, with --rope-scaling"),
 ]
 YarnOrigCtx = Annotated[
     int | None, Option("--yarn-orig-ctx", metavar="TOKENS", help="Trained context for YaRN [default: the model's]")
 ]
-Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Folder for data and configuration [default: per user]")]
+Home = Annotated[
+    Path | None, Option("--home", metavar="FOLDER", help="Folder for data and configuration [default: per user]")
+]
 Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]
 
 Temperature = Annotated[float | None, Option("--temperature", metavar="T", help="0: always the most likely token")]
@@ -156,7 +176,8 @@ TopP = Annotated[
     float | None, Option("--top-p", metavar="P", help="Sample from the most likely tokens that sum up to P; 1: all")
 ]
 MinP = Annotated[
-    float | None, Option("--min-p", metavar="P", help="Sample from tokens at least P times as likely as the best; 0: all")
+    float | None,
+    Option("--min-p", metavar="P", help="Sample from tokens at least P times as likely as the best; 0: all"),
 ]
 Seed = Annotated[int | None, Option("--seed", metavar="N", help="The same seed gives the same answer; -1: random")]
 MaxTokens = Annotated[int | None, Option("--max-tokens", metavar="N", help="Stop after N tokens; -1: no limit")]

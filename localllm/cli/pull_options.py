@@ -8,7 +8,8 @@ from typing import Annotated
 from typer import Option
 
 HubEndpoint = Annotated[
-    str | None, Option("--hub-endpoint", metavar="URL", help="Mirror of Hugging Face [default: HF_ENDPOINT, or huggingface.co]")
+    str | None,
+    Option("--hub-endpoint", metavar="URL", help="Mirror of Hugging Face [default: HF_ENDPOINT, or huggingface.co]"),
 ]
 InsecureRegistries = Annotated[
     str | None, Option("--insecure-registries", metavar="HOSTS", help="Registries without TLS, comma-separated")

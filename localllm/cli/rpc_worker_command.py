@@ -16,9 +16,15 @@ def worker(
     ] = "127.0.0.1:50052",
     clients: Annotated[
         str | None,
-        Option("--clients", metavar="NETWORKS", help="Networks that may connect, comma-separated [default: private addresses]"),
+        Option(
+            "--clients",
+            metavar="NETWORKS",
+            help="Networks that may connect, comma-separated [default: private addresses]",
+        ),
     ] = None,
-    max_clients: Annotated[int, Option("--max-clients", metavar="N", help="Concurrent clients; each gets a process")] = 4,
+    max_clients: Annotated[
+        int, Option("--max-clients", metavar="N", help="Concurrent clients; each gets a process")
+    ] = 4,
     allow_public: Annotated[
         bool, Option("--allow-public", help="Allow 0.0.0.0 or a public address: anyone may use these devices")
     ] = False,

@@ -1,6 +1,6 @@
-"""`localllm run`: a server, a prompt, an answer on stdout. Knows no HTTP and no llama.cpp.
+"""`localllm run`: answers a prompt on stdout, or chats. Knows no HTTP and no llama.cpp.
 
-The order is for speed: the server starts first, and what we need ourselves is imported while it loads the model.
+Ordered for speed: the server starts first, and our own imports run while it loads the model.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class RunOptions(NamedTuple):
     think: Think = Think()
     stats: bool = False
     document: DocumentFormat | None = None
-    """What answers are; None: text."""
+    """The format of answers; None: text."""
     tools: Tools | None = None
-    """What may be called; None: nothing."""
+    """The tools that may be called; None: none."""
     mcp: McpOptions | None = None
-    """Whose tools may be called; None: nobody's."""
+    """The MCP servers whose tools may be called; None: none."""
 
     @property
     def look(self) -> Look:
-        """How a single answer is shown. Where a program reads calls, thoughts are left out unless they are wanted."""
+        """How a single answer is shown. Thoughts are left out by default where a program reads calls from stdout."""
         has_tools = self.tools is not None or self.mcp is not None
         is_for_program = has_tools and not sys.stdout.isatty() and self.think.wanted is None
         return Look(self.markdown, "off" if is_for_program else self.think.shown)
@@ -62,7 +62,7 @@ def run_model(options: RunOptions) -> int:
     interactive = options.prompt is None and sys.stdin.isatty()
     if not is_here(options.model, settings) and not serving.fetch(options.model, settings):
         return report.INTERRUPTED
-    # What is typed while the model loads or answers waits for the next prompt, and is not written over what is shown.
+    # Input typed while the model loads or answers is kept for the next prompt, and not echoed into the output.
     keys = osdep.quiet_keys(sys.stdin.fileno()) if interactive else contextlib.nullcontext()
     with (
         keys,
@@ -76,11 +76,11 @@ def run_model(options: RunOptions) -> int:
         if interactive:
             from localllm.cli import chat, editor  # noqa: F401 (the editor's imports take longer than all others)
         if server.is_sidecar and sys.stderr.isatty():
-            _tell_of_gain(settings)
+            _suggest_runtime(settings)
         with server.client() as client:
             talk = _talk(client, server.model_id, options, found)
             if talk.raw:
-                _check_plain(options)
+                _check_raw(options)
             if prompt is None:
                 return chat.chat(
                     talk,
@@ -94,27 +94,27 @@ def run_model(options: RunOptions) -> int:
             return _answer(talk, prompt, options, verbose=settings.verbose)
 
 
-def _tell_of_gain(settings: Settings) -> None:
-    """Once: that another llama.cpp would be faster here."""
+def _suggest_runtime(settings: Settings) -> None:
+    """Say, once per machine, that another llama.cpp build would be faster."""
     from localllm.llama.gains import advice_once
 
     advice = advice_once(settings.data_dir)
     if advice is not None:
-        report.say(f"localllm: {advice} (`localllm doctor` says it again)")
+        report.say(f"localllm: {advice} (`localllm doctor` repeats this advice)")
 
 
 def _talk(client: Client, model_id: str, options: RunOptions, found: McpTools | None) -> Talk:
     model = client.model(model_id)
     if model.loaded and not model.slots:
-        raise InvalidParameter(f"{model_id} generates no text; localllm embed asks it for what it does", param="model")
+        raise InvalidParameter(f"{model_id} does not generate text; use localllm embed", param="model")
     raw = options.raw or not model.chat_template
     talk = Talk(client, model_id, options.params, raw=raw, ctx=model.ctx or None, document=options.document)
     talk.think, talk.tools = options.think, options.tools if found is None else found
     return talk
 
 
-def _check_plain(options: RunOptions) -> None:
-    """Of what no text that is continued can have. Raises `NoChatTemplate`."""
+def _check_raw(options: RunOptions) -> None:
+    """Reject options that need a chat template. Raises `NoChatTemplate`."""
     given = {
         "--system": options.system is not None,
         "--tools": options.tools is not None,
@@ -122,11 +122,11 @@ def _check_plain(options: RunOptions) -> None:
         "--think N": options.think.budget_tokens is not None,
     }
     for option in (name for name, is_given in given.items() if is_given):
-        raise NoChatTemplate(f"{option} needs a model with a chat template, and cannot go with --raw")
+        raise NoChatTemplate(f"{option} needs a model with a chat template, and cannot be combined with --raw")
 
 
 def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> int:
-    """The exit code: half a document and half a call are failures, since programs read them."""
+    """Print the answer; returns the exit code: an incomplete document or call is a failure, since programs read it."""
     if talk.raw and not options.raw:
         report.say(f"localllm: {talk.model_id} has no chat template, so it continues the prompt")
     printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
@@ -143,38 +143,38 @@ def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> i
     if verbose:
         report.say(describe(printed.finish))
     if talk.document is not None and printed.finish.reason != "stop":
-        report.say(f"localllm: the document is not complete: {cut(printed.finish, talk)}")
+        report.say(f"localllm: the document is incomplete: {cut(printed.finish, talk)}")
         return report.FAILURE
     return _print_calls(printed, talk)
 
 
-def _answer_with(given: McpTools, talk: Talk, prompt: str, options: RunOptions) -> PrintedAnswer:
-    """The last of the answers: those before it called tools, whose results are in the conversation."""
+def _answer_with(mcp: McpTools, talk: Talk, prompt: str, options: RunOptions) -> PrintedAnswer:
+    """Answer, running the calls to MCP servers in between; returns the last answer."""
     messages = [Message("system", options.system)] if options.system is not None else []
     messages.append(Message("user", prompt))
-    ask = mcp_tools.somebody()
-    for round in range(given.max_rounds + 1):
+    ask = mcp_tools.terminal_user()
+    for round in range(mcp.max_rounds + 1):
         printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
-        is_last = round == given.max_rounds
+        is_last = round == mcp.max_rounds
         printed.print(talk.answer(messages, may_call=False) if is_last else talk.answer(messages))
         whole = all(tools.parsed(call) is not None for call in printed.calls)
         if not printed.calls or not whole or is_last:
             break
         messages.append(Message("assistant", printed.text, thought=printed.thoughts, tool_calls=printed.calls))
         for call in printed.calls:
-            result = given.result(call, ask)
+            result = mcp.result(call, ask)
             messages.append(Message("tool", result, tool_call_id=call.id, name=call.name))
-        if round + 1 == given.max_rounds:
-            report.say(f"localllm: {given.max_rounds} rounds of calls are the most; it answers with what it has")
+        if round + 1 == mcp.max_rounds:
+            report.say(f"localllm: limit of {mcp.max_rounds} rounds of calls reached; answering without further calls")
     return printed
 
 
 def _print_calls(printed: PrintedAnswer, talk: Talk) -> int:
-    """On stdout, a line for each; the exit code."""
+    """One line per call on stdout; returns the exit code."""
     code = report.OK
     for call in printed.calls:
         if tools.parsed(call) is None and printed.finish is not None:
-            report.say(f"localllm: the call of {call.name} is not whole: {cut(printed.finish, talk)}")
+            report.say(f"localllm: the call to {call.name} is incomplete: {cut(printed.finish, talk)}")
             code = report.FAILURE
         else:
             line = tools.as_json_line(call)
@@ -184,11 +184,11 @@ def _print_calls(printed: PrintedAnswer, talk: Talk) -> int:
 
 
 def read_prompt(argument: str | None) -> str:
-    """The prompt of the command line, of stdin, or of both with an empty line between. Raises `InvalidParameter`."""
+    """The prompt from the argument, from stdin, or from both with an empty line between. Raises `InvalidParameter`."""
     piped = ""
     if argument == "-" or not sys.stdin.isatty():
         piped = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
     prompt = "\n\n".join(part for part in (argument if argument != "-" else None, piped) if part)
     if not prompt:
-        raise InvalidParameter("no prompt: give one as an argument, or on stdin", param="prompt")
+        raise InvalidParameter("no prompt: give one as an argument or on stdin", param="prompt")
     return prompt

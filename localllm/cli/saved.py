@@ -1,4 +1,4 @@
-"""A chat in a file: JSON that a person can read, and write. Knows neither the terminal nor the model.
+"""A chat in a file: JSON that people can read and write. Knows neither the terminal nor the model.
 
 {"localllm_chat": 2, "model": "demo", "system": "Be brief.", "parameters": {"temperature": 0.2},
  "messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]}
@@ -18,22 +18,22 @@ from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.types import Message, SamplingParams, ToolCall
 
 VERSION = 2
-"""1 knew neither calls nor tools."""
+"""Version 1 had neither calls nor tools."""
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""A chat is text; what is larger is no chat."""
+"""Larger files are not chats."""
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message. Whether the model sees its earlier thoughts again is up to its template."""
+    """One message. The chat template decides whether the model sees its earlier thoughts again."""
 
     role: Literal["user", "assistant", "system", "tool"]
     content: str
     thinking: str = ""
     interrupted: bool = False
-    """Of an answer: cut by the person. Of a result: the person gave none."""
+    """For an answer: stopped by the user. For a result: the user gave none."""
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
-    """Of the call that this is the result of; `name` is its function's."""
+    """For a result: the id of its call; `name` is the function's."""
     name: str = ""
 
     @property
@@ -49,10 +49,10 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SavedChat(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the file says."""
+    """The content of the file."""
 
     localllm_chat: int
-    """The version of this form."""
+    """The version of the file format."""
     model: str = ""
     system: str | None = None
     parameters: SamplingParams = SamplingParams()
@@ -61,10 +61,10 @@ class SavedChat(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def save(path: Path, chat: SavedChat, *, replace: bool) -> None:
-    """Write all of it or nothing. Raises `InvalidParameter` if there is such a file and `replace` is not set."""
+    """Write atomically. Raises `InvalidParameter` if the file exists and `replace` is not set."""
     data = msgspec.json.format(msgspec.json.encode(chat), indent=2) + b"\n"
     try:
-        handle, part = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)  # private, as the history is
+        handle, part = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)  # private, like the history
         try:
             with open(handle, "wb") as file:
                 file.write(data)
@@ -82,7 +82,7 @@ def save(path: Path, chat: SavedChat, *, replace: bool) -> None:
 
 
 def _publish(part: Path, path: Path) -> None:
-    """Give `part` its name, unless another file has it. Raises `FileExistsError`."""
+    """Rename `part` to `path` without overwriting. Raises `FileExistsError`."""
     try:
         os.link(part, path)
     except FileExistsError:
@@ -95,14 +95,14 @@ def _publish(part: Path, path: Path) -> None:
 
 
 def load(path: Path) -> SavedChat:
-    """Raises `InvalidParameter`, which says what is wrong with the file."""
+    """Raises `InvalidParameter` if the file is unusable."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param="file") from error
     if len(data) > MAX_FILE_BYTES:
-        raise InvalidParameter(f"{path} is longer than {MAX_FILE_BYTES} bytes: this is no chat", param="file")
+        raise InvalidParameter(f"{path} is larger than {MAX_FILE_BYTES} bytes: not a saved chat", param="file")
     try:
         chat = msgspec.json.decode(data, type=SavedChat)
     except InvalidParameter as error:
@@ -111,14 +111,14 @@ def load(path: Path) -> SavedChat:
         raise InvalidParameter(f"{path} is not a saved chat: {error}", param="file") from error
     if chat.localllm_chat > VERSION:
         raise InvalidParameter(
-            f"{path} has version {chat.localllm_chat}, this localllm knows up to {VERSION}: a newer one can load it",
+            f"{path} has version {chat.localllm_chat}, but the latest version known here is {VERSION}; upgrade",
             param="localllm_chat",
         )
     return chat
 
 
 def history_file(home: Path) -> Path | None:
-    """Where what was typed is kept, readable by its owner only; None where nothing can be written."""
+    """The file of the input history, readable by its owner only; None if it cannot be written."""
     path = home / "history"
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ MAX_HISTORY_BYTES = 1024 * 1024
 
 
 def _shorten(path: Path) -> None:
-    """Drop the older half of a history that has grown too long. Entries begin with an empty line."""
+    """Drop the older half of a history that is too long. Entries begin with an empty line."""
     data = path.read_bytes()
     if len(data) <= MAX_HISTORY_BYTES:
         return

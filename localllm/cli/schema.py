@@ -50,7 +50,9 @@ def _read(path: Path) -> msgspec.Raw:
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param="schema") from error
     if len(data) > MAX_SOURCE_BYTES:
-        raise InvalidParameter(f"{path} is larger than {MAX_SOURCE_BYTES} bytes, the limit for a schema", param="schema")
+        raise InvalidParameter(
+            f"{path} is larger than {MAX_SOURCE_BYTES} bytes, the limit for a schema", param="schema"
+        )
     data = data.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of some editors
     try:
         found = msgspec.json.decode(data)

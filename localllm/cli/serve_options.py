@@ -28,21 +28,23 @@ RequestsPerMinutePerKey = Annotated[
 ]
 MinPriorityPerKey = Annotated[
     int | None,
-    Option("--min-priority-per-key", metavar="N", help="Most urgent priority a key may use [default: 0 with several keys]"),
+    Option(
+        "--min-priority-per-key", metavar="N", help="Most urgent priority a key may use [default: 0 with several keys]"
+    ),
 ]
 ShareCacheBetweenKeys = Annotated[
     bool | None, Option("--share-cache-between-keys", help="Reuse cached prompts across keys; timing can reveal them")
 ]
 CorsOrigins = Annotated[
-    str | None, Option("--cors-origins", metavar="ORIGINS", help="Web origins that may call the API, comma-separated, or *")
+    str | None,
+    Option("--cors-origins", metavar="ORIGINS", help="Web origins that may call the API, comma-separated, or *"),
 ]
-TlsCertFile = Annotated[
-    Path | None, Option("--tls-cert-file", metavar="FILE", help="PEM certificate; serves HTTPS")
-]
+TlsCertFile = Annotated[Path | None, Option("--tls-cert-file", metavar="FILE", help="PEM certificate; serves HTTPS")]
 TlsKeyFile = Annotated[Path | None, Option("--tls-key-file", metavar="FILE", help="PEM key of the certificate")]
 MaxHeaderBytes = Annotated[int | None, Option("--max-header-bytes", metavar="N", help="Largest request header")]
 MaxConnections = Annotated[
-    int | None, Option("--max-connections", metavar="N", help="Open connections; idle ones are closed first [default: 1000]")
+    int | None,
+    Option("--max-connections", metavar="N", help="Open connections; idle ones are closed first [default: 1000]"),
 ]
 MaxBodiesMb = Annotated[
     int | None, Option("--max-bodies-mb", metavar="MIB", help="Memory for all request bodies [default: 256]")
@@ -54,7 +56,9 @@ OllamaCompat = Annotated[
     bool | None, Option("--ollama-compat", help="Also listen on Ollama's port, on this machine only")
 ]
 Ui = Annotated[bool | None, Option("--ui/--no-ui", help="Web page at / [default: ui]")]
-OllamaPort = Annotated[int | None, Option("--ollama-port", metavar="PORT", help="Port for --ollama-compat [default: 11434]")]
+OllamaPort = Annotated[
+    int | None, Option("--ollama-port", metavar="PORT", help="Port for --ollama-compat [default: 11434]")
+]
 MaxPulls = Annotated[int | None, Option("--max-pulls", metavar="N", help="Concurrent downloads [default: 4]")]
 MaxWaitingPulls = Annotated[
     int | None, Option("--max-waiting-pulls", metavar="N", help="Downloads that may queue [default: 16]")
@@ -71,9 +75,7 @@ KeepAlive = Annotated[
 RequestTimeout = Annotated[
     float | None, Option("--request-timeout-s", metavar="S", help="Timeout of requests that set none")
 ]
-QueueTimeout = Annotated[
-    float | None, Option("--queue-timeout-s", metavar="S", help="Timeout to get a slot; 0: none")
-]
+QueueTimeout = Annotated[float | None, Option("--queue-timeout-s", metavar="S", help="Timeout to get a slot; 0: none")]
 WorkerTimeout = Annotated[
     float | None, Option("--worker-timeout-s", metavar="S", help="Timeout for a worker process to respond; 0: none")
 ]
@@ -82,10 +84,15 @@ StepTimeout = Annotated[
 ]
 ModelKeepAlive = Annotated[
     float | None,
-    Option("--model-keep-alive-s", metavar="S", help="Unload models loaded on demand after so long idle; -1: never [default: 300]"),
+    Option(
+        "--model-keep-alive-s",
+        metavar="S",
+        help="Unload models loaded on demand after so long idle; -1: never [default: 300]",
+    ),
 ]
 MaxLoadedModels = Annotated[
-    int | None, Option("--max-loaded-models", metavar="N", help="Maximum loaded models; 0: as memory allows [default: 0]")
+    int | None,
+    Option("--max-loaded-models", metavar="N", help="Maximum loaded models; 0: as memory allows [default: 0]"),
 ]
 MaxModelsMb = Annotated[
     int | None, Option("--max-models-mb", metavar="MIB", help="Memory for all models [default: 9/10 of the total]")

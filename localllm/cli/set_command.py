@@ -1,4 +1,4 @@
-"""`/set` and `/system`: what is set of a conversation, shown and changed. Knows no terminal and no HTTP."""
+"""`/set` and `/system`: show and change the settings of a conversation. Knows no terminal and no HTTP."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from localllm.cli.settings import unquoted
 from localllm.errors import InvalidParameter
 
 DETAILS = """\
-/set                      all parameters
-/set temperature          one of them
-/set temperature 0.2      sets it
-/set temperature default  gives it back to the model
-/set stop "END" "\\n\\n"    several words; JSON works too
-/set system TEXT          as /system does
-/set think on|hide|off    it thinks, and that is shown, or a note stands for it; or it does not
-/set think 500            at most so many tokens
-/set markdown on|off      rendered, or as the model writes it
-/set stats on|off         a line about each answer"""
+/set                      show all parameters
+/set temperature          show one
+/set temperature 0.2      set it
+/set temperature default  use the model's default again
+/set stop "END" "\\n\\n"    several strings; JSON works too
+/set system TEXT          same as /system
+/set think on|hide|off    think and show it, show only a note, or do not think
+/set think 500            think with at most 500 tokens
+/set markdown on|off      render Markdown, or show its source
+/set stats on|off         show a line of figures after each answer"""
 
 
 def set_(chat: Conversation, argument: str) -> None:
@@ -37,7 +37,7 @@ def set_(chat: Conversation, argument: str) -> None:
     elif name not in settings.parameter_names():
         near = difflib.get_close_matches(name, settings.parameter_names(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise InvalidParameter(f"there is no parameter {name}{hint} (/set lists all)", param=name)
+        raise InvalidParameter(f"unknown parameter {name}{hint} (/set lists all)", param=name)
     elif not value:
         report.say(f"{name} is {settings.shown(chat.talk.params, name)}; it takes {settings.kind(name)}, or default")
     else:
@@ -53,9 +53,7 @@ def _list_settings(chat: Conversation) -> None:
     rows += [(name, _switch_value(chat, name)) for name in settings.SWITCHES]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:{width}}  {value:12}  {settings.kind(name)}" for name, value in rows]
-    report.say(
-        "\n".join([*lines, "default: the model's own value, else localllm's. /system shows the system message."])
-    )
+    report.say("\n".join([*lines, "default: the model's value, or localllm's. /system shows the system message."]))
 
 
 def _switch_value(chat: Conversation, name: str) -> str:
@@ -88,13 +86,13 @@ def _think(chat: Conversation, value: str) -> None:
 def system(chat: Conversation, argument: str) -> None:
     """`/system [TEXT]`."""
     if chat.talk.raw:
-        report.say("a model without chat template takes no system message")
+        report.say("a model without a chat template takes no system message")
         return
     if not argument:
-        report.say(chat.system if chat.system is not None else "there is no system message; /system TEXT sets one")
+        report.say(chat.system if chat.system is not None else "no system message; /system TEXT sets one")
         return
     chat.system = unquoted(argument) or None
     chat.is_saved = chat.is_saved and not chat.turns
     done = "the system message is set" if chat.system is not None else "the system message is removed"
-    goes_on = "; the conversation goes on, /clear begins a new one" if chat.turns else ""
-    report.say(done + goes_on)
+    continues = "; the conversation continues, /clear starts a new one" if chat.turns else ""
+    report.say(done + continues)

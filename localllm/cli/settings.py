@@ -1,4 +1,4 @@
-"""What /set sets: sampling parameters by their names, and how the chat looks. Knows no conversation and no terminal."""
+"""The parameters of /set: sampling parameters and how the chat looks. Knows no conversation and no terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from localllm.errors import InvalidParameter
 from localllm.types import SAMPLING_RANGES, SamplingParams
 
 UNSET = ("default", "none")
-"""Values that give a parameter back to the model."""
+"""Values that restore the model's default."""
 _NOT_HERE = {"logprobs", "prompt_logprobs"}
-"""Of no use in a chat."""
+"""Sampling parameters of no use in a chat."""
 SWITCHES: dict[str, tuple[str, ...]] = {
     "think": thinking.WORDS,
     "markdown": ("on", "off"),
@@ -24,12 +24,12 @@ _FIELDS = {field.name: field for field in msgspec.structs.fields(SamplingParams)
 
 
 def parameter_names() -> list[str]:
-    """All that /set knows, but `system`."""
+    """All parameters of /set except `system`."""
     return [*_FIELDS, *SWITCHES]
 
 
 def with_parameter(params: SamplingParams, name: str, text: str) -> SamplingParams:
-    """`params` with one of them as `text` says. Raises `InvalidParameter`."""
+    """`params` with one value parsed from `text`. Raises `InvalidParameter`."""
     field = _FIELDS[name]
     if text.lower() in UNSET:
         return msgspec.structs.replace(params, **{name: field.default})
@@ -41,24 +41,24 @@ def with_parameter(params: SamplingParams, name: str, text: str) -> SamplingPara
 
 
 def kind(name: str) -> str:
-    """What values a parameter takes, in words."""
+    """The values that a parameter takes, for a message."""
     if name == "think":
         return thinking.TAKES
     if name in SWITCHES:
         return " or ".join(SWITCHES[name])
     if name == "seed":
-        return "a whole number of 64 bits, or -1 for a new one each time"
+        return "a 64-bit integer, or -1 for a random one each time"
     if name in SAMPLING_RANGES:
         low, high = SAMPLING_RANGES[name]
         is_whole = "int" in str(_FIELDS[name].type)
-        until = f"to {high:g}" if high < 2**31 - 1 else "up"
-        return f"a {'whole ' if is_whole else ''}number from {low:g} {until}"
+        until = f"from {low:g} to {high:g}" if high < 2**31 - 1 else f"of at least {low:g}"
+        return f"{'an integer' if is_whole else 'a number'} {until}"
     by_type = {"stop_token_ids": "numbers", "logit_bias": 'JSON like {"15": -100}', "ignore_eos": "true or false"}
-    return by_type.get(name, 'words, quoted if need be, or JSON like ["\\n"]')
+    return by_type.get(name, 'strings, quoted if needed, or JSON like ["\\n"]')
 
 
 def shown(params: SamplingParams, name: str) -> str:
-    """A parameter's value as /set would take it."""
+    """A parameter's value, in the form that /set takes."""
     value: Any = getattr(params, name)
     if value is None or value == ():
         return "default"

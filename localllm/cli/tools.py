@@ -1,6 +1,6 @@
-"""Tools for the terminal: a file of them, as it is sent; calls as a person reads them, and as a program does.
+"""Tools from a file, and calls printed for people and for programs. Knows neither models nor the conversation.
 
-Knows neither models nor the conversation. The tools themselves are the person's: nothing is run here.
+The user carries out the calls: nothing is run here.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from localllm.printable import printable
 from localllm.types import MAX_SOURCE_BYTES, Delta, ToolCall
 
 LINE_CHARS = 100
-"""A call that is shorter is shown on one line."""
+"""Shorter calls are shown on one line."""
 PARAM = "tools"
 
 
 class Tools(NamedTuple):
-    """What a file says, as OpenAI's `tools`."""
+    """The content of a file, in the form of OpenAI's `tools`."""
 
     entries: list[dict[str, Any]]
     file: Path
 
     def asked(self, ask: Callable[[Sequence[dict[str, Any]]], Generator[Delta]]) -> Generator[Delta]:
-        """An answer with these tools; what is refused of one is refused by the name of their file."""
+        """An answer with these tools; errors about them name their file."""
         try:
             yield from ask(self.entries)
         except RequestError as error:
@@ -36,7 +36,7 @@ class Tools(NamedTuple):
             raise error.renamed(f"{self.file}: {error.message}", error.param or PARAM) from error
 
     def lines(self) -> Iterator[str]:
-        """One for each: its name, what it takes, what it is for."""
+        """One per tool: name, parameters, purpose."""
         for entry in self.entries:
             function = entry.get(entry["type"], {})
             schema = function.get("parameters")
@@ -47,39 +47,42 @@ class Tools(NamedTuple):
 
 
 def load_tools(path: Path) -> Tools:
-    """Of an array, or an object that has it as `tools`. Raises `InvalidParameter`, which says what is wrong."""
+    """Read a JSON array, or an object with it as `tools`. Raises `InvalidParameter` if the file is unusable."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param=PARAM) from error
     if len(data) > MAX_SOURCE_BYTES:
-        raise InvalidParameter(f"{path} is longer than {MAX_SOURCE_BYTES} bytes, the most of tools", param=PARAM)
+        raise InvalidParameter(f"{path} is larger than {MAX_SOURCE_BYTES} bytes, the limit for tools", param=PARAM)
     try:
-        found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))  # some editors begin a file with that mark
+        found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))  # the byte order mark of some editors
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidParameter(f"{path} is not JSON: {error}", param=PARAM) from error
     entries = found.get("tools") if isinstance(found, dict) else found
     if not isinstance(entries, list) or not entries:
-        raise InvalidParameter(f'{path} has no tools: an array, or {{"tools": [...]}}, of OpenAI\'s', param=PARAM)
+        raise InvalidParameter(
+            f'{path} has no tools: it has to be an array of OpenAI\'s tools, or {{"tools": [...]}}', param=PARAM
+        )
     return Tools([_entry(entry, f"{path}: tools[{index}]") for index, entry in enumerate(entries)], path)
 
 
 def _entry(found: object, where: str) -> dict[str, Any]:
-    """A tool, or a function alone, as some write it."""
+    """A tool; a bare function is accepted as one."""
     if isinstance(found, dict) and isinstance(found.get("name"), str) and found.get("type", "function") == "function":
         found = {"type": "function", "function": {name: value for name, value in found.items() if name != "type"}}
     kind = found.get("type") if isinstance(found, dict) else None
     function = found.get(kind) if isinstance(found, dict) and kind in ("function", "custom") else None
     if not isinstance(found, dict) or not isinstance(function, dict) or not isinstance(function.get("name"), str):
         raise InvalidParameter(
-            f'{where} is no tool: {{"type": "function", "function": {{"name": ..., "parameters": ...}}}}', param=PARAM
+            f'{where} is not a tool: {{"type": "function", "function": {{"name": ..., "parameters": ...}}}}',
+            param=PARAM,
         )
     return found
 
 
 def shown(call: ToolCall) -> str:
-    """For a person: the name and the arguments, long texts as they are."""
+    """For people: the name and the arguments, long texts verbatim."""
     arguments = parsed(call)
     if arguments is None:
         return printable(f"{call.name}({call.arguments}")
@@ -90,13 +93,13 @@ def shown(call: ToolCall) -> str:
 
 
 def as_json_line(call: ToolCall) -> str:
-    """For a program."""
+    """For programs: one line of JSON."""
     arguments = parsed(call)
     return _json({"name": call.name, "arguments": call.arguments if arguments is None else arguments})
 
 
 def parsed(call: ToolCall) -> dict[str, Any] | None:
-    """Its arguments; None where they are no whole JSON object."""
+    """The arguments; None if they are not a complete JSON object."""
     try:
         found = msgspec.json.decode(call.arguments)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Where an answer is shown: a pipe, a plain terminal, or one that is drawn on. Knows no model and no conversation."""
+"""How an answer is shown: on a pipe, a plain terminal, or one that supports drawing. Knows no conversation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from localllm.cli.render.live import Size
 
 DRAWING_SHARE = 0.25
-"""Of our time may go into drawing, at most; the rest belongs to the model, which runs on the same processor."""
+"""Upper bound on the share of time spent drawing; the model runs on the same CPU."""
 LEAST_COLUMNS = 16
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SPINNER_S = 0.1
@@ -30,44 +30,44 @@ class Look(NamedTuple):
     """How answers are shown."""
 
     markdown: bool = True
-    """Rendered, where the terminal can and NO_COLOR is not set."""
+    """Render Markdown if the terminal supports it and NO_COLOR is not set."""
     thoughts: Thoughts = "on"
     unfolds: bool = False
-    """/thoughts shows hidden ones."""
+    """Whether /thoughts can show hidden thoughts."""
 
 
 DEFAULT_LOOK = Look()
 
 
 class View(Protocol):
-    """Takes an answer as it comes."""
+    """Shows an answer as it streams."""
 
     def show(self, delta: Delta) -> None:
-        """More of it."""
+        """Show the next piece."""
 
     def end(self) -> None:
-        """There is no more. The cursor is at the beginning of a line then."""
+        """Finish; leaves the cursor at the start of a line."""
 
 
 def is_drawable() -> bool:
-    """Whether stdout is a terminal that obeys cursor movements, and may be coloured (https://no-color.org)."""
+    """Whether stdout is a terminal that supports cursor movement, and colour is allowed (https://no-color.org)."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return False
     try:
         return osdep.obeys_sequences(sys.stdout.fileno())
-    except (OSError, ValueError):  # a stream of somebody else's making
+    except (OSError, ValueError):  # stdout was replaced by another stream
         return False
 
 
 def view(look: Look, *, drawable: bool) -> View:
-    """The best there is for this look on this stdout."""
+    """The best view for this look on this stdout."""
     if look.markdown and drawable:
         return DrawnView(look, _write)
     return PlainView(look, _write, is_terminal=sys.stdout.isatty())
 
 
 def terminal_size() -> Size:
-    """As it is now: windows are resized while answers come."""
+    """The current size: windows are resized while answers stream."""
     from localllm.cli.render.live import Size
 
     try:
@@ -78,7 +78,7 @@ def terminal_size() -> Size:
 
 
 def spinner() -> str:
-    """A sign that turns with time."""
+    """The current frame of the spinner."""
     return _SPINNER[int(time.monotonic() / _SPINNER_S) % len(_SPINNER)]
 
 
@@ -89,7 +89,7 @@ def _write(text: str) -> None:
 
 
 class PlainView:
-    """The text as the model wrote it; thoughts that are wanted between tags. A terminal gets nothing it would obey."""
+    """The text verbatim, with thoughts between tags if they are shown. Control characters never reach a terminal."""
 
     def __init__(self, look: Look, write: Callable[[str], object], *, is_terminal: bool) -> None:
         self._look = look
@@ -132,28 +132,28 @@ class PlainView:
 
 
 class _Thinking:
-    """A thought that is being thought."""
+    """The model's thinking, while it lasts."""
 
     def __init__(self) -> None:
         self._since_s = time.monotonic()
         self.num_tokens = 0
 
     def so_far(self) -> str:
-        """While it goes on."""
+        """The note while it lasts."""
         size = f", {self.num_tokens} tokens" if self.num_tokens > 1 else ""
         return f"{spinner()} thinking: {time.monotonic() - self._since_s:.0f} s{size}"
 
     def note(self, *, unfolds: bool) -> str:
-        """Once it is over."""
+        """The note once it is over."""
         size = f"{self.num_tokens} token{'' if self.num_tokens == 1 else 's'}" if self.num_tokens else ""
-        unfolding = "/thoughts shows them" if unfolds else ""
+        unfolding = "/thoughts shows it" if unfolds else ""
         more = "; ".join(filter(None, (size, unfolding)))
         return f"thought for {time.monotonic() - self._since_s:.1f} s{f' ({more})' if more else ''}"
 
 
 class DrawnView:
-    """Markdown, drawn on a terminal as it comes; thoughts dimmed, or a note in their place; a line for a call that is
-    being made.
+    """Markdown rendered on a terminal as it streams; thoughts dimmed or replaced by a note; a status line for a call in
+    progress.
     """
 
     def __init__(self, look: Look, write: Callable[[str], object], size: Callable[[], Size] = terminal_size) -> None:
@@ -240,13 +240,13 @@ class DrawnView:
 
 
 def _reflows() -> bool:
-    """Whether the terminal breaks lines anew when its window gets narrower, as most do."""
+    """Whether the terminal rewraps lines when its window gets narrower, as most do."""
     term = os.environ.get("TERM", "")
     return "XTERM_VERSION" not in os.environ and not term.startswith(("linux", "rxvt", "st-", "screen."))
 
 
 def _note(text: str) -> list[Line]:
-    """A dimmed line and an empty one."""
+    """A dimmed line, followed by an empty one."""
     from localllm.cli.render.cells import Line
     from localllm.cli.render.theme import DIM
 

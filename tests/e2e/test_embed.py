@@ -73,7 +73,7 @@ def test_a_model_that_only_embeds_ranks_by_the_cosines_of_its_vectors(cli: Cli, 
 def test_a_chat_with_an_encoder_is_refused_with_what_to_do_instead(cli: Cli, encoder: Path) -> None:
     done = cli("run", encoder, "Hi", *ONE_THREAD)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "localllm: tiny-bert generates no text; localllm embed asks it for what it does\n"
+    assert done.stderr == "localllm: tiny-bert does not generate text; use localllm embed\n"
 
 
 def test_ctrl_c_ends_with_130(encoder: Path) -> None:

@@ -83,7 +83,7 @@ def test_where_nobody_can_be_asked_only_what_is_allowed_by_name_runs(
     steps = [call("tools__repeat", text="ran"), call("tools__add", a=1, b=1), {"text": "Two."}]
     done = run(written(steps), "--mcp", configured({"tools": TOOLS}), "--mcp-allow", "tools__add")
     assert done.returncode == 0, done.stderr
-    assert "tools__repeat was not run, since nobody can be asked; --mcp-allow allows it" in done.stderr
+    assert "tools__repeat was not run, since there is no terminal to ask on; --mcp-allow allows it" in done.stderr
     assert "gives ran" not in done.stderr
     assert "gives 2\n" in done.stderr
 
@@ -95,7 +95,7 @@ def test_rounds_are_bounded_and_then_it_answers(
     script = written([call("tools__add", a=1, b=1)] * 10)
     done = run(script, "--mcp", configured({"tools": TOOLS}), "--mcp-allow", "*", "--max-tokens", "200")
     assert done.stderr.count("gives 2\n") == 3
-    assert "3 rounds of calls are the most; it answers with what it has" in done.stderr
+    assert "limit of 3 rounds of calls reached; answering without further calls" in done.stderr
 
 
 def test_what_a_tool_gives_reaches_the_terminal_without_orders_to_it(
@@ -152,7 +152,7 @@ def test_a_server_that_does_not_start_is_named_and_the_others_serve(
     assert "gives 2\n" in done.stderr
     alone = run(script, "--mcp", configured({"dead": dead}))
     assert alone.returncode == 2
-    assert "has tools that can be used" in alone.stderr
+    assert "has usable tools" in alone.stderr
 
 
 @pytest.mark.parametrize(

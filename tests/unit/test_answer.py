@@ -93,7 +93,7 @@ def test_a_plain_terminal_gets_a_note_where_a_thought_is_hidden(
     terminal("dumb")
     PrintedAnswer(Look(thoughts="hide", unfolds=True)).print(_deltas(*THOUGHTFUL))
     out = capsys.readouterr().out
-    assert re.fullmatch(r"\[thought for 0\.\d s \(5 tokens; /thoughts shows them\)\]\n\nThe `answer`\.\n", out)
+    assert re.fullmatch(r"\[thought for 0\.\d s \(5 tokens; /thoughts shows it\)\]\n\nThe `answer`\.\n", out)
 
 
 def test_calls_are_kept_whole_and_are_no_part_of_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_hidden_thoughts_leave_a_note_or_nothing_once_they_are_over(thoughts: Th
     out = "".join(written)
     assert "wonder" not in out
     assert ("thought for 0." in out) is noted
-    assert ("(3 tokens; /thoughts shows them)" in out) is noted
+    assert ("(3 tokens; /thoughts shows it)" in out) is noted
     assert out.endswith("Yes\r\n")
 
 

@@ -111,7 +111,7 @@ def test_system_is_shown_set_and_removed_and_the_conversation_goes_on(capsys: py
     assert talk.prompts[1] == [("system", "Be rude."), *hi, ("user", "Once more")]
     assert talk.prompts[2][:2] == hi  # type: ignore[index]
     said = capsys.readouterr().err
-    assert "the conversation goes on" in said
+    assert "the conversation continues" in said
     assert "\nBe rude.\n" in said
     assert "there is no system message" in said
 
@@ -237,8 +237,8 @@ def test_help_explains_each_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"\n{name}" in f"\n{said}"
         assert all(len(line) <= 110 for line in f"{command.summary}\n{command.details}".splitlines())
     assert "/set temperature default" in said
-    assert "/save! replaces" in said
-    assert "there is no nothing" in said
+    assert "/save! overwrites" in said
+    assert "unknown command nothing" in said
 
 
 def test_without_a_template_each_line_is_continued_alone() -> None:
@@ -268,8 +268,8 @@ def test_regen_asks_the_same_again_and_replaces_the_answer() -> None:
 def test_regen_says_when_the_answer_cannot_be_another(capsys: pytest.CaptureFixture[str]) -> None:
     _chat(FakeTalk(), "/regen", "One", "/regen", "/set seed 3", "/regen")
     said = capsys.readouterr().err
-    assert "nothing to answer again" in said
-    assert said.count("same answer is likely") == 1
+    assert "no message to answer again" in said
+    assert said.count("likely be the same") == 1
     assert "seed is 3" in said
 
 
@@ -301,12 +301,12 @@ def test_a_seed_of_64_bits_is_shown_as_it_was_typed(seed: str) -> None:
     assert settings.shown(settings.with_parameter(SamplingParams(), "seed", seed), "seed") == seed
     with pytest.raises(InvalidParameter, match="seed"):
         settings.with_parameter(SamplingParams(), "seed", "9223372036854775808")
-    assert "64 bits" in settings.kind("seed")
+    assert "64-bit" in settings.kind("seed")
 
 
 def test_a_random_seed_promises_another_answer(capsys: pytest.CaptureFixture[str]) -> None:
     _chat(FakeTalk(), "One", "/set seed -1", "/regen")
-    assert "the same answer is likely" not in capsys.readouterr().err
+    assert "the answer will likely be the same" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -315,10 +315,10 @@ def test_a_random_seed_promises_another_answer(capsys: pytest.CaptureFixture[str
         ("/set temperatur 1", "did you mean temperature?"),
         ("/set temperature hot", "temperature takes a number from 0 to 100, not 'hot'"),
         ("/set temperature -1", "temperature must be from 0"),
-        ("/set top_k 1.5", "top_k takes a whole number"),
+        ("/set top_k 1.5", "top_k takes an integer"),
         ("/set think maybe", "think takes on, off, hide, a number"),
         ("/set logit_bias {", "logit_bias takes JSON"),
-        ('/set stop "open', "stop takes words"),
+        ('/set stop "open', "stop takes strings"),
     ],
 )
 def test_what_cannot_be_set_says_why_and_changes_nothing(
@@ -364,7 +364,7 @@ def test_stats_tell_what_came_of_guesses(capsys: pytest.CaptureFixture[str]) -> 
     _chat(talk, "/set stats on", "Hi", "Hi", "/stats")
     said = capsys.readouterr().err
     assert "; guessed 6 of 8; " in said
-    assert "guesses  12 of 16 tokens that were computed ahead came" in said
+    assert "guesses  12 of 16 drafted tokens accepted" in said
 
 
 @pytest.mark.parametrize(

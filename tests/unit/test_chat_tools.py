@@ -137,7 +137,7 @@ def test_tools_are_shown_and_dropped_and_a_wrong_file_changes_nothing(
     conversation = Chat(talk, None)
     conversation.run(_lines("/tools", f'/tools "{file}"', f"/tools {wrong}", "/tools"))
     said = capsys.readouterr().err
-    assert "there are no tools" in said
+    assert "no tools" in said
     assert said.count("weather()  The weather\n") == 2
     assert "has no tools" in said
     conversation.run(_lines("/tools off"))
@@ -150,7 +150,7 @@ def test_thoughts_shows_the_last_ones_those_of_a_stopped_answer_too(capsys: pyte
     conversation = Chat(talk, None)
     conversation.run(_lines("/thoughts", "Hi", "Hi", "/thoughts", "/thoughts 0"))
     said = capsys.readouterr().err
-    assert "there are no thoughts yet" in said
+    assert "no thoughts yet" in said
     assert "First." not in said
     assert "Second\n" in said
     assert "takes nothing, a number of answers, or all" in said

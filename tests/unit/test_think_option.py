@@ -175,4 +175,4 @@ def test_half_a_call_is_a_failure_and_not_printed(capsys: pytest.CaptureFixture[
     assert _answer(made, "Hi", options, verbose=False) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "localllm: the call of weather is not whole: cut after 7 tokens, as max_tokens says\n"
+    assert err == "localllm: the call to weather is incomplete: cut at max_tokens, 7\n"
