@@ -1,4 +1,4 @@
-"""`localllm create`: a model of one's own from a Modelfile. Knows nothing of what is in one."""
+"""`localllm create`: creates a model from a Modelfile. Knows nothing of a Modelfile's syntax."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STDIN = "-"
 
 
 def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = False) -> int:
-    """Make `name` of the Modelfile at `file` (`-`: stdin). Raises `InvalidParameter`, `ModelNotFound` and others."""
+    """Create `name` from the Modelfile at `file` (`-`: stdin). Raises `LocalLLMError`s."""
     from localllm.cli.model_names import is_here
     from localllm.cli.pull import download
     from localllm.registry.create import create, resolver
@@ -43,19 +43,19 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
     find = resolver(store)
 
     def resolve(base: str) -> Manifest | Path:
-        """It is downloaded if it is not here."""
+        """Find the base model, downloading it if needed."""
         if not is_here(base, settings) and download(settings, base, volume="progress" if as_json else "words") is None:
             raise KeyboardInterrupt
         return find(base)
 
     with Bar(name) as bar:
-        made = create(name, modelfile, store, base_dir=base_dir, resolve=resolve, on_bytes=count)
+        created = create(name, modelfile, store, base_dir=base_dir, resolve=resolve, on_bytes=count)
     for notice in modelfile.notices:
         report.say(f"localllm: {notice}")
     if as_json:
-        report.write_json(msgspec.json.encode(described(made)), indented=False)
+        report.write_json(msgspec.json.encode(described(created)), indented=False)
     else:
-        report.say(f"localllm: {made.name} is made: localllm run {made.name}")
+        report.say(f"localllm: created {created.name}: localllm run {created.name}")
     return report.OK
 
 
@@ -68,7 +68,7 @@ def _read(file: Path) -> bytes:
     content = read_small(file.expanduser(), MAX_MODELFILE_BYTES)
     if content is None:
         raise InvalidParameter(
-            f"the Modelfile {str(file)!r} is not there, is no regular file, cannot be read, or has more than "
+            f"the Modelfile {str(file)!r} does not exist, is not a readable regular file, or is larger than "
             f"{MAX_MODELFILE_BYTES:,} bytes; name another with -f",
             param="file",
         )

@@ -1,4 +1,4 @@
-"""`localllm import`: models that other programs have on this disk, listed or taken into the store without copying.
+"""`localllm import`: lists models of other programs on this disk, or imports them without copying.
 
 Knows nothing of how they are found or verified.
 """
@@ -18,24 +18,24 @@ from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
 from localllm.settings.config import Settings
 
 ForeignModel = Any
-"""`registry.foreign.model.ForeignModel`; the registry is imported when the command runs, for the sake of `--help`."""
+"""`registry.foreign.model.ForeignModel`; the registry is imported when the command runs, so that `--help` is fast."""
 Tool = Literal["ollama", "huggingface", "lmstudio", "llama.cpp"]
 How = Literal["auto", "reference", "hardlink", "reflink", "copy"]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints of each model."""
+    """One model in the output of `--json`."""
 
     program: str
     name: str
-    """As that program calls it."""
+    """Its name in that program."""
     imported_as: str
     size_bytes: int
     quant: str | None
     num_parameters: int | None
     state: Literal["found", "imported", "here already", "unusable", "failed"]
     reason: str | None
-    """Why it cannot be used, or what failed."""
+    """Why it is unusable, or what failed."""
     notices: tuple[str, ...]
     paths: tuple[str, ...]
 
@@ -50,15 +50,15 @@ def import_models(
     how: How = "auto",
     as_json: bool = False,
 ) -> int:
-    """Everything that is found, or what is `wanted`: files, folders, or names as the list without any prints them.
+    """Import everything that is found, or only `wanted`: files, folders, or listed names.
 
-    One that fails does not keep the others. Raises `InvalidParameter` and `ModelNotFound`.
+    A failed one does not stop the others. Raises `InvalidParameter` and `ModelNotFound`.
     """
     from localllm.registry.listing import store_of
 
     models = _find(wanted, tool)
     if name is not None and len(models) != 1 and not list_only:
-        raise InvalidParameter(f"--name is for one model, and {len(models)} are meant; name one", param="name")
+        raise InvalidParameter(f"--name needs exactly one model, not {len(models)}", param="name")
     store = store_of(settings.data_dir)
     if list_only:
         rows = [_row(model, name, "found") if not model.problem else _row(model, name, "unusable") for model in models]
@@ -73,7 +73,7 @@ def import_models(
 
 
 def _find(wanted: Sequence[str], tool: Tool | None) -> list[ForeignModel]:
-    """The models that are meant. Raises `ModelNotFound` for what is neither a path nor a name."""
+    """The selected models. Raises `ModelNotFound` for anything that is neither a path nor a known name."""
     from localllm.registry.adopt import find_foreign
     from localllm.registry.foreign.model import Root
     from localllm.registry.foreign.roots import default_roots
@@ -88,8 +88,7 @@ def _find(wanted: Sequence[str], tool: Tool | None) -> list[ForeignModel]:
     for text in names:
         if not any(text in (model.name, model.suggested_name) for model in found):
             raise ModelNotFound(
-                f"there is no file {text!r}, and no other program has a model of that name; localllm import shows "
-                "what there is",
+                f"{text!r} is neither a file nor a model of another program; localllm import lists what there is",
                 param="model",
             )
     return found
@@ -140,18 +139,18 @@ def _row(
 
 def _show(rows: Sequence[Row], *, list_only: bool) -> None:
     if not rows:
-        report.say("localllm: no models of other programs are found; name a file or folder to look at")
+        report.say("localllm: no models of other programs found; name a file or folder to search")
         return
-    cells = [(row.program, row.name, size(row.size_bytes), row.quant or "", _told(row)) for row in rows]
+    cells = [(row.program, row.name, size(row.size_bytes), row.quant or "", _outcome(row)) for row in rows]
     report.write_table(("PROGRAM", "MODEL", "SIZE", "QUANT", "AS" if list_only else "RESULT"), cells)
     for row in rows:
         for notice in row.notices if row.state == "imported" else ():
             report.say(f"localllm: {row.imported_as}: {notice}")
     if list_only and any(row.state == "found" for row in rows):
-        report.say("localllm: localllm import takes all of them in without copying, or those that are named")
+        report.say("localllm: localllm import --all imports them without copying; name models to import only those")
 
 
-def _told(row: Row) -> str:
+def _outcome(row: Row) -> str:
     if row.reason is not None:
-        return f"{'cannot be used' if row.state == 'unusable' else 'failed'}: {row.reason}"
+        return f"{'unusable' if row.state == 'unusable' else 'failed'}: {row.reason}"
     return row.imported_as if row.state == "found" else f"{row.state}, as {row.imported_as}"

@@ -1,4 +1,4 @@
-"""`localllm kv list` and `localllm kv clear`: conversations and slots. Data on stdout, questions on stderr."""
+"""`localllm kv list` and `localllm kv clear`: saved conversations and slots. Data on stdout, questions on stderr."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from localllm.kvdisk.survey import Kept, clear, survey
 from localllm.settings.config import Settings
 
 UNKNOWN = "?"
-"""In place of the name of a model that nobody wrote down."""
+"""Stands for a model whose name was not recorded."""
 
 
 def list_saved(settings: Settings, model: str | None, *, as_json: bool) -> int:
-    """What is saved, per model; with JSON per fingerprint, with all that it depends on. Raises `ModelNotFound`."""
+    """Saved conversations per model; as JSON per fingerprint, with everything it depends on. Raises `ModelNotFound`."""
     found = _found(settings, model)
     if as_json:
         report.write_json(msgspec.json.encode(found))
@@ -40,15 +40,15 @@ def list_saved(settings: Settings, model: str | None, *, as_json: bool) -> int:
     ]
     report.write_table(("MODEL", "CONVERSATIONS", "SLOTS", "TOKENS", "SIZE", "LAST USED"), rows)
     if unreadable := sum(kept.unreadable for kept in found):
-        report.say(f"localllm: {unreadable} of them cannot be read; they go when there is no room, or with kv clear")
+        report.say(f"localllm: {unreadable} of them are unreadable; evicted when space is needed, or by kv clear")
     return report.OK
 
 
 def clear_saved(settings: Settings, model: str | None, *, sure: bool, as_json: bool) -> int:
-    """Remove what is saved, after asking. Raises `ModelNotFound`, `InvalidParameter` where nobody can be asked."""
+    """Remove saved conversations, after asking. Raises `ModelNotFound`, `InvalidParameter` without a terminal."""
     found = _found(settings, model)
     what = _counted(sum(kept.conversations for kept in found), sum(len(kept.slots) for kept in found))
-    if found and not sure and not _agreed(what, sum(kept.size_bytes for kept in found), model):
+    if found and not sure and not _is_confirmed(what, sum(kept.size_bytes for kept in found), model):
         report.say("localllm: nothing was removed")
         return report.FAILURE
     try:
@@ -73,7 +73,7 @@ def _found(settings: Settings, model: str | None) -> list[Kept]:
         return found
     chosen = [kept for kept in found if model in (kept.model, kept.fingerprint)]
     if not chosen:
-        raise ModelNotFound(f"no conversations are saved of {model!r}; localllm kv list says of which", param="model")
+        raise ModelNotFound(f"no saved conversations for {model!r}; localllm kv list shows all", param="model")
     return chosen
 
 
@@ -81,8 +81,8 @@ def _counted(conversations: int, slots: int) -> str:
     return f"{conversations} conversations" + (f" and {slots} saved slots" if slots else "")
 
 
-def _agreed(what: str, size_bytes: int, model: str | None) -> bool:
+def _is_confirmed(what: str, size_bytes: int, model: str | None) -> bool:
     if not sys.stdin.isatty():
-        raise InvalidParameter("nobody can be asked whether to remove them; add --yes", param="yes")
+        raise InvalidParameter("cannot ask for confirmation without a terminal; add --yes", param="yes")
     of = "of all models" if model is None else f"of {model}"
     return report.ask(f"Remove {what} {of} ({size(size_bytes)})? [y/N] ").lower() in ("y", "yes")

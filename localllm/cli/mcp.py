@@ -1,6 +1,6 @@
-"""`localllm mcp`: which localllm server answers, how its MCP server is reached, how it ends. Knows no protocol.
+"""`localllm mcp`: connects an MCP server to a localllm server, over stdio or HTTP. Knows no protocol.
 
-stdout belongs to the protocol: all that is said goes to stderr.
+stdout belongs to the protocol: messages go to stderr.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from localllm.mcp.answering import Answering
 
 WHERE = ("host", "port")
-"""Settings that say where a server runs already; they are not passed to one of our own."""
+"""Settings that locate a running server; they are not passed to our own."""
 
 
 def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | None) -> int:
-    """Until stdin ends, or Ctrl-C; returns the exit code. Raises `LocalLLMError`s."""
+    """Serve until stdin ends or Ctrl-C; returns the exit code. Raises `LocalLLMError`s."""
     check_installed("mcp")
     settings = config.load(given)
     if http_port is not None and not 0 <= http_port <= 65535:
@@ -43,7 +43,7 @@ def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | N
     load = {name: value for name, value in given.items() if name not in WHERE}
     with _server(model, load, settings) as answering:
         if http_port is None:
-            # A thread that reads stdin cannot be interrupted. A server of ours ends with us, however we end.
+            # A thread that reads stdin cannot be interrupted. Our own server ends with us, however we end.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         try:
             asyncio.run(_serve(answering, settings, http_port))
@@ -51,11 +51,11 @@ def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | N
             if http_port is None:
                 raise
             raise InvalidParameter(
-                f"127.0.0.1 port {http_port} cannot be used: {error.strerror}; --http 0 takes any free one",
+                f"port {http_port} on 127.0.0.1 is not available: {error.strerror}; --http 0 takes any free port",
                 param="http",
             ) from error
         except KeyboardInterrupt:
-            pass  # that is how it is told to end
+            pass  # the normal way to stop
     return report.OK
 
 
@@ -64,18 +64,18 @@ async def _serve(answering: Answering, settings: Settings, http_port: int | None
     from localllm.server.door import guarded
 
     if http_port is not None:
-        await protocol.serve_http(answering, http_port, lambda app: guarded(app, settings), _say_where)
+        await protocol.serve_http(answering, http_port, lambda app: guarded(app, settings), _announce)
         return
     await protocol.serve_stdio(answering)
 
 
-def _say_where(url: str) -> None:
-    report.say(f"localllm: MCP at {url} (Ctrl-C ends)")
+def _announce(url: str) -> None:
+    report.say(f"localllm: MCP at {url} (Ctrl-C to stop)")
 
 
 @contextlib.contextmanager
 def _server(model: str | None, load: Mapping[str, Any], settings: Settings) -> Iterator[Answering]:
-    """The server that runs already, or one of our own, which starts at once and is waited for by the first call."""
+    """A running server, or our own, which starts in the background; the first call waits for it."""
     from localllm.client.api import Client
     from localllm.mcp.answering import Answering
 

@@ -1,4 +1,4 @@
-"""`localllm set`: what `config.toml` sets for one model, shown with where it comes from, and changed."""
+"""`localllm set`: shows a model's settings and where they come from, and changes them in `config.toml`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LISTS = ("aliases", "stop", "stop_token_ids", "dry_sequence_breakers")
 
 
 class Shown(NamedTuple):
-    """A value that holds for a model, and where it is from."""
+    """A setting that applies to a model, and where it comes from."""
 
     key: str
     value: Any
@@ -33,7 +33,7 @@ class Shown(NamedTuple):
 
 
 def set_model(settings: Settings, model: str, pairs: Sequence[str], *, as_json: bool) -> int:
-    """Change what is set, if anything is given; then show it. Raises `InvalidParameter`."""
+    """Apply the given changes, then show the settings. Raises `InvalidParameter`."""
     model = settings.sections().model_named(model)
     name = section_name(settings, model)
     path = config.config_file(settings.home)
@@ -41,18 +41,17 @@ def set_model(settings: Settings, model: str, pairs: Sequence[str], *, as_json: 
     if changes:
         _change_file(path, name, changes)
         if not is_pattern(name) and not is_here(model, settings):
-            report.say(f"localllm: {name} is not on this machine yet; this holds once it is")
+            report.say(f"localllm: {name} is not on this machine yet; the settings apply once it is")
     rows = [] if is_pattern(name) else shown(settings, name, model)
     if is_pattern(name):
         own = next((each for each in config.model_sections(_tables(path), path) if each.name == name), None)
         rows = [Shown(key, value, str(path)) for key, value in ({} if own is None else own.values).items()]
     if as_json:
         values = {row.key: {"value": row.value, "source": row.source} for row in rows}
-        told = {"model": name, "file": str(path), "settings": values}
-        report.write_json(msgspec.json.encode(told))
+        report.write_json(msgspec.json.encode({"model": name, "file": str(path), "settings": values}))
         return report.OK
     if not rows:
-        report.say(f"localllm: nothing is set in {title(name)} of {path}")
+        report.say(f"localllm: no settings in {title(name)} of {path}")
     texts = [(row.key, _text(row.value), row.source) for row in rows]
     widths = [max((len(text[column]) for text in texts), default=0) for column in (0, 1)]
     report.write(*(f"{key:{widths[0]}}  {value:{widths[1]}}  {source}" for key, value, source in texts))
@@ -60,7 +59,7 @@ def set_model(settings: Settings, model: str, pairs: Sequence[str], *, as_json: 
 
 
 def shown(settings: Settings, id: str, model: str) -> list[Shown]:
-    """Every setting that a model may have of its own, as it holds for this one."""
+    """Every setting that can differ per model, with its value for this one."""
     own, effective = settings.sections().of(id), settings.for_model(id)
     rows = []
     for key in (*LOADING, "keep_alive"):
@@ -69,24 +68,24 @@ def shown(settings: Settings, id: str, model: str) -> list[Shown]:
         if key in own and not settings.is_given(field):
             source = title(own[key].section)
         rows.append(Shown(key, getattr(effective, field), source))
-    below = _of_manifest(settings, model)
-    if rows[0].value is None and "ctx" in below:
-        rows[0] = Shown("ctx", below["ctx"], "the model's manifest")
+    manifest = _manifest_values(settings, model)
+    if rows[0].value is None and "ctx" in manifest:
+        rows[0] = Shown("ctx", manifest["ctx"], "the model's manifest")
     for key in ("aliases", "system", *SAMPLING):
         if key in own:
             rows.append(Shown(key, own[key].value, title(own[key].section)))
-        elif key in below:
-            rows.append(Shown(key, below[key], "the model's manifest"))
+        elif key in manifest:
+            rows.append(Shown(key, manifest[key], "the model's manifest"))
     return rows
 
 
 def own_rows(settings: Settings, id: str) -> list[tuple[str, str]]:
-    """For `show`: what the file sets for this model."""
+    """For `show`: the model's settings in `config.toml`."""
     own = settings.sections().of(id)
     return [(f"set {key}", f"{_text(each.value)}  {title(each.section)}") for key, each in own.items()]
 
 
-def _of_manifest(settings: Settings, model: str) -> dict[str, Any]:
+def _manifest_values(settings: Settings, model: str) -> dict[str, Any]:
     from localllm.registry.listing import store_of
     from localllm.registry.names import Demo, parse
     from localllm.registry.resolve import find
@@ -102,15 +101,15 @@ def _of_manifest(settings: Settings, model: str) -> dict[str, Any]:
 
 
 def _change(pair: str) -> tuple[str, Any]:
-    """A key, and its value as it is to stand in the file; None removes it. Raises `InvalidParameter`."""
+    """A key and its new value in the file; None removes it. Raises `InvalidParameter`."""
     key, equals, text = pair.partition("=")
     key = key.strip().replace("-", "_")
     if not equals:
-        raise InvalidParameter(f"{pair!r} is not KEY=VALUE, as ctx=32768; KEY= removes it", param="pairs")
+        raise InvalidParameter(f"{pair!r} is not KEY=VALUE, such as ctx=32768; KEY= removes a key", param="pairs")
     if key not in KEYS:
         near = difflib.get_close_matches(key, KEYS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KEYS)}"
-        raise InvalidParameter(f"a model has no setting {key!r}; {hint}", param=key)
+        hint = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(KEYS)}"
+        raise InvalidParameter(f"unknown setting {key!r}; {hint}", param=key)
     return key, None if text == "" else _value(key, text)
 
 
@@ -119,7 +118,7 @@ def _value(key: str, text: str) -> Any:
         try:
             found = msgspec.json.decode(text) if text.startswith("[") else [part.strip() for part in text.split(",")]
         except msgspec.DecodeError as error:
-            raise InvalidParameter(f"{key}: {text!r} is no list in JSON ({error})", param=key) from error
+            raise InvalidParameter(f"{key}: {text!r} is not a JSON list ({error})", param=key) from error
         return [int(item) if key == "stop_token_ids" and str(item).isdecimal() else item for item in found]
     if key == "keep_alive":
         with contextlib.suppress(ValueError):
@@ -130,14 +129,14 @@ def _value(key: str, text: str) -> Any:
     kind = {**SAMPLING, **config.kinds(), "system": str}[key]
     value = converted(key, kind, text, "localllm set")
     if value is None:
-        raise InvalidParameter(f"{key}={text} says nothing; {key}= removes it", param=key)
+        raise InvalidParameter(f"{key}={text} has no value; {key}= removes the key", param=key)
     return value
 
 
 def _change_file(path: Path, name: str, changes: dict[str, Any]) -> None:
     from localllm.registry.disk.files import write_whole
 
-    target = path.resolve()  # people keep such files elsewhere and link to them
+    target = path.resolve()  # the file may be a link into a dotfiles repository
     target.parent.mkdir(parents=True, exist_ok=True)
     with _locked(target):
         try:
@@ -158,7 +157,7 @@ def _change_file(path: Path, name: str, changes: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _locked(target: Path) -> Iterator[None]:
-    """Of two commands at a time none loses what the other writes."""
+    """Concurrent commands do not lose each other's changes."""
     from localllm.registry.disk.locks import try_lock
 
     lock = try_lock(target.with_name(f"{target.name}.lock"), exclusive=True)

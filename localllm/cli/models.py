@@ -1,4 +1,4 @@
-"""What is on this machine and what could be: `list`, `rm`, `cp`, `gc`, `search`. Data on stdout, words on stderr."""
+"""`localllm list`, `rm`, `cp`, `gc` and `search`. Data on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from localllm.settings.config import Settings
 
 
 def list_models(settings: Settings, *, as_json: bool) -> int:
-    """Every model on this machine."""
+    """List every model on this machine."""
     from localllm.registry import listing
 
     models = listing.listed(settings.data_dir)
@@ -38,38 +38,38 @@ def list_models(settings: Settings, *, as_json: bool) -> int:
 
 
 def remove_models(settings: Settings, names: list[str], *, keep_files: bool) -> int:
-    """Forget models, and delete what nobody else needs of them, unless `keep_files`."""
+    """Remove models, and delete files that no other model needs, unless `keep_files`."""
     from localllm.registry import listing
 
     digests: set[str] = set()
     for name in names:
         removed = listing.remove(name, settings.data_dir)
         digests |= removed.digests
-        report.say(f"localllm: {removed.name} is removed")
+        report.say(f"localllm: removed {removed.name}")
     if not keep_files:
         found = listing.store_of(settings.data_dir).gc()
         report.say(f"localllm: {size(found.freed_bytes)} freed")
         for item in found.kept:
             if item.id in digests:
-                report.say(f"localllm: {size(item.size_bytes)} stay for now: {item.reason}{_until(item.reason)}")
+                report.say(f"localllm: kept {size(item.size_bytes)} for now: {item.reason}{_until(item.reason)}")
     return report.OK
 
 
 def _until(reason: str | None) -> str:
-    return "; they go when it is unloaded: localllm stop" if " is loaded " in (reason or "") else ""
+    return "; freed when it is unloaded: localllm stop" if " is loaded " in (reason or "") else ""
 
 
 def copy_model(settings: Settings, source: str, target: str) -> int:
-    """A second name for a model."""
+    """Give a model a second name."""
     from localllm.registry import listing
 
     manifest = listing.copy(source, target, settings.data_dir)
-    report.say(f"localllm: {manifest.name} is the same as {source} and takes no room")
+    report.say(f"localllm: {manifest.name} is another name for {source}; it takes no disk space")
     return report.OK
 
 
 def collect_garbage(settings: Settings, *, dry_run: bool, keep_partials_days: float, as_json: bool) -> int:
-    """Delete what no model needs."""
+    """Delete files that no model needs."""
     from localllm.registry.listing import store_of
 
     found = store_of(settings.data_dir).gc(dry_run=dry_run, keep_partials_s=keep_partials_days * 86400)
@@ -81,14 +81,14 @@ def collect_garbage(settings: Settings, *, dry_run: bool, keep_partials_days: fl
     for item in found.kept:
         report.say(f"localllm: kept {item.kind} {item.id} ({size(item.size_bytes)}): {item.reason}")
     for each in found.damaged:
-        kept = "no file of a model is deleted while it is there" if each.digests is None else "what it names is kept"
+        kept = "no model files are deleted until it is repaired" if each.digests is None else "its files are kept"
         report.say(f"localllm: the manifest of {each.name} is damaged: {each.reason}; {kept}; {each.remedy}")
     report.say(f"localllm: {size(found.freed_bytes)} {'would be' if dry_run else 'are'} freed")
     return report.FAILURE if found.is_blocked else report.OK
 
 
 def search_models(settings: Settings, words: str, *, offline: bool, limit: int, as_json: bool) -> int:
-    """Models of the catalog, then repositories on Hugging Face."""
+    """List models of the catalog, then repositories on Hugging Face."""
     from localllm.registry import catalog
 
     entries = catalog.load().search(words)
@@ -110,7 +110,7 @@ def search_models(settings: Settings, words: str, *, offline: bool, limit: int, 
         report.say(f"localllm: Hugging Face was not searched: {failure.message}")
         return report.OK if entries else report.FAILURE
     if not entries and not hits:
-        report.say(f"localllm: nothing is known of {words!r}")
+        report.say(f"localllm: nothing found for {words!r}")
         return report.NOT_FOUND
     return report.OK
 
@@ -120,7 +120,7 @@ def _show_search(entries: list[Any], hits: list[Any]) -> None:
         rows: list[tuple[str, ...]] = [
             (entry.id, entry.kind, size(entry.size_bytes), entry.license, entry.description) for entry in entries
         ]
-        report.write_table(("NAME", "KIND", "SIZE", "LICENCE", "WHAT IT IS"), rows)
+        report.write_table(("NAME", "KIND", "SIZE", "LICENCE", "DESCRIPTION"), rows)
     if entries and hits:
         report.write("")
     if hits:
@@ -129,7 +129,7 @@ def _show_search(entries: list[Any], hits: list[Any]) -> None:
 
 
 def _from(source: str | None) -> str:
-    """A commit, or a digest, by its first digits."""
+    """The source, with a commit or digest shortened."""
     if source is None:
         return ""
     name, at, revision = source.rpartition("@")

@@ -1,4 +1,4 @@
-"""`localllm ps` and `localllm stop`: what the running server has loaded, and unloading it."""
+"""`localllm ps` and `localllm stop`: list and unload the models of the running server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localllm.wire import Process
 
 
 def list_processes(settings: Settings, *, as_json: bool) -> int:
-    """The models that the running server has loaded. Raises `ServerGone` where there is none."""
+    """List the loaded models. Raises `ServerGone` if no server is running."""
     with server_of(settings) as client:
         models = client.processes()
         damaged = [] if as_json else [model for model in client.available() if model.problem is not None]
@@ -47,14 +47,14 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
 
 
 def _set(model: Process) -> str:
-    """The names of what is set for it alone."""
+    """The names of the settings that apply to this model only."""
     return "" if isinstance(model.settings, msgspec.UnsetType) else ", ".join(model.settings)
 
 
 def stop_models(settings: Settings, names: list[str], *, every: bool) -> int:
-    """Unload models of the running server. Raises `ServerGone`, `ModelNotFound`."""
+    """Unload models. Raises `ServerGone`, `ModelNotFound`."""
     with server_of(settings) as client:
         for name in [model.model for model in client.processes()] if every else names:
             client.unload(name)
-            report.say(f"localllm: {name} is unloaded")
+            report.say(f"localllm: unloaded {name}")
     return report.OK

@@ -1,4 +1,4 @@
-"""`localllm pull`: says what it is going to download, shows how far it is; what was stopped can be gone on with."""
+"""`localllm pull`: announces a download, shows its progress, and can resume it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from localllm.registry.remote import PullPlan
 
 Volume = Literal["words", "progress", "nothing"]
-"""What is said on stderr: what it is as well, how far it is, or nothing."""
+"""Output on stderr: a description and progress, progress only, or nothing."""
 
 
 def pull_models(
     settings: Settings, names: Sequence[str], *, force: bool, dry_run: bool, quiet: bool, as_json: bool
 ) -> int:
-    """Download models one after the other; returns the exit code. What fails holds up none of the others."""
+    """Download models one after the other; returns the exit code. A failed one does not stop the others."""
     volume: Volume = "nothing" if quiet else "progress" if as_json else "words"
     codes = []
     for name in names:
@@ -56,12 +56,12 @@ def _pull(settings: Settings, name: str, volume: Volume, *, force: bool, as_json
     if as_json:
         report.write_json(msgspec.json.encode(model), indented=False)
     elif volume == "words":
-        report.say(f"localllm: {model.id} is here ({size(model.size_bytes)}): localllm run {model.id}")
+        report.say(f"localllm: {model.id} is ready ({size(model.size_bytes)}): localllm run {model.id}")
     return report.OK
 
 
 def _plan(settings: Settings, name: str, *, as_json: bool) -> int:
-    """What would be downloaded, without downloading it."""
+    """Print what would be downloaded."""
     from localllm.registry.pull import Puller
     from localllm.registry.remote import Cancelled
     from localllm.supervisor.fit import measure
@@ -80,7 +80,9 @@ def _plan(settings: Settings, name: str, *, as_json: bool) -> int:
         return report.OK
     describe(settings, plan)
     report.write(*(f"{size(file.size_bytes):>8}  {file.file_name}" for file in missing))
-    report.say(f"localllm: {size(missing_bytes)} would be downloaded" if missing else "localllm: all of it is here")
+    report.say(
+        f"localllm: {size(missing_bytes)} would be downloaded" if missing else "localllm: nothing has to be downloaded"
+    )
     return report.OK
 
 
@@ -109,13 +111,13 @@ def _planned(plan: PullPlan, missing_bytes: int | None) -> dict[str, object]:
 
 
 def describe(settings: Settings, plan: PullPlan) -> None:
-    """What it is, on stderr."""
-    what = [
+    """Describe the model on stderr."""
+    facts = [
         size(plan.size_bytes),
         plan.quant,
         f"licence: {plan.license}" if plan.license else "licence: not stated",
     ]
-    report.say(f"localllm: {plan.name} is {plan.source}: {', '.join(part for part in what if part)}")
+    report.say(f"localllm: {plan.name} is {plan.source}: {', '.join(fact for fact in facts if fact)}")
     if plan.why:
         report.say(f"localllm: {plan.quant or 'this file'} because {plan.why}")
     for notice in plan.notices:
@@ -125,9 +127,9 @@ def describe(settings: Settings, plan: PullPlan) -> None:
 
 
 def download(settings: Settings, name: str, *, force: bool = False, volume: Volume = "words") -> AvailableModel | None:
-    """The model is in the store then; None if Ctrl-C stopped it.
+    """Download a model into the store; None if Ctrl-C stopped it.
 
-    Raises `PullFailed` where it is larger than this machine's memory, unless a person or `force` wants it all the same.
+    Raises `PullFailed` if it is larger than this machine's memory, unless the user agrees or `force` is set.
     """
     from localllm.registry.pull import Puller
     from localllm.registry.remote import Cancelled
@@ -142,20 +144,20 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
     bar = Bar(name)
     last = PullState(phase="looking", id=name)
 
-    def tell(state: PullState) -> None:
+    def show(state: PullState) -> None:
         nonlocal last
         last = state
         if volume == "nothing":
             return
-        waits = f"waiting for {state.waiting_for} ({state.waiting_s:.0f} s)" if state.waiting_for else state.phase
-        bar.show(waits, state.done_bytes, state.total_bytes, state.bytes_per_s)
+        phase = f"waiting for {state.waiting_for} ({state.waiting_s:.0f} s)" if state.waiting_for else state.phase
+        bar.show(phase, state.done_bytes, state.total_bytes, state.bytes_per_s)
 
     try:
         with stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller, bar:
-            return puller.pull(name, on_plan=announce, on_state=tell, cancel=cancel)
+            return puller.pull(name, on_plan=announce, on_state=show, cancel=cancel)
     except Cancelled:
-        so_far = f"; {size(last.done_bytes)} are kept" if last.done_bytes else ""
-        report.say(f"localllm: stopped{so_far}: localllm pull {name} goes on from there")
+        kept = f"; {size(last.done_bytes)} kept" if last.done_bytes else ""
+        report.say(f"localllm: stopped{kept}: localllm pull {name} resumes the download")
         return None
 
 
@@ -166,36 +168,34 @@ def _expected_speed(settings: Settings, info: ModelInfo) -> str:
 
     try:
         (speed,) = speeds(settings, settings.load_options(), [info], devices_of(settings))
-    except LocalLLMError as error:  # what cannot be loaded here may be downloaded all the same
+    except LocalLLMError as error:  # a model that cannot be loaded here may still be downloaded
         speed = NotPredicted(error.message)
     return speed_sentence(speed)
 
 
 def _check_memory(name: str, size_bytes: int | None, *, force: bool) -> None:
-    """Asks, refuses or warns before a model is downloaded that is larger than all memory."""
+    """Ask, refuse or warn before downloading a model that is larger than all memory."""
     total = osdep.total_memory()
     if total is None or size_bytes is None or size_bytes <= total:
         return
-    doubt = (
-        f"{name} takes {size(size_bytes)}, and this machine {size(total)} of memory: unless GPUs hold most of "
-        "it, it is read from the disk for every token"
+    warning = (
+        f"{name} takes {size(size_bytes)}, but this machine has {size(total)} of memory: unless GPUs hold most of "
+        "it, it is read from disk for every token"
     )
     if force:
-        report.say(f"localllm: {doubt}")
+        report.say(f"localllm: {warning}")
         return
     if not sys.stdin.isatty():
-        raise PullFailed(
-            f"{doubt}; localllm pull --force {name} downloads it all the same, a smaller quantization may fit"
-        )
+        raise PullFailed(f"{warning}; localllm pull --force {name} downloads it anyway, a smaller quantization may fit")
     with _ended_by_ctrl_c():
-        answer = report.ask(f"localllm: {doubt}. Download it all the same? [y/N] ")
+        answer = report.ask(f"localllm: {warning}. Download it anyway? [y/N] ")
     if answer.lower() not in ("y", "yes"):
         raise PullFailed("nothing was downloaded; localllm search finds smaller models")
 
 
 @contextmanager
 def _ended_by_ctrl_c() -> Iterator[None]:
-    """While a question waits, Ctrl-C ends the command."""
+    """Ctrl-C within the block ends the command."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -1,4 +1,4 @@
-"""`localllm quantize`: shows how far it is. Ctrl-C ends it and leaves nothing behind."""
+"""`localllm quantize`: quantizes a model, with progress. Ctrl-C stops it and leaves no files behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from localllm.settings.config import Settings
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints."""
+    """The output of `--json`."""
 
     source: str
     target: str
@@ -30,7 +30,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quantize_named(settings: Settings, source: str, target: Path, type: str, **options: Any) -> int:
-    """`quantize_model` of a model by its name or path. Raises `ModelNotFound` too."""
+    """`quantize_model` for a name or a path. Also raises `ModelNotFound`."""
     from localllm.registry.resolve import resolve
 
     file = resolve(source, settings.data_dir)
@@ -53,10 +53,10 @@ def quantize_model(
     as_json: bool = False,
     command: Sequence[str] | None = None,
 ) -> int:
-    """Write `target`; `source` is a file, of a split model the first. Raises `LocalLLMError`s."""
+    """Write `target`; `source` is a file, the first one of a split model. Raises `LocalLLMError`s."""
     target = target.expanduser()
     if not target.name:
-        raise InvalidParameter(f"{target} is no file's name", param="target")
+        raise InvalidParameter(f"{target} is not a file name", param="target")
     job = job_of(
         source.expanduser(),
         target,
@@ -89,7 +89,7 @@ def quantize_model(
         report.say(f"localllm: {notice}")
     share = f"{done.target_bytes / max(1, done.source_bytes):.0%}"
     report.say(
-        f"localllm: {target} is written in {job.type}: {size(done.source_bytes)} became {size(done.target_bytes)} "
+        f"localllm: wrote {target} as {job.type}: {size(done.source_bytes)} to {size(done.target_bytes)} "
         f"({share}) in {duration(done.seconds)}"
     )
     return report.OK

@@ -1,4 +1,4 @@
-"""`localllm serve`: tells the human, or the parent process, what the server reports. Knows no HTTP."""
+"""`localllm serve`: announces the server to the user, or to the parent process of a sidecar. Knows no HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ReadyLines = Literal["json", "json-progress"]
 
 
 def serve_model(settings: Settings, models: Sequence[str], *, ready: ReadyLines | None) -> int:
-    """Serve until told to stop; returns the exit code. Raises `LocalLLMError` unless a parent reads our JSON."""
+    """Serve until stopped; returns the exit code. Raises `LocalLLMError` unless a parent process reads our JSON."""
     from localllm.server import log
     from localllm.server.main import serve
 
@@ -31,7 +31,7 @@ def serve_model(settings: Settings, models: Sequence[str], *, ready: ReadyLines 
     if ready is None:
         return asyncio.run(serve(settings, models, HumanAnnouncer()))
     if settings.tls_cert_file is not None:
-        # Its parent could not know the certificate, and nothing leaves this machine.
+        # The parent would not know the certificate, and the traffic stays on this machine.
         log.event(logging.WARNING, "a_sidecar_answers_over_http", ignored="tls_cert_file")
         settings = msgspec.structs.replace(settings, tls_cert_file=None, tls_key_file=None)
     announcer = ParentAnnouncer(secrets.token_urlsafe(24), tells_progress=ready == "json-progress")
@@ -43,14 +43,14 @@ def serve_model(settings: Settings, models: Sequence[str], *, ready: ReadyLines 
 
 
 class HumanAnnouncer:
-    """One line on stderr when it can answer."""
+    """One line on stderr once the server is ready."""
 
     def loading(self, fraction: float) -> None:
-        """Nothing: the ready line says it all."""
+        """Nothing: the ready line is enough."""
 
     def ready(self, url: str, model_id: str | None) -> None:
-        what = f"{model_id} answers" if model_id else "models are loaded when they are asked for"
-        report.say(f"localllm: {what} at {url}/v1 (Ctrl-C ends)")
+        what = f"serving {model_id}" if model_id else "serving models on demand"
+        report.say(f"localllm: {what} at {url}/v1 (Ctrl-C to stop)")
 
 
 class ParentAnnouncer:
@@ -62,7 +62,7 @@ class ParentAnnouncer:
         self._percent = -1
 
     def loading(self, fraction: float) -> None:
-        # llama.cpp reports every tensor; a parent wants to draw a bar.
+        # llama.cpp reports every tensor; whole percents are enough for a progress bar.
         percent = int(fraction * 100)
         if self._tells_progress and percent != self._percent:
             self._percent = percent
@@ -76,4 +76,4 @@ class ParentAnnouncer:
             sys.stdout.buffer.write(encode(line))
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            pass  # the parent is gone, and the end of our stdin ends us
+            pass  # the parent is gone; the end of stdin stops the server

@@ -1,7 +1,4 @@
-"""Who serves the model that `run` talks to: the server that runs already, or one of our own for as long as we need it.
-
-A model that is not on this machine is fetched first, after saying what it is. Knows no HTTP.
-"""
+"""The server for `run`: one that is already running, or our own for as long as it is needed. Knows no HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Serving:
-    """A server with the model; `client` waits until that is loaded, showing how far it is."""
+    """A server for a model; `client` waits until the model is loaded, showing the progress."""
 
     def __init__(self, model: str, sidecar: Sidecar | None, running: Client | None) -> None:
         self.model_id = model
@@ -30,12 +27,12 @@ class Serving:
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether it is a server of our own."""
+        """Whether it is our own server."""
         return self._sidecar is not None
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Client]:
-        """Raises what loading the model raised."""
+        """Raises what loading the model raises."""
         progress = LoadProgress()
         try:
             client = self._ready(progress)
@@ -58,9 +55,9 @@ class Serving:
 
 @contextlib.contextmanager
 def begin(model: str, load: Mapping[str, Any], settings: Settings, *, logs_to_file: bool) -> Iterator[Serving]:
-    """Start what serves `model`, without waiting for it. A path or an option of loading needs a server of our own.
+    """Find or start a server for `model`, without waiting. A path, or an option for loading, needs our own server.
 
-    `logs_to_file`: what our own server has to say goes to `logs/run.log`, not into the middle of a chat.
+    `logs_to_file`: our own server logs to `logs/run.log`, not into the chat.
     """
     if is_name(model) and not as_arguments(load) and is_anybody_there(settings):
         running = find_server(settings)
@@ -68,7 +65,7 @@ def begin(model: str, load: Mapping[str, Any], settings: Settings, *, logs_to_fi
             with running:
                 yield Serving(model, None, running)
                 return
-    # One person asks one thing at a time; a second slot would only cost memory.
+    # A single user needs one slot; a second one would only cost memory.
     slots = [] if _sets_slots(model, settings) else ["--slots=1"]
     arguments = [model, *slots, *as_arguments(load)]
     arguments += [] if settings.verbose else ["--log-level=warning"]
@@ -79,13 +76,13 @@ def begin(model: str, load: Mapping[str, Any], settings: Settings, *, logs_to_fi
 
 
 def _sets_slots(model: str, settings: Settings) -> bool:
-    """Whether the model has a number of its own."""
+    """Whether `config.toml` sets the number of slots for this model."""
     own = settings.sections()
     return bool(own) and "slots" in own.of(section_name(settings, model))
 
 
 def load_now(client: Client, model: str) -> str:
-    """Have it loaded by a server that runs, showing how far it is; its id there. Raises what loading raises."""
+    """Load it on a running server, showing the progress; returns its id there. Raises what loading raises."""
     progress = LoadProgress()
     try:
         return client.load(model, progress)
@@ -100,7 +97,7 @@ def _log_file(settings: Settings) -> BinaryIO:
 
 
 def fetch(model: str, settings: Settings) -> bool:
-    """Download it, saying what it is; False if Ctrl-C stopped that. Raises `ModelNotFound`, `PullFailed`s."""
+    """Download it, with a description; False if Ctrl-C stopped it. Raises `ModelNotFound`, `PullFailed`s."""
     from localllm.cli.pull import download
 
     return download(settings, model) is not None

@@ -1,4 +1,4 @@
-"""`localllm show`: a GGUF header as a table or as JSON, its chat format, and what its manifest sets. Loads nothing."""
+"""`localllm show`: a model's GGUF header, chat format and settings, as a table or as JSON. Loads nothing."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
 
 
 def _below(value: str, columns: int) -> str:
-    """Further lines are indented, so that none looks like a row of its own."""
+    """Indents all lines but the first, so that none looks like a row."""
     return value.replace("\n", "\n" + " " * columns)
 
 
 def _manifest(settings: Settings, model: str) -> Any:
-    """What the store knows of it; None for the carried model and for files."""
+    """The manifest in the store; None for the bundled model and for files."""
     from localllm.cli.model_names import is_name
     from localllm.registry.listing import store_of
     from localllm.registry.names import Demo, parse
@@ -80,7 +80,7 @@ def _modelfile(model: str, manifest: Any) -> str:
     from localllm.registry.create import modelfile_of
 
     if manifest is None:
-        raise InvalidParameter(f"{model} has no Modelfile: only models of localllm list have", param="model")
+        raise InvalidParameter(f"{model} has no Modelfile: only models in localllm list have one", param="model")
     return modelfile_of(manifest)
 
 
@@ -101,11 +101,11 @@ def _manifest_rows(manifest: Any) -> list[tuple[str, str]]:
 
 def _projector(manifest: Any) -> str | None:
     has_one = any(file.role == "projector" for file in manifest.files)
-    return "for images, which are not served yet: it is not used" if has_one else None
+    return "unused: images are not supported yet" if has_one else None
 
 
 def table(info: ModelInfo) -> list[tuple[str, str]]:
-    """The rows that are known, in words and units."""
+    """The rows of known values, formatted with units."""
     heads = f"{info.num_heads}, {info.num_kv_heads} for keys and values" if info.num_heads else None
     sampling = ", ".join(f"{name} {value:g}" for name, value in info.sampling.items())
     layer_bytes = sum(info.layer_bytes)
@@ -132,9 +132,9 @@ def table(info: ModelInfo) -> list[tuple[str, str]]:
 def _templates(info: ModelInfo) -> str:
     names = ", ".join(info.chat_templates)
     if not names:
-        return "none: run continues text"
+        return "none: `run` continues text"
     return (
-        f"{names} (the file has none: as all {info.architecture} models)"
+        f"{names} (not in the file; the default for {info.architecture} models)"
         if info.chat_template_source == "architecture"
         else names
     )

@@ -1,4 +1,4 @@
-"""`localllm tune MODEL`: measures what is fastest for it here, with a table at the end. Decides nothing."""
+"""`localllm tune MODEL`: shows the progress and the results of tuning. Decides nothing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 MOST_MINUTES = 24 * 60.0
 LEAST_MINUTES = 0.05
 MANY_CORES = 0.3
-"""Of other programs, that are worth a word."""
+"""CPU cores used by other programs that are worth mentioning."""
 MOST_SHOWN = 0.5
-"""Of noise: what may be off by more is not known at all."""
+"""Larger noise is shown as unknown."""
 _WORDS = {
     "faster": "faster",
     "slower": "slower",
@@ -30,17 +30,17 @@ _WORDS = {
     "one-sided": "faster in one, slower in the other",
     "behind": "another value is better",
     "not clear": "no clear difference",
-    "open": "too few rounds to tell",
-    "not measured": "no time for it",
-    "failed": "cannot be loaded so",
+    "open": "too few rounds",
+    "not measured": "no time left",
+    "failed": "cannot be loaded",
 }
 _CLEAR = "\r\x1b[K"
 
 
 def tune_model(settings: Settings, model: str, *, minutes: float, kv: bool, as_json: bool) -> int:
-    """Measure, print, keep; returns the exit code: 130 after a Ctrl-C, when nothing is kept.
+    """Measure, print and keep the result; returns the exit code: 130 after Ctrl-C, which keeps nothing.
 
-    Raises as `Tuner.run`.
+    Raises what `Tuner.run` raises.
     """
     from localllm.tuning.tuner import Tuner
 
@@ -64,34 +64,34 @@ def tune_model(settings: Settings, model: str, *, minutes: float, kv: bool, as_j
 
 
 def story(result: Result, model: str, minutes: float) -> Iterator[str]:
-    """What came of it, and what to do."""
-    undo = f"`localllm tune --forget {model}` undoes it"
+    """The outcome, and what to do next."""
+    undo = f"`localllm tune --forget {model}` undoes this"
     again = f"`localllm tune {model} --minutes {max(2 * minutes, 3):g}`"
     if result.outcome == "kept":
-        yield f"Kept: {result.winner}. Loads that set nothing else use it from now on; {undo}."
+        yield f"Kept: {result.winner}. Used from now on, unless set otherwise; {undo}."
     elif result.outcome == "noisy":
         yield (
-            f"Nothing is kept: equal rounds differed by {result.noise:.0%}, too much to tell what is faster; end what "
-            f"else runs here, then try {again}."
+            f"Nothing kept: identical rounds differed by {result.noise:.0%}, too much to tell what is faster; stop "
+            f"other programs, then try {again}."
         )
     elif result.outcome == "short":
-        yield f"Nothing is kept: {duration(60 * minutes)} were too short to tell what is faster here; {again} has more."
+        yield f"Nothing kept: {duration(60 * minutes)} was too short to tell what is faster; try {again}."
     elif result.check is not None:
-        yield f"Nothing is kept: {result.check.candidate} was not faster again in the last check."
+        yield f"Nothing kept: {result.check.candidate} was not faster in the final check."
     else:
-        yield "The default is as fast as anything that was tried."
+        yield "Nothing that was tried is faster than the default."
     if result.suggestion:
         yield (
-            f"A KV cache in {result.suggestion} is faster and takes less memory, and answers are a little less exact: "
-            f"`localllm set {model} kv_type={result.suggestion}` uses it."
+            f"A {result.suggestion} KV cache is faster and takes less memory, but answers are slightly less precise: "
+            f"`localllm set {model} kv_type={result.suggestion}` enables it."
         )
     if result.other_cores is not None and result.other_cores > MANY_CORES:
-        yield f"Other programs used {result.other_cores:.1f} cores when it began; speeds are what these left."
+        yield f"Other programs used {result.other_cores:.1f} cores at the start, which lowers the speeds measured."
 
 
 def show(result: Result) -> None:
-    """The table, on stdout."""
-    head = ("", "prompt tokens/s", "answer tokens/s", "against the default", "rounds", "verdict")
+    """Print the table."""
+    head = ("", "prompt tokens/s", "answer tokens/s", "vs. default", "rounds", "verdict")
     default = _cells(result.default, "", "")
     rows = [default, *(_cells(row, _gain(row), _verdict(row)) for row in result.rows)]
     if result.check is not None:
@@ -100,8 +100,8 @@ def show(result: Result) -> None:
             _cells(msgspec.structs.replace(check, candidate=f"check: {check.candidate}"), _gain(check), check.verdict)
         )
     report.write_table(head, rows)
-    equal = f"Equal rounds of the default differ by {result.noise:.1%}; " if result.default.num_pairs > 2 else ""
-    report.write(f"{equal}{result.took_s:.0f} s in all.")
+    noise = f"Identical rounds of the default differ by {result.noise:.1%}; " if result.default.num_pairs > 2 else ""
+    report.write(f"{noise}{result.took_s:.0f} s in total.")
 
 
 def _cells(row: Row, gain: str, verdict: str) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def _verdict(row: Row) -> str:
 
 
 class Progress:
-    """A line on stderr for each stage; on a terminal one more, drawn over itself, for what is done just now."""
+    """One line per stage on stderr; on a terminal also a status line for the current step."""
 
     def __init__(self, *, total_s: float) -> None:
         self._total_s = total_s
@@ -137,18 +137,18 @@ class Progress:
         self._drawn = False
 
     def say(self, text: str) -> None:
-        """A stage begins."""
+        """Announce a stage."""
         self.clear()
         report.say(f"localllm: {text}")
 
     def state(self, text: str, elapsed_s: float) -> None:
-        """What is done just now."""
+        """Show the current step."""
         if self._visible:
             report.draw(f"{_time(elapsed_s)} of {_time(self._total_s)}  {text}", before=_CLEAR)
             self._drawn = True
 
     def clear(self) -> None:
-        """Leave an empty line."""
+        """Erase the status line."""
         if self._drawn:
             report.draw("", before=_CLEAR)
             self._drawn = False

@@ -1,4 +1,4 @@
-"""`localllm verify`: reads models whole, says which files are damaged, and what brings them back."""
+"""`localllm verify`: checks the files of models, and says which are damaged and how to restore them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from localllm.settings.config import Settings
 
 
 def verify_models(settings: Settings, names: list[str], *, as_json: bool) -> int:
-    """All models without names. Returns a failure if something is damaged. Raises `ModelNotFound`."""
+    """Check `names`, or all models; returns a failure if anything is damaged. Raises `ModelNotFound`."""
     from localllm.registry.again import again
     from localllm.registry.listing import store_of
     from localllm.registry.remote import Cancelled
@@ -28,35 +28,35 @@ def verify_models(settings: Settings, names: list[str], *, as_json: bool) -> int
     cancel, lock = threading.Event(), threading.Lock()
     done = 0
 
-    def heard(num_bytes: int) -> None:
+    def count(num_bytes: int) -> None:
         nonlocal done
         with lock:
             done += num_bytes
-            so_far = done
-        bar.show("verifying", so_far, total)
+            now_done = done
+        bar.show("verifying", now_done, total)
 
     what = names[0] if len(names) == 1 else f"{len(manifests)} models"
     with stopped_by_ctrl_c(cancel), Bar(what) as bar:
         try:
-            found = verify(works, store, on_bytes=heard, cancel=cancel)
+            found = verify(works, store, on_bytes=count, cancel=cancel)
         except Cancelled:
-            report.say("localllm: stopped; what was found damaged until then is set aside")
+            report.say("localllm: stopped; damaged files found so far are set aside")
             return report.INTERRUPTED
     if as_json:
         report.write_json(msgspec.json.encode(_as_json(manifests, found, broken)))
         return report.FAILURE if found or broken else report.OK
     for manifest, damage in found:
-        aside = "; it is set aside" if damage.is_set_aside else ""
+        aside = "; set aside" if damage.is_set_aside else ""
         report.say(f"localllm: {manifest.name}: {damage.path} {damage.reason}{aside}; {again(manifest)}")
     for each in broken:
         report.say(f"localllm: the manifest of {each.name} is damaged: {each.reason}; {each.remedy}")
     if not found and not broken:
-        report.say(f"localllm: {size(total)} in {len(works)} files are as they should be")
+        report.say(f"localllm: {len(works)} files ({size(total)}) are intact")
     return report.FAILURE if found or broken else report.OK
 
 
 def _wanted(settings: Settings, names: list[str]) -> tuple[list[Any], list[Any]]:
-    """Manifests, and what is damaged among them where all are meant."""
+    """The manifests to check, and the damaged ones if no names are given."""
     from localllm.registry.listing import store_of, stored
 
     if names:

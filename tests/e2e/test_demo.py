@@ -53,7 +53,7 @@ def test_a_single_prompt_prints_calls_as_json_lines(cli: Cli, tmp_path: Path) ->
     assert done.stdout == '{"name": "get_weather", "arguments": {"city": "Paris"}}\n'
     cut = cli(*asked, "--max-tokens", "14")
     assert (cut.returncode, cut.stdout) == (1, "")
-    assert "the call of get_weather is not whole: cut after 14 tokens" in cut.stderr
+    assert "the call to get_weather is incomplete: cut at max_tokens, 14" in cut.stderr
     for more in (("--json",), ("--schema", file)):
         assert cli("run", "demo", "Hi", "--tools", file, *more).returncode == 2
     assert cli("run", "demo", "Hi", "--tools", tmp_path / "nothing.json").returncode == 2
@@ -74,7 +74,7 @@ def test_thinking_is_switched_on_off_hidden_and_bounded(cli: Cli) -> None:
     assert said("--think", "hide") == (answer, "")
     bounded, stats = said("--think", "3", "--stats")
     assert len(bounded.split("</think>")[0]) < len(thought.split("</think>")[0])
-    assert " of thoughts)" in stats
+    assert " of thinking)" in stats
     never_ends, note = said("--think", "on", "--max-tokens", "4")
     assert never_ends.startswith("<think>\n")
     assert "within its thought" in note

@@ -69,7 +69,7 @@ def test_damaged_conversations_are_counted(cli: Cli, folder: Path) -> None:
         path.write_bytes(b"damaged")
     listed = cli("kv", "list", "--home", folder)
     assert listed.returncode == 0
-    assert "3 of them cannot be read" in listed.stderr
+    assert "3 of them are unreadable" in listed.stderr
 
 
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 1), ("\n", 3), ("n\n", 3), ("", 3)])

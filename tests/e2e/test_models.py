@@ -120,7 +120,7 @@ def test_ctrl_c_stops_a_pull_in_order(hub: HubServer, folder: Path) -> None:
     said += pulling.stderr.readlines()
     pulling.stderr.close()
     assert pulling.wait(TIMEOUT_S) == 130, said
-    assert f"localllm pull {NAME} goes on from there" in said[-1]
+    assert f"localllm pull {NAME} resumes the download" in said[-1]
     assert "Traceback" not in "".join(said)
     before = sum("/resolve/" in asked.path for asked in hub.asked)
     subprocess.run([*COMMAND, "pull", NAME], check=True, capture_output=True, timeout=TIMEOUT_S)

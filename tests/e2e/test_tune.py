@@ -184,7 +184,7 @@ def test_ctrl_c_ends_it_with_nothing_written_and_no_process_left(data_dir: Path,
     [
         (["tune"], 2, "name the model to tune"),
         (["tune", "demo", "--minutes=0"], 2, "minutes must be from"),
-        (["tune", "demo", "--list", "--forget"], 2, "leave out one"),
+        (["tune", "demo", "--list", "--forget"], 2, "cannot be combined"),
         (["tune", "./none.gguf"], 3, "there is no model file"),
         (["tune", "--forget", "./none.gguf"], 3, "there is no model file"),
         (["tune", "demo", "--ubatch=1"], 2, "ubatch must be from"),

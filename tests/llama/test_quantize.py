@@ -63,7 +63,7 @@ def test_a_model_is_written_in_another_type(
     assert target.stat().st_size < source.stat().st_size / 3
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "is written in Q4_K_M" in captured.err
+    assert "as Q4_K_M: " in captured.err
     assert os.listdir(tmp_path) == [target.name]
 
 

@@ -138,7 +138,7 @@ def test_a_tool_that_the_models_server_refuses_is_left_out_and_the_others_stay(
     assert [delta.text for delta in given.asked(ask)] == ["Hi"]
     assert [delta.text for delta in given.asked(ask)] == ["Hi"]
     assert asked == [["a__x", "a__y", "a__z"], ["a__x", "a__z"], ["a__x", "a__z"]]
-    assert capsys.readouterr().err == "[a__y is left out: too complex]\n"
+    assert capsys.readouterr().err == "[a__y is dropped: too complex]\n"
 
 
 def test_a_server_that_does_not_start_is_named_and_the_others_serve(

@@ -113,7 +113,7 @@ def test_system_is_shown_set_and_removed_and_the_conversation_goes_on(capsys: py
     said = capsys.readouterr().err
     assert "the conversation continues" in said
     assert "\nBe rude.\n" in said
-    assert "there is no system message" in said
+    assert "no system message" in said
 
 
 def test_a_system_message_may_have_several_lines() -> None:

@@ -49,7 +49,7 @@ def test_listing_shows_what_is_there_and_what_is_wrong_with_it(
     assert lines[0] == ["PROGRAM", "MODEL", "SIZE", "QUANT", "AS"]
     assert lines[2][:2] == ["ollama", "tiny:1b"]
     assert lines[2][-1] == "ollama:tiny:1b"
-    assert "cannot be used: has a damaged manifest" in out
+    assert "unusable: has a damaged manifest" in out
     assert "localllm import takes all of them in" in err
     assert store_of(settings.data_dir).list() == ()
     assert not settings.data_dir.exists()
@@ -81,7 +81,7 @@ def test_a_name_or_a_path_chooses_and_may_be_renamed(
     write_llama(tmp_path / "loose.gguf", seed=5)
     assert import_models(settings, [str(tmp_path / "loose.gguf")]) == 0
     assert {manifest.name for manifest in store_of(settings.data_dir).list()} == {"mine", "loose"}
-    with pytest.raises(ModelNotFound, match="localllm import shows"):
+    with pytest.raises(ModelNotFound, match="localllm import lists"):
         import_models(settings, ["no-such:1b"])
     with pytest.raises(InvalidParameter, match="--name is for one model"):
         import_models(settings, name="all")
@@ -95,7 +95,7 @@ def test_a_failure_is_told_and_does_not_keep_the_others(settings: Settings, tmp_
     assert import_models(settings, [str(folder)]) == 4
     out = capsys.readouterr().out
     assert "\x1b" not in out
-    assert "cannot be used: is a LoRA adapter" in out
+    assert "unusable: is a LoRA adapter" in out
     assert "imported, as good" in out
 
 

@@ -132,7 +132,7 @@ def test_a_dry_run_says_what_would_come_and_fetches_no_model(
     assert not has_the_model(tmp_path)
     assert command(NAME)[0] == 0
     assert json.loads(command("--dry-run", "--json", NAME)[1])["download_bytes"] == 0
-    assert "all of it is here" in command("--dry-run", NAME)[2]
+    assert "nothing has to be downloaded" in command("--dry-run", NAME)[2]
 
 
 def test_quiet_says_nothing_unless_something_is_wrong(command: Command, tmp_path: Path) -> None:

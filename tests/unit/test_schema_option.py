@@ -113,7 +113,7 @@ def test_half_a_document_is_printed_and_a_failure(end: Delta, word: str, capsys:
     assert ask(Scripted(Delta('{"a":'), end), None) == report.FAILURE
     shown = capsys.readouterr()
     assert shown.out == '{"a":\n'
-    assert "the document is not complete" in shown.err
+    assert "the document is incomplete" in shown.err
     assert word in shown.err
 
 

@@ -26,13 +26,13 @@ def result(**fields: Any) -> Result:
     ("fields", "words"),
     [
         ({"outcome": "kept", "winner": "ubatch 1024"}, "Kept: ubatch 1024."),
-        ({"outcome": "kept", "winner": "ubatch 1024"}, "`localllm tune --forget m` undoes it"),
-        ({"outcome": "noisy", "noise": 0.42}, "equal rounds differed by 42%"),
+        ({"outcome": "kept", "winner": "ubatch 1024"}, "`localllm tune --forget m` undoes this"),
+        ({"outcome": "noisy", "noise": 0.42}, "identical rounds differed by 42%"),
         ({"outcome": "noisy", "noise": 0.42}, "`localllm tune m --minutes 4`"),
         ({"outcome": "short"}, "2 min 0 s were too short"),
         ({"outcome": "default", "check": WINNER}, "ubatch 1024 was not faster again"),
         ({"outcome": "default"}, "as fast as anything that was tried"),
-        ({"suggestion": "q8_0"}, "`localllm set m kv_type=q8_0` uses it"),
+        ({"suggestion": "q8_0"}, "`localllm set m kv_type=q8_0` enables it"),
         ({"other_cores": 1.53}, "Other programs used 1.5 cores"),
     ],
 )
@@ -54,11 +54,11 @@ def test_the_table_has_speeds_noise_and_verdict_of_each_and_of_the_check(capsys:
         result(rows=(WINNER, failed, unsure), check=Row(candidate="ubatch 1024", verdict="kept", gain=1.2, noise=0.02))
     )
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == "prompt tokens/s answer tokens/s against the default rounds verdict"
+    assert lines[0] == "prompt tokens/s answer tokens/s vs. default rounds verdict"
     assert lines[1:6] == [
         "default 1,000 78.0 9",
         "ubatch 1024 1,234 98.8 +25.0% ± 1.3% 6 faster",
-        "ubatch 2048 cannot be loaded so: no memory",
+        "ubatch 2048 cannot be loaded: no memory",
         "repack off 9.0 9.0 -3.0% ± ? 2 no clear difference",
         "check: ubatch 1024 +20.0% ± 2.0% kept",
     ]

@@ -243,7 +243,7 @@ def test_a_loaded_model_that_is_removed_says_when_its_bytes_go_and_they_go_then(
     first, second = store.open_model(manifest), store.open_model(manifest)
     code, _, err = run("rm", "mine")
     assert code == 0
-    assert "they go when it is unloaded" in err
+    assert "freed when it is unloaded" in err
     first.close()
     unloaded()
     assert all(blob.exists() for blob in blobs)
