@@ -1,4 +1,4 @@
-"""The command line. Only `main` lives here, so that the entry point costs nothing before it knows what is wanted."""
+"""The command line. Only `main` lives here, so that importing the entry point is cheap."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`localllm bench`: how fast a server answers at rising concurrency, as a table, JSON and a plot.
+"""`localllm bench`: measures a server at rising concurrency, as a table, JSON and a plot.
 
-The server is at a URL, or one of our own that serves a model for as long as it is measured. Knows no HTTP.
+The server is at a URL, or our own, started for a model. Knows no HTTP.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from localllm.settings import config
 
 MOST_SLOTS = 32
 SPARE_TOKENS = 320
-"""Room for what a chat template adds, and for the requests that find out how long a word is."""
+"""Room for the chat template, and for the requests that measure the tokens per word."""
 SPARE_SHARE = 0.2
-"""Of the prompt: not every word is as long as the mean."""
+"""Spare room as a share of the prompt, since words vary in length."""
 CTX_STEP = 256
 _EVERYWHERE = ("home", "verbose")
-"""Settings that mean something for a server that is not ours too."""
+"""Settings that also apply to a server at a URL."""
 
 
 class BenchOptions(NamedTuple):
-    """What the command line asked for; None: not given."""
+    """The options of the command line; None: not given."""
 
     target: str
     concurrency: str | None = None
@@ -61,20 +61,20 @@ class BenchOptions(NamedTuple):
     as_json: bool = False
     svg: Path | None = None
     load: Mapping[str, Any] = {}
-    """Settings by name, for a server of our own."""
+    """Settings by name, for our own server."""
 
 
 class _Endpoint(NamedTuple):
     url: str
     api_key: str | None
     model: str | None
-    """None: the only one there is."""
+    """None: the server's only model."""
 
 
 def bench_model(options: BenchOptions) -> int:
-    """Measure and print; returns the exit code: 0, 1 if nothing was answered, 130 after a Ctrl-C.
+    """Measure and print; returns the exit code: 0, 1 if no request was answered, 130 after Ctrl-C.
 
-    Raises `LocalLLMError`s for what can be told before the first request of the load.
+    Raises `LocalLLMError`s for problems found before the first measured request.
     """
     plan = _plan(options)
     remote = is_url(options.target)
@@ -94,7 +94,7 @@ def bench_model(options: BenchOptions) -> int:
     levels = tuple(summarize(run) for run in load.runs if run.started_ns)
     notes = remarks(levels, plan, load.forgone)
     if options.api is None and target.api == "completions":
-        notes.append("the model has no chat template, so that /v1/completions was measured")
+        notes.append("the model has no chat template, so /v1/completions was measured")
     found = Report(
         date=date,
         environment=_environment(),
@@ -113,7 +113,7 @@ def bench_model(options: BenchOptions) -> int:
 
 
 def _plan(options: BenchOptions) -> Plan:
-    """Without --seed every run has its own prompts: a server may have kept the ones of the last."""
+    """Without --seed every run has its own prompts, since a server may have cached those of the last run."""
     return Plan(
         levels=DEFAULT_LEVELS if options.concurrency is None else parse_levels(options.concurrency),
         num_requests=options.requests,
@@ -129,7 +129,7 @@ def _plan(options: BenchOptions) -> Plan:
 
 
 def _check(options: BenchOptions, *, remote: bool) -> None:
-    """What would only be found out after minutes of measuring."""
+    """Find errors now that would otherwise show after minutes of measuring."""
     if options.svg is not None and (options.svg.is_dir() or not options.svg.parent.is_dir()):
         raise InvalidParameter(
             f"--svg: {options.svg} cannot be written; name a file in a folder that exists", param="svg"
@@ -138,7 +138,9 @@ def _check(options: BenchOptions, *, remote: bool) -> None:
         for name, value in options.load.items():
             if value is not None and name not in _EVERYWHERE:
                 option = f"--{name.replace('_', '-')}"
-                raise InvalidParameter(f"{option} says how a model is loaded; {options.target} has its own", param=name)
+                raise InvalidParameter(
+                    f"{option} is for loading a model; {options.target} is a server that has loaded its own", param=name
+                )
     else:
         for option, value in (("--model", options.model), ("--api-key-env", options.api_key_env)):
             if value is not None:
@@ -153,13 +155,13 @@ def _remote(options: BenchOptions) -> Iterator[_Endpoint]:
         if not key:
             raise InvalidParameter(f"{options.api_key_env} is not set in the environment", param="api_key_env")
         if not key.isascii() or not key.isprintable():
-            raise InvalidParameter(f"{options.api_key_env} holds no API key", param="api_key_env")
+            raise InvalidParameter(f"{options.api_key_env} is not a valid API key", param="api_key_env")
     yield _Endpoint(base_url(options.target), key, options.model)
 
 
 @contextmanager
 def _own_server(options: BenchOptions, plan: Plan) -> Iterator[_Endpoint]:
-    """A sidecar with a slot for each request of the highest level, and no more context than they need."""
+    """A sidecar with a slot for each concurrent request, and no more context than they need."""
     settings = config.load(options.load)
     load = dict(options.load)
     if load.get("slots") is None:
@@ -172,7 +174,7 @@ def _own_server(options: BenchOptions, plan: Plan) -> Iterator[_Endpoint]:
     except InvalidParameter as error:
         if not (ours and error.param == "ctx"):
             raise
-        # The model was trained for less than would be enough to be safe: it gets all it has.
+        # The model's context is smaller than this safe estimate: use all of it.
         sidecar = _start(options.target, {**load, "ctx": None}, verbose=settings.verbose)
     with sidecar:
         yield _Endpoint(f"{sidecar.url}/v1", sidecar.token, sidecar.ready.model)
@@ -188,13 +190,13 @@ def _start(model: str, load: Mapping[str, Any], *, verbose: bool) -> Sidecar:
 
 
 def context_for(plan: Plan) -> int:
-    """Tokens that a prompt and its answer surely fit into."""
+    """A context in tokens that is large enough for any prompt and its answer."""
     prompt = (1 + SPARE_SHARE) * (plan.prompt_tokens + plan.shared_prefix_tokens)
     return -(-int(prompt + plan.max_tokens + SPARE_TOKENS) // CTX_STEP) * CTX_STEP
 
 
 class Progress:
-    """A line on stderr each second: drawn over itself on a terminal, one below the other elsewhere."""
+    """A progress line on stderr each second, redrawn in place on a terminal."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -210,7 +212,7 @@ class Progress:
         self._width = len(line)
 
     def clear(self) -> None:
-        """Leave an empty line."""
+        """Erase the line."""
         if self._width:
             report.draw(" " * self._width, before="\r", after="\r")
             self._width = 0
@@ -242,7 +244,7 @@ def _environment() -> Environment:
 
 
 def _publish(found: Report, options: BenchOptions) -> None:
-    """Stdout first: a full disk must not cost the figures."""
+    """Print to stdout first: a full disk must not cost the results."""
     if options.as_json:
         report.write_json(to_json(found).encode(), indented=False)
     elif found.levels:
@@ -277,5 +279,5 @@ def _print_table(found: Report) -> None:
         drawn.add_row(*map(Text, row))
     if console.measure(drawn).minimum <= console.width:
         console.print(drawn)
-    else:  # it would be cut off: the lines wrap instead, and nothing is lost
+    else:  # the table would be cut off; plain lines wrap instead
         report.write(*lines)

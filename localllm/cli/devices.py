@@ -1,4 +1,4 @@
-"""The devices of this machine, for commands that plan a load before there is a worker. Knows nothing of models."""
+"""The devices of this machine, for commands that plan a load without a worker. Knows nothing of models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localllm.types import DeviceInfo
 
 
 def devices_of(settings: Settings) -> Sequence[DeviceInfo]:
-    """As a worker would see them: its library is asked in a child process. Nobody asks where only the CPU is meant."""
+    """The devices as a worker would see them, found by a child process unless only the CPU is to be used."""
     if settings.gpu_layers == 0 or (settings.devices and [each.lower() for each in settings.devices] == ["cpu"]):
         return (DeviceInfo("CPU", "CPU", "cpu", "CPU", osdep.available_memory() or 0, osdep.total_memory() or 0),)
     from localllm.cli.doctor import examine
@@ -21,7 +21,7 @@ def devices_of(settings: Settings) -> Sequence[DeviceInfo]:
     if not found.works:
         if settings.devices:
             raise InvalidParameter(
-                f"no device can be asked: {found.error}; `localllm doctor` says more", param="device"
+                f"devices cannot be listed: {found.error}; `localllm doctor` has details", param="device"
             )
-        report.say(f"localllm: planned for the CPU, no device can be asked: {found.error}")
+        report.say(f"localllm: planning for the CPU, since devices cannot be listed: {found.error}")
     return tuple(found.devices)

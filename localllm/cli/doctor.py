@@ -1,6 +1,6 @@
-"""`localllm doctor`: tells what the doctor's child process found, in words or as one JSON object.
+"""`localllm doctor`: reports what the doctor's child process found, as text or as one JSON object.
 
-Never loads llama.cpp: the child may die of it, and its death is part of the story. Plain text, readable in a pipe.
+Never loads llama.cpp: the child may crash, and the crash is part of the report. Plain text, readable in a pipe.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from localllm.types import DeviceInfo
 
 EXIT_WORKS, EXIT_BROKEN = 0, 4
 TIMEOUT_S = 600.0
-_VERBS = {"ok": "works", "died": "died", "hung": "did not answer", "wrong": "computes wrongly", "failed": "failed"}
+_VERBS = {"ok": "works", "died": "died", "hung": "hung", "wrong": "wrong results", "failed": "failed"}
 
 
 def child_command() -> list[str]:
-    """The argv of the doctor's child; a frozen desktop app replaces it."""
+    """The command of the doctor's child process; a frozen desktop app replaces it."""
     return [sys.executable, "-P", "-m", "localllm.llama.doctor"]
 
 
 def doctor(settings: Settings, model: str | None = None, *, as_json: bool = False, fresh: bool = False) -> int:
-    """Prints the report on stdout; returns the exit code: 0 if a model could be loaded here, else 4.
+    """Print the report on stdout; returns the exit code: 0 if models can be loaded here, else 4.
 
-    `fresh` forgets the remembered self-test and runs it again. Of `model`, or of all models of this machine, it tells
-    whose chat format is not known. Raises `ModelNotFound`.
+    `fresh` runs the self-test again instead of using the remembered one. The report names unknown chat formats, of
+    `model` or of all models on this machine. Raises `ModelNotFound`.
     """
     names = _models(settings, model)
     report = examine(settings, fresh=fresh)
@@ -59,7 +59,7 @@ def _models(settings: Settings, model: str | None) -> list[str]:
 
 
 def examine(settings: Settings, *, fresh: bool) -> Report:
-    """Asks the child. If it dies, its last report comes back with the death as its error."""
+    """Ask the child process. If it crashes, returns its last report with the crash as the error."""
     question = Question(
         data_dir=str(settings.data_dir),
         runtime=settings.runtime,
@@ -79,15 +79,15 @@ def examine(settings: Settings, *, fresh: bool) -> Report:
         )
         lines, failure = child.stdout.splitlines(), _failure(child.returncode)
     except subprocess.TimeoutExpired as error:
-        lines, failure = (error.stdout or b"").splitlines(), f"the library did not answer in {TIMEOUT_S:g} s"
+        lines, failure = (error.stdout or b"").splitlines(), f"the library did not respond within {TIMEOUT_S:g} s"
     report = _last_report(lines)
     if failure is None and not report.works and report.error is None:
-        failure = "the doctor's process ended without an answer"
+        failure = "the doctor's process ended without a report"
     return report if failure is None else msgspec.structs.replace(report, works=False, error=failure)
 
 
 def story(report: Report) -> Iterator[str]:
-    """The report in words, line by line."""
+    """The report as lines of text."""
     yield f"localllm {report.localllm}, Python {report.python}, {report.platform}"
     yield _row("CPU", report.cpu)
     yield from _library_rows(report)
@@ -98,9 +98,9 @@ def story(report: Report) -> Iterator[str]:
     yield from _device_rows(report.devices)
     yield from _plugin_rows(report)
     if report.sampler_missing is not None:
-        yield _row("Sampler", f"slow, in Python: {report.sampler_missing}; with a compiler, install localllm again")
+        yield _row("Sampler", f"slow, in Python: {report.sampler_missing}; reinstall localllm with a compiler")
     missing = report.grammars_missing
-    yield _row("Grammars", "answers can be held to schemas and grammars" if missing is None else f"none: {missing}")
+    yield _row("Grammars", "schemas and grammars are supported" if missing is None else f"unavailable: {missing}")
     yield from _format_rows(report)
     for index, line in enumerate(report.tunings):
         yield _row("" if index else "Tuned", line)
@@ -109,9 +109,9 @@ def story(report: Report) -> Iterator[str]:
     if report.advice is not None:
         yield _row("Advice", report.advice)
     if report.command is not None:
-        yield "To install the library that fits this machine, type:"
-        yield f"  {report.command}"  # never wrapped: it is there to be copied
-    yield "Models can be loaded here." if report.works else "No model can be loaded here."
+        yield "To install the library for this machine, run:"
+        yield f"  {report.command}"  # never wrapped, so that it can be copied
+    yield "Models can be loaded here." if report.works else "Models cannot be loaded here."
 
 
 def _library_rows(report: Report) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _library_rows(report: Report) -> Iterator[str]:
     if report.cpu_variants:
         yield _row("", f"with {len(report.cpu_variants)} CPU variants: {', '.join(report.cpu_variants)}")
     else:
-        yield _row("", "with its CPU backend linked in")
+        yield _row("", "with a built-in CPU backend")
 
 
 def _runtime_rows(report: Report) -> Iterator[str]:
@@ -137,17 +137,17 @@ def _runtime_rows(report: Report) -> Iterator[str]:
 def _selftest_rows(report: Report) -> Iterator[str]:
     if not report.candidates:
         return
-    when = "remembered from an earlier run; `--fresh` runs it again" if report.remembered else "run just now"
-    yield _row("Self-test", f"{when}; memory: {report.memory_path}")
-    yield _row("", "speeds are of the small test file on one thread, to compare these lines by")
+    when = "remembered from an earlier run; `--fresh` repeats it" if report.remembered else "run just now"
+    yield _row("Self-test", f"{when}; stored in {report.memory_path}")
+    yield _row("", "speeds are for a small test file on one thread, for comparison only")
     width = max(len(candidate.label) for candidate in report.candidates)
     for candidate in report.candidates:
-        yield _row("", f"{candidate.label:<{width}}  {_fate(candidate)}")
+        yield _row("", f"{candidate.label:<{width}}  {_outcome(candidate)}")
     if report.used is not None:
         yield _row("In use", f"{report.used}: {_why(report)}")
 
 
-def _fate(candidate: Candidate) -> str:
+def _outcome(candidate: Candidate) -> str:
     if candidate.result == "ok":
         return (
             f"works: {candidate.prefill_tokens_per_s:,.0f} tokens/s prompt, {candidate.decode_tokens_per_s:,.0f} decode"
@@ -158,10 +158,10 @@ def _fate(candidate: Candidate) -> str:
 def _why(report: Report) -> str:
     survivors = [candidate.label for candidate in report.candidates if candidate.result == "ok"]
     if len(survivors) == 1:
-        return "it gives the recorded tokens" + (", and nothing before it does" if len(report.candidates) > 1 else "")
+        return "it computes the expected tokens" + (", as the only one" if len(report.candidates) > 1 else "")
     if report.used == survivors[0]:
-        return "the best rated that gives the recorded tokens, and no other is clearly faster"
-    return f"clearly faster than {survivors[0]}, which is rated better"
+        return "the highest rated that computes the expected tokens, and no other is clearly faster"
+    return f"clearly faster than {survivors[0]}, which is rated higher"
 
 
 def _device_rows(devices: tuple[DeviceInfo, ...]) -> Iterator[str]:
@@ -174,9 +174,9 @@ def _format_rows(report: Report) -> Iterator[str]:
     if report.generic_formats is None:
         return
     if not report.generic_formats:
-        yield _row("Formats", "how models write calls and thoughts is known of every chat model looked at")
+        yield _row("Formats", "the format of calls and thoughts is known for every chat model checked")
     for index, (name, why) in enumerate(report.generic_formats.items()):
-        yield _row("" if index else "Formats", f"{name} is read in the generic one: {why}")
+        yield _row("" if index else "Formats", f"{name} uses the generic format: {why}")
 
 
 def _plugin_rows(report: Report) -> Iterator[str]:
@@ -184,13 +184,13 @@ def _plugin_rows(report: Report) -> Iterator[str]:
     if report.plugin_dir is not None:
         yield _row("Plugins", f"{names} in {report.plugin_dir} and the runtime")
     elif report.plugins:
-        yield _row("Plugins", f"{names} of the runtime in use")
+        yield _row("Plugins", f"{names} of the current runtime")
     else:
-        yield _row("Plugins", "no folder set; --plugin-dir or LOCALLLM_PLUGIN_DIR names one")
+        yield _row("Plugins", "no folder set; --plugin-dir or LOCALLLM_PLUGIN_DIR sets one")
 
 
 def _row(title: str, text: str) -> str:
-    """A title column, the text wrapped beside it; long paths and commands stay whole."""
+    """A title column with the text wrapped beside it; long paths and commands are not broken."""
     return textwrap.fill(
         text,
         width=110,
@@ -210,5 +210,5 @@ def _last_report(lines: list[bytes]) -> Report:
         try:
             return msgspec.json.decode(line, type=Report)
         except msgspec.MsgspecError:
-            continue  # a line cut short by a death
+            continue  # cut off by the crash
     return Report(localllm=__version__, python=sys.version.split()[0], platform=osdep.platform_name(), cpu="unknown")

@@ -1,6 +1,6 @@
 """`localllm embed`: texts from arguments, a file or stdin; vectors or a ranking on stdout. Knows no HTTP.
 
-Many texts are sent in several requests, each of which is printed before the next.
+Texts are sent in batches, one request each, and each batch is printed before the next.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 BATCH_TEXTS = 256
 BATCH_CHARS = 500_000
-"""Of one request, at most, and a text more: with all characters escaped still less than `max_body_bytes`."""
+"""Limits of a batch, exceeded by one text at most: below `max_body_bytes` even with every character escaped."""
 _STDIN = Path("-")
-_NO_TEXT = InvalidParameter("no text: give texts as arguments, or one a line in --file or on stdin")
+_NO_TEXT = InvalidParameter("no text: give texts as arguments, or one per line in --file or on stdin")
 
 
 class EmbedOptions(NamedTuple):
-    """What the command line asked for."""
+    """The options of the command line."""
 
     model: str
     texts: Sequence[str] | None
@@ -50,14 +50,14 @@ class EmbedOptions(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Texts of one request; `start` is the first one's number."""
+    """The texts of one request; `start` is the index of the first."""
 
     start: int
     texts: list[str]
 
 
 class _Scored(NamedTuple):
-    """A batch, ranked: a score for each text, in its order, and which were cut."""
+    """A ranked batch: a score per text, in order, and which texts were truncated."""
 
     scores: list[float]
     truncated: Sequence[int]
@@ -74,7 +74,7 @@ def embed_texts(options: EmbedOptions) -> int:
         _source(options) as texts,
         serving.begin(options.model, options.load, settings, logs_to_file=False) as server,
     ):
-        batches = _batches(texts)  # read as they are needed, and while the model loads
+        batches = _batches(texts)  # read lazily; the first one while the model loads
         first = next(batches, None)
         if first is None:
             raise _NO_TEXT
@@ -90,16 +90,16 @@ def _check(options: EmbedOptions) -> None:
         "--no-normalize": options.no_normalize,
     }.items():
         if is_given and options.query is not None:
-            raise InvalidParameter(f"{name} is for vectors; leave it or --query out", param=name)
+            raise InvalidParameter(f"{name} cannot be combined with --query, which prints no vectors", param=name)
     if options.npy is not None and options.as_json:
-        raise InvalidParameter("--npy and --json exclude each other", param="--npy")
+        raise InvalidParameter("--npy and --json cannot be combined", param="--npy")
     if options.texts and options.file is not None:
         raise InvalidParameter("give texts as arguments or in --file, not both", param="--file")
 
 
 @contextlib.contextmanager
 def _source(options: EmbedOptions) -> Iterator[Iterator[str]]:
-    """The texts, not read yet. Raises `InvalidParameter` where there can be none, before a model is loaded for them."""
+    """The texts, read lazily. Raises `InvalidParameter` if there is no source, before a model is loaded."""
     if options.texts:
         yield iter(options.texts)
     elif options.file is not None and options.file != _STDIN:
@@ -119,7 +119,7 @@ def _lines(file: BinaryIO) -> Iterator[str]:
     for number, line in enumerate(file, 1):
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if not text:
-            raise InvalidParameter(f"line {number} is empty, and an empty text has no vector; take it out")
+            raise InvalidParameter(f"line {number} is empty; an empty text has no vector")
         yield text
 
 
@@ -153,7 +153,7 @@ def _embed(client: Client, model: str, options: EmbedOptions, batches: Iterator[
         _print_json({"model": model, "embeddings": vectors, "prompt_tokens": num_tokens, "truncated": truncated})
     if options.npy is not None:
         _save(options.npy, vectors)
-    _say_cut(truncated, num_texts)
+    _say_truncated(truncated, num_texts)
     return report.OK
 
 
@@ -182,7 +182,7 @@ def _rank(client: Client, model: str, options: EmbedOptions, batches: Iterator[_
         except InvalidParameter as error:
             if score is not _ranked or error.param != "model":
                 raise
-            report.say(f"localllm: {model} ranks nothing itself: scores are cosines between its vectors")
+            report.say(f"localllm: {model} is not a reranker: scores are cosine similarities")
             score = _comparing(client, model, options)
             scored = score(client, model, options, batch)
         texts += batch.texts
@@ -195,7 +195,7 @@ def _rank(client: Client, model: str, options: EmbedOptions, batches: Iterator[_
         _print_json({"model": model, "results": results, "prompt_tokens": num_tokens, "truncated": truncated})
     else:
         report.write_text("".join(f"{scores[index]:.4f}\t{texts[index]}\n" for index in best))
-    _say_cut(truncated, len(texts))
+    _say_truncated(truncated, len(texts))
     return report.OK
 
 
@@ -209,7 +209,7 @@ def _ranked(client: Client, model: str, options: EmbedOptions, batch: _Batch) ->
 
 
 def _comparing(client: Client, model: str, options: EmbedOptions) -> Callable[..., _Scored]:
-    """Instead of `_ranked`, for a model that has vectors only; the query is embedded here, and never cut."""
+    """Replaces `_ranked` for a model that only embeds; embeds the query, which is never truncated."""
     try:
         query = _rows(client.embed(model, [options.query or ""]).vectors)[0]
     except RequestError as error:
@@ -223,7 +223,7 @@ def _comparing(client: Client, model: str, options: EmbedOptions) -> Callable[..
 
 
 def _numbered(error: LocalLLMError, field: str, start: int) -> LocalLLMError:
-    """`input[3]` of a request is the text that a person counts as the fourth, or a later one."""
+    """Replaces the index in a request, `input[3]`, by the number of the text in the whole input, from 1."""
     match = re.fullmatch(rf"{field}\[(\d+)\].*", error.param or "")
     if match is None or error.param is None:
         return error
@@ -249,14 +249,14 @@ def _rows(vectors: Sequence[msgspec.Raw]) -> npt.NDArray[np.float32]:
         return np.array([msgspec.json.decode(vector, type=list[float]) for vector in vectors], np.float32)
     except msgspec.ValidationError as error:
         raise InvalidParameter(
-            "--npy and --query need one vector for each text, and pooling is none", param="--pooling"
+            "--npy and --query need one vector per text, but pooling is none", param="--pooling"
         ) from error
 
 
-def _say_cut(truncated: Sequence[int], num_texts: int) -> None:
+def _say_truncated(truncated: Sequence[int], num_texts: int) -> None:
     if truncated:
         which = ", ".join(str(index + 1) for index in truncated[:10]) + (" ..." if len(truncated) > 10 else "")
-        report.say(f"localllm: {len(truncated)} of {num_texts} texts were too long and were cut: {which}")
+        report.say(f"localllm: {len(truncated)} of {num_texts} texts were too long and were truncated: {which}")
 
 
 def _print_json(content: Mapping[str, Any]) -> None:

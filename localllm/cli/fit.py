@@ -1,4 +1,4 @@
-"""`localllm fit`: what a model needs, what goes where, what would fit; of a repository every quantization."""
+"""`localllm fit`: the memory that a model needs per device, and what would fit; for repositories, per quantization."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
 
 
 def _local(settings: Settings, model: str) -> ModelInfo:
-    """Raises `ModelNotFound` for what is not on this machine."""
+    """The header of a model on this machine. Raises `ModelNotFound`."""
     from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
 
@@ -49,46 +49,46 @@ def _local(settings: Settings, model: str) -> ModelInfo:
 
 
 def _offers(settings: Settings, model: str) -> list[Offer]:
-    """Raises `ModelNotFound` for what is no remote model either, `PullFailed`."""
+    """The quantizations of a remote model. Raises `ModelNotFound`, `PullFailed`."""
     import threading
 
     from localllm.registry.names import PathName, parse
     from localllm.registry.pull import Puller
 
     if isinstance(parse(model), PathName):
-        raise ModelNotFound(f"there is no model file {model!r}", param="model")
+        raise ModelNotFound(f"model file {model!r} does not exist", param="model")
     with Puller(settings) as puller:
         return puller.offers(model, threading.Event())
 
 
 def _show_table(settings: Settings, offers: Sequence[Offer], options: LoadOptions, *, as_json: bool) -> int:
-    """A row for each quantization; returns 0 if one fits."""
+    """Print one row per quantization; returns 0 if any fits."""
     from localllm.prediction.predicting import speeds
 
     devices = devices_of(settings)
     free_bytes = osdep.available_memory()
     plans = [_planned(one, options, devices, free_bytes) for one in offers]
     known = [one.info for one in offers if one.info is not None]
-    told = iter(speeds(settings, options, known, devices))
-    fast = [NotPredicted(one.why_not or "") if one.info is None else next(told) for one in offers]
+    predicted = iter(speeds(settings, options, known, devices))
+    all_speeds = [NotPredicted(one.why_not or "") if one.info is None else next(predicted) for one in offers]
     if as_json:
-        _write_json([_row_object(*row) for row in zip(offers, plans, fast, strict=True)])
+        _write_json([_row_object(*row) for row in zip(offers, plans, all_speeds, strict=True)])
     else:
-        head = ("quantization", "download", "memory", "fits", "largest context", "tokens/s", "of prompts", "name")
-        report.write_table(head, [_table_row(*row) for row in zip(offers, plans, fast, strict=True)])
+        head = ("quantization", "download", "memory", "fits", "largest context", "tokens/s", "prompt tokens/s", "name")
+        report.write_table(head, [_table_row(*row) for row in zip(offers, plans, all_speeds, strict=True)])
         first = next((plan for plan in plans if not isinstance(plan, str)), None)
-        free = f"; {size(free_bytes)} of memory are free" if free_bytes is not None else ""
+        free = f"; {size(free_bytes)} of memory is free" if free_bytes is not None else ""
         if first is not None:
-            report.write(f"With {_setup(first.ctx, first.slots, first.kv_type)}{free}.", *why_no_speed(fast))
+            report.write(f"With {_setup(first.ctx, first.slots, first.kv_type)}{free}.", *why_no_speed(all_speeds))
     return report.OK if any(not isinstance(plan, str) and plan.fits for plan in plans) else DOES_NOT_FIT
 
 
 def _planned(one: Offer, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None) -> Fit | str:
-    """Or why there is no plan."""
+    """The plan, or the reason why there is none."""
     from localllm.supervisor.fit import fit
 
     if one.info is None:
-        return one.why_not or "nothing is known of it"
+        return one.why_not or "unknown"
     try:
         wider = _with_context(one.info, options, free_bytes)
         return fit(one.info, wider, devices=devices, free_bytes=free_bytes)
@@ -97,7 +97,7 @@ def _planned(one: Offer, options: LoadOptions, devices: Sequence[DeviceInfo], fr
 
 
 def _with_context(info: ModelInfo, options: LoadOptions, free_bytes: int | None) -> LoadOptions:
-    """As a load chooses it."""
+    """With the context that a load would choose."""
     from localllm.supervisor.contexts import Memory, with_context
 
     return with_context(info, options, Memory(osdep.total_memory(), free_bytes))
@@ -138,7 +138,7 @@ def _show_one(settings: Settings, info: ModelInfo, options: LoadOptions, *, as_j
 
 
 def as_object(info: ModelInfo, found: Fit) -> dict[str, Any]:
-    """For scripts: the plan, and the weights layer by layer."""
+    """For scripts: the plan, and the weights per layer."""
     shown: dict[str, Any] = msgspec.to_builtins(found)
     for share, built in zip(found.shares, shown["shares"], strict=True):
         built["needs"]["total"] = share.needs.total
@@ -152,20 +152,20 @@ def _write_json(shown: object) -> None:
 
 
 def story(info: ModelInfo, found: Fit) -> Iterator[str]:
-    """In words, line by line."""
-    from localllm.registry.sources.source import clean  # a header's words are a stranger's
+    """The result as lines of text."""
+    from localllm.registry.sources.source import clean  # text in a header is untrusted
 
     yield f"{clean(info.name or info.architecture)}: {_setup(found.ctx, found.slots, found.kv_type)}"
-    head = ("device", "layers", "weights", "KV cache", "computing", "worker", "together", "free", "")
+    head = ("device", "layers", "weights", "KV cache", "compute", "worker", "total", "free", "")
     yield table(head, [_row(share) for share in found.shares]).rstrip("\n")
     if info.layer_bytes:
         least, most = min(info.layer_bytes), max(info.layer_bytes)
         each = size(most) if least == most else f"{size(least)} to {size(most)}"
-        yield f"{info.num_layers} layers of {each}, and {size(info.other_bytes)} outside them"
+        yield f"{info.num_layers} layers of {each}, plus {size(info.other_bytes)} outside the layers"
     verdict = "fits" if found.fits else "does not fit"
-    yield f"It {verdict}: {size(found.need_bytes)} in all."
+    yield f"It {verdict}: {size(found.need_bytes)} in total."
     if found.largest_ctx is not None:
-        yield f"The largest context that fits is {found.largest_ctx:,} tokens for each of {found.slots} slots."
+        yield f"The largest context that fits is {found.largest_ctx:,} tokens in each of {found.slots} slots."
     elif info.causal:
         yield f"No context fits with {found.slots} slots."
     for one in found.alternatives:
@@ -175,10 +175,10 @@ def story(info: ModelInfo, found: Fit) -> Iterator[str]:
 def _setup(ctx: int, slots: int, kv_type: str) -> str:
     if not slots:
         return f"texts of up to {ctx:,} tokens"
-    return f"{slots} slot{'s' if slots > 1 else ''} of {ctx:,} tokens, KV cache in {kv_type}"
+    return f"{slots} slot{'s' if slots > 1 else ''} of {ctx:,} tokens, {kv_type} KV cache"
 
 
 def _row(share: Any) -> tuple[str, ...]:
     needs = share.needs
     parts = (needs.weights, needs.kv, needs.compute, needs.process, needs.total, share.free_bytes)
-    return (share.device, str(share.layers), *map(size, parts), "" if share.fits else "too little")
+    return (share.device, str(share.layers), *map(size, parts), "" if share.fits else "not enough")

@@ -1,4 +1,4 @@
-"""How a model's answers are read, found out without loading it: its template is rendered by a bounded process.
+"""The chat format of a model, found without loading it: a child process with limits renders its template.
 
 Knows nothing of templates.
 """
@@ -16,11 +16,11 @@ from localllm.types import Capability, ChatFormat, ModelInfo, capabilities
 if TYPE_CHECKING:
     from localllm.worker.template_child import TemplateChild
 
-UNKNOWN = "nothing is known of its template"
+UNKNOWN = "its template is unknown"
 
 
 def format_of(path: Path, info: ModelInfo) -> ChatFormat | None:
-    """None where it has no template to chat by. Raises `InvalidModelFile`."""
+    """The chat format; None without a chat template. Raises `InvalidModelFile`."""
     if not _chats(info):
         return None
     with _finder() as child:
@@ -28,7 +28,7 @@ def format_of(path: Path, info: ModelInfo) -> ChatFormat | None:
 
 
 def abilities(info: ModelInfo, format: ChatFormat | None) -> list[Capability]:
-    """What the model is for, as /v1/models says it once it is loaded."""
+    """The model's capabilities, as /v1/models lists them once it is loaded."""
     thinks = format is not None and format.thinking != "never"
     return capabilities(
         generates=info.causal, chats=format is not None, thinks=thinks, ranks=info.pooling == "rank" and not info.causal
@@ -43,24 +43,24 @@ def as_json(format: ChatFormat) -> dict[str, Any]:
 
 
 def rows(format: ChatFormat) -> list[tuple[str, str]]:
-    """In words."""
+    """The rows of `show`."""
     origin = {
-        "known": f"{format.name}: known, and checked with its template",
-        "found": f"{format.name}: found in its template",
+        "known": f"{format.name}: known, and checked against its template",
+        "found": f"{format.name}: derived from its template",
         "generic": f"generic: {format.note or UNKNOWN}",
     }[format.origin]
     thinking = {
-        "never": "never, as far as its template tells",
+        "never": "never, judging by its template",
         "always": "always",
-        "switchable": "can be switched on and off",
+        "switchable": "can be turned on and off",
     }[format.thinking]
-    effort = "; takes reasoning_effort" if format.efforts else ""
-    told = "told by its template" if format.shows_tools else "told in the system message: its template shows none"
-    return [("format", origin), ("thinking", thinking + effort), ("tools", told)]
+    effort = "; supports reasoning_effort" if format.efforts else ""
+    tools = "rendered by its template" if format.shows_tools else "described in the system message, not by its template"
+    return [("format", origin), ("thinking", thinking + effort), ("tools", tools)]
 
 
 def in_generic_format(names: Sequence[str], data_dir: Path) -> dict[str, str]:
-    """Of these models, those whose format is the generic one, and why; also why one cannot be looked at."""
+    """The models with the generic format or with an error -> the reason."""
     found: dict[str, str] = {}
     with _finder() as child:
         for name in names:
@@ -99,7 +99,7 @@ def _asked(path: Path, info: ModelInfo, child: TemplateChild) -> ChatFormat:
 
 @contextlib.contextmanager
 def _finder() -> Iterator[TemplateChild]:
-    """A process that renders templates within limits."""
+    """A child process that renders templates within limits."""
     from localllm.worker.template_child import TemplateChild
 
     child = TemplateChild()

@@ -1,6 +1,6 @@
-"""`localllm launch`: a coding agent on a local model: says what is set, runs the agent, takes everything back.
+"""`localllm launch`: runs a coding agent on a local model, and undoes its changes when the agent ends.
 
-What an agent needs is in `localllm.launch`; who serves its model in `launch_server`. Knows no HTTP.
+`localllm.launch` knows what an agent needs, `launch_server` which server has its model. Knows no HTTP.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"
 
 
 class LaunchOptions(NamedTuple):
-    """What the command line asked for."""
+    """The options of the command line."""
 
     model: str | None
     arguments: Sequence[str]
-    """Of the agent."""
+    """The agent's own arguments."""
     only_print: bool
     yes: bool
     load: Mapping[str, Any]
@@ -46,48 +46,48 @@ class LaunchOptions(NamedTuple):
 
 
 def list_agents() -> int:
-    """Which there are, which of them are on this machine, and how each is told."""
+    """List the known agents, whether they are installed, and how each is configured."""
     rows = []
     for agent in AGENTS.values():
         found = find(agent)
         state = "prints settings" if not agent.program else found or "not installed"
         rows.append((agent.name, agent.title, state, agent.uses))
-    report.write_table(("AGENT", "WHAT", "PROGRAM", "USES"), rows)
-    report.say("localllm launch AGENT starts one; with --print it only says what would be set")
+    report.write_table(("AGENT", "NAME", "PROGRAM", "USES"), rows)
+    report.say("localllm launch AGENT starts one; with --print it only prints what would be set")
     return report.OK
 
 
 def undo(settings: Settings) -> int:
-    """What launches left that were killed."""
-    said = journal.recover(settings.data_dir)
-    report.say("\n".join(f"localllm: {each}" for each in said) or "localllm: there is nothing to undo")
+    """Undo the changes of launches that were killed."""
+    messages = journal.recover(settings.data_dir)
+    report.say("\n".join(f"localllm: {each}" for each in messages) or "localllm: nothing to undo")
     return report.OK
 
 
 def launch(name: str, options: LaunchOptions) -> int:
-    """The agent's own exit code. Raises `LocalLLMError`s, `KeyboardInterrupt`."""
+    """Run an agent; returns its exit code. Raises `LocalLLMError`s, `KeyboardInterrupt`."""
     agent, settings = agent_named(name), options.settings
-    for said in journal.recover(settings.data_dir):
-        report.say(f"localllm: {said}")
+    for message in journal.recover(settings.data_dir):
+        report.say(f"localllm: {message}")
     program = find(agent)
     if agent.program and program is None and not options.only_print:
         raise LocalLLMError(f"{agent.title} is not installed ({agent.program} is not in PATH): {agent.install}")
     plan = launch_server.plan(options.model, options.load, settings, agent, may_fetch=not options.only_print)
-    for doubt in plan.doubts:
-        report.say(f"localllm: {doubt}")
+    for warning in plan.warnings:
+        report.say(f"localllm: {warning}")
     if options.only_print:
         return _print(agent, plan, options)
-    if plan.doubts and not _agreed("Go on?", options):
+    if plan.warnings and not _is_confirmed("Continue?", options):
         return report.FAILURE
     if not agent.program:
         return _serve_panel(agent, plan, options)
     assert program is not None
     with launch_server.serving(plan, options.load, settings) as served, Journal(settings.data_dir) as launched:
         place = Place(Path.home(), os.environ, launched.files)
-        setup = _with_surroundings(agent.set_up(served.target, place), served, os.environ)
+        setup = _with_network_variables(agent.set_up(served.target, place), served, os.environ)
         planned = None if setup.change is None else journal.plan(setup.change)
-        _tell(agent, program, served.target, setup)
-        if planned is not None and planned.diff and not _agreed_to(planned, options):
+        _announce(agent, program, served.target, setup)
+        if planned is not None and planned.diff and not _is_change_confirmed(planned, options):
             return report.FAILURE
         environment = {name: value for name, value in os.environ.items() if name not in setup.unset}
         command = [program, *setup.arguments, *options.arguments]
@@ -98,13 +98,13 @@ def launch(name: str, options: LaunchOptions) -> int:
                 launched.change(planned)
 
         code = run_agent(command, {**environment, **setup.environment}, prepare)
-        for said in [*launched.undo(), *served.ended()]:
-            report.say(f"localllm: {said}")
+        for message in [*launched.undo(), *served.ended()]:
+            report.say(f"localllm: {message}")
     return code
 
 
 def find(agent: Agent) -> str | None:
-    """Its program: in PATH, or where its installer puts it."""
+    """The path of its program: in PATH, or where its installer puts it."""
     if not agent.program:
         return None
     folders = os.pathsep.join(str(Path.home() / place) for place in agent.places)
@@ -112,15 +112,15 @@ def find(agent: Agent) -> str | None:
 
 
 def _print(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
-    """Exports on stdout, or what has to be typed; nothing is started and nothing is written."""
+    """Print exports, or what has to be entered by hand; starts and writes nothing."""
     folder = options.settings.data_dir / "launch-print" / agent.name
     setup = agent.set_up(plan.target, Place(Path.home(), os.environ, folder))
     if plan.running is None:
-        report.say(f"localllm: no server runs there; this starts one: {shlex.join(plan.serve_command)}")
+        report.say(f"localllm: no server is running; to start one: {shlex.join(plan.serve_command)}")
     elif plan.has_to_be_loaded:
         report.say(
-            f"localllm: the server that runs has not loaded {plan.model}, and would load it with its own context: "
-            "launch without --print loads it with this one"
+            f"localllm: the running server has not loaded {plan.model}, and would load it with its own context size; "
+            "launch without --print loads it with the one shown here"
         )
     if setup.panel:
         report.write_text(setup.panel)
@@ -136,15 +136,15 @@ def _print(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
 
 
 def _serve_panel(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
-    """Settings that a person types, and the server for them, until Ctrl-C."""
+    """Print settings to enter by hand, and serve the model for them until Ctrl-C."""
     if options.arguments:
-        raise InvalidParameter(f"{agent.title} takes no arguments: nothing of it is started", param="args")
+        raise InvalidParameter(f"{agent.title} takes no arguments: launch does not start it", param="args")
     report.write_text(agent.set_up(plan.target, Place(Path.home(), os.environ, Path())).panel)
     sys.stdout.flush()
     if plan.running is not None:
         if plan.has_to_be_loaded:
             launch_server.load_to_stay(plan)
-            report.say(f"localllm: the server that runs has loaded {plan.model}, until localllm stop {plan.model}")
+            report.say(f"localllm: the running server keeps {plan.model} loaded until localllm stop {plan.model}")
         return report.OK
     from localllm.cli.serve import serve_model
 
@@ -152,20 +152,20 @@ def _serve_panel(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
     return serve_model(config.load({**load, **options.where}), [plan.model], ready=None)
 
 
-def _tell(agent: Agent, program: str, target: Target, setup: Setup) -> None:
+def _announce(agent: Agent, program: str, target: Target, setup: Setup) -> None:
     report.say(
         f"localllm: {agent.title} ({program}) uses {target.model} with {target.ctx:,} tokens of context at {target.url}"
     )
     if setup.environment:
-        report.say(f"localllm: set for it: {', '.join(setup.environment)} (--print shows them)")
+        report.say(f"localllm: environment: {', '.join(setup.environment)} (--print shows the values)")
     if setup.arguments:
-        report.say(f"localllm: its options: {shlex.join(setup.arguments)}")
+        report.say(f"localllm: options: {shlex.join(setup.arguments)}")
     for note in setup.notes:
         report.say(f"localllm: {note}")
 
 
-def _with_surroundings(setup: Setup, served: Served, environ: Mapping[str, str]) -> Setup:
-    """What does not depend on the agent: no proxy before this machine, and the certificate of a server of ours."""
+def _with_network_variables(setup: Setup, served: Served, environ: Mapping[str, str]) -> Setup:
+    """Adds variables for any agent: no proxy for this machine, and the certificate of our server."""
     more: dict[str, str] = {}
     if any(environ.get(name) for name in PROXIES):
         known = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
@@ -175,14 +175,14 @@ def _with_surroundings(setup: Setup, served: Served, environ: Mapping[str, str])
     return setup._replace(environment={**setup.environment, **more})
 
 
-def _agreed_to(planned: Planned, options: LaunchOptions) -> bool:
+def _is_change_confirmed(planned: Planned, options: LaunchOptions) -> bool:
     report.draw(planned.diff)
-    return _agreed(f"Change {planned.file} until the agent ends?", options)
+    return _is_confirmed(f"Change {planned.file} until the agent ends?", options)
 
 
-def _agreed(question: str, options: LaunchOptions) -> bool:
+def _is_confirmed(question: str, options: LaunchOptions) -> bool:
     if options.yes:
         return True
     if not sys.stdin.isatty():
-        raise InvalidParameter("nobody can be asked whether to go on; add --yes", param="yes")
+        raise InvalidParameter("cannot ask for confirmation without a terminal; add --yes", param="yes")
     return report.ask(f"{question} [y/N] ").lower() in ("y", "yes")

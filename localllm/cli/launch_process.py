@@ -1,4 +1,4 @@
-"""Runs an agent in this terminal: Ctrl-C is its own, and whatever ends us ends it first. Knows no agent."""
+"""Runs an agent in this terminal: Ctrl-C is left to it, and signals that end us are passed on to it. Knows no agent."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import FrameType
 from localllm.errors import LocalLLMError
 
 SIGNALLED = 128
-"""A shell's exit code for a program that a signal ended, less the signal."""
+"""Added to the signal's number: the exit code of a shell for a program that a signal ended."""
 
 
 def run_agent(command: Sequence[str], environment: Mapping[str, str], prepare: Callable[[], None]) -> int:
-    """Its exit code. `prepare` is called right before, and no signal ends us in the middle of it.
+    """Run it; returns its exit code. `prepare` is called right before the start, and no signal interrupts it.
 
     Raises `LocalLLMError`.
     """
@@ -36,7 +36,7 @@ def run_agent(command: Sequence[str], environment: Mapping[str, str], prepare: C
             running.append(subprocess.Popen(command, env=dict(environment)))
         except OSError as error:
             raise LocalLLMError(f"{command[0]} cannot be started: {error}") from error
-        if ended_by:  # in between
+        if ended_by:  # since the last check
             running[0].send_signal(ended_by[0])
         code = running[0].wait()
     return SIGNALLED - code if code < 0 else code
@@ -44,7 +44,7 @@ def run_agent(command: Sequence[str], environment: Mapping[str, str], prepare: C
 
 @contextlib.contextmanager
 def _handled(pass_on: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handlers, not SIG_IGN, which the agent would inherit."""
+    """Installs handlers, rather than SIG_IGN, which the agent would inherit."""
     handlers: dict[int, Callable[[int, FrameType | None], None]] = {signal.SIGINT: lambda *_: None}
     handlers |= {getattr(signal, name): pass_on for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)}
     previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}

@@ -1,6 +1,6 @@
-"""Who serves an agent's model: the server that runs, or one of our own as long as the agent runs.
+"""The server of an agent's model: a running one, or our own for as long as the agent runs.
 
-`plan` decides and starts nothing; `serving` loads. Knows nothing of an agent's files.
+`plan` decides without starting anything; `serving` loads. Knows nothing of an agent's files.
 """
 
 from __future__ import annotations
@@ -31,52 +31,52 @@ if TYPE_CHECKING:
     from localllm.types.load_options import LoadOptions
 from localllm.types import ModelInfo
 
-ROOM_SHARE = 0.75
-"""Of the memory that is free: the agent, its language servers and tests want some."""
+MEMORY_SHARE = 0.75
+"""Share of the free memory that a model may take: the agent, its language servers and tests need some."""
 FOR_EVER = -1
 DEMO = "demo"
-DEMO_CAVEAT = "demo is a tiny model that shows how things work: it cannot do an agent's work"
+DEMO_CAVEAT = "demo is a tiny model for trying things out: it is not capable of agent work"
 
 
 class Plan(NamedTuple):
-    """What will be served, and where."""
+    """The model to serve, and where."""
 
     model: str
     size: Size
     target: Target
-    """As far as it is known before: with a server of our own the address and the key come later."""
+    """Preliminary: our own server has its address and key only once it runs."""
     running: Client | None
     keep_alive_s: float | None
-    """How long the running server keeps it without requests; None: as long as it likes, and it has it already."""
+    """The model's keep-alive on the running server, restored afterwards; None: loaded already, leave it as it is."""
     serve_command: tuple[str, ...]
-    """What starts such a server; empty where it is loaded already."""
-    doubts: tuple[str, ...] = ()
-    """What a person should know before."""
+    """The command that starts such a server; empty if the model is loaded already."""
+    warnings: tuple[str, ...] = ()
+    """What the user should know before launching."""
 
     @property
     def has_to_be_loaded(self) -> bool:
-        """By the running server, which has it on its disk only."""
+        """Whether the running server has it only on disk."""
         return self.running is not None and bool(self.serve_command)
 
 
 class Served(NamedTuple):
-    """A model that answers."""
+    """A loaded model."""
 
     target: Target
     certificate: Path | None
     exits: list[SidecarExit]
-    """Of a server of our own that ended before it should."""
+    """Unexpected exits of our own server."""
 
     def ended(self) -> list[str]:
-        """In words."""
+        """Messages about `exits`."""
         return [
-            f"the server ended while the agent ran ({each.reason}); its last words: {each.stderr}"
+            f"the server ended while the agent was running ({each.reason}); its last output: {each.stderr}"
             for each in self.exits
         ]
 
 
 def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: Agent, *, may_fetch: bool) -> Plan:
-    """Choose model, context and server. Raises `ModelNotFound` where there is nothing to choose from."""
+    """Choose model, context and server. Raises `ModelNotFound` if there is no suitable model."""
     running = _running(asked, load, settings)
     loaded = None if running is None else _loaded(running, asked, load.get("ctx"))
     host, port = address_of(settings)
@@ -85,26 +85,27 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
     key = _key(settings)
     if running is not None and loaded is not None:
         target = Target(url, loaded.id, loaded.ctx, key, "thinking" in loaded.capabilities)
-        doubts = _doubts(target, agent, can_chat=loaded.chat_template, format=_format_of(loaded))
+        warnings = _warnings(target, agent, can_chat=loaded.chat_template, format=_format_of(loaded))
         size = Size(loaded.ctx, loaded.slots)
-        return Plan(loaded.id, size, target, running, _keep_alive(running, loaded.id), (), doubts)
+        return Plan(loaded.id, size, target, running, _keep_alive(running, loaded.id), (), warnings)
     name, info, path = _chosen(asked, settings, may_fetch=may_fetch)
-    if running is not None and _is_loaded(running, name):  # with less context than was asked for
+    if running is not None and _is_loaded(running, name):  # with a smaller context than requested
         running.close()
         running = None
-    room = osdep.available_memory()
+    free_bytes = osdep.available_memory()
+    budget_bytes = None if free_bytes is None else int(free_bytes * MEMORY_SHARE)
     ctx = load.get("ctx") or _own_ctx(name, settings)
-    size = choosing.size_for(_candidate(name, info, settings), None if room is None else int(room * ROOM_SHARE), ctx)
+    size = choosing.size_for(_candidate(name, info, settings), budget_bytes, ctx)
     target = Target(url, name if is_name(name) else _id(name), size.ctx, key)
     command = ("localllm", "serve", name, f"--ctx={size.ctx}", f"--slots={size.slots}")
     format = formats.format_of(path, info)
     unknown = None if format is None or format.origin != "generic" else format.note
-    doubts = _doubts(target, agent, can_chat=format is not None, format=unknown, trained=info.context_length)
-    return Plan(name, size, target, running, settings.model_keep_alive_s, command, doubts)
+    warnings = _warnings(target, agent, can_chat=format is not None, format=unknown, trained=info.context_length)
+    return Plan(name, size, target, running, settings.model_keep_alive_s, command, warnings)
 
 
 def _keep_alive(client: Client, model: str) -> float | None:
-    """None: it stays for ever, or just works, which does not tell."""
+    """The keep-alive in seconds; None if it never expires, or is unknown because the model is busy."""
     for process in client.processes():
         if process.model == model and process.expires_in_s is not None:
             return process.idle_s + process.expires_in_s
@@ -113,7 +114,7 @@ def _keep_alive(client: Client, model: str) -> float | None:
 
 @contextlib.contextmanager
 def serving(planned: Plan, load: Mapping[str, Any], settings: Settings) -> Iterator[Served]:
-    """The model, loaded, until the agent is done. Raises what loading raises."""
+    """The loaded model, until the agent ends. Raises what loading raises."""
     if planned.running is not None:
         with planned.running as client:
             yield from _by_running(planned, client, settings)
@@ -142,7 +143,7 @@ def serving(planned: Plan, load: Mapping[str, Any], settings: Settings) -> Itera
 
 
 def load_to_stay(planned: Plan) -> str:
-    """Its id; by the running server, until somebody says otherwise. Raises what loading raises."""
+    """Load it on the running server without expiry; returns its id. Raises what loading raises."""
     assert planned.running is not None
     progress = LoadProgress()
     try:
@@ -153,7 +154,7 @@ def load_to_stay(planned: Plan) -> str:
 
 
 def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[Served]:
-    """It stays as long as the agent runs: loaded anew on demand it would have another context."""
+    """Keep it loaded while the agent runs: a reload on demand would change the context size."""
     ctx, slots = planned.size
     model = planned.model
     if planned.keep_alive_s is not None:
@@ -163,12 +164,12 @@ def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[S
         yield Served(_target(planned.target.url, planned.target.key, entry), settings.tls_cert_file, [])
     finally:
         if planned.keep_alive_s is not None:
-            with contextlib.suppress(LocalLLMError):  # it may be gone, or the server
+            with contextlib.suppress(LocalLLMError):  # the model or the server may be gone
                 client.load(model, ctx=ctx, slots=slots, keep_alive=planned.keep_alive_s)
 
 
 def _running(asked: str | None, load: Mapping[str, Any], settings: Settings) -> Client | None:
-    """The running server, unless a path or an option of loading needs one of our own."""
+    """The running server, unless a path or an option for loading needs our own."""
     others = {name: value for name, value in load.items() if name != "ctx"}
     if (asked is not None and not is_name(asked)) or as_arguments(others) or not is_anybody_there(settings):
         return None
@@ -176,7 +177,7 @@ def _running(asked: str | None, load: Mapping[str, Any], settings: Settings) -> 
 
 
 def _loaded(client: Client, asked: str | None, ctx: int | None) -> ModelEntry | None:
-    """What it has loaded, if that will do: the one asked for, else the one with most context that chats."""
+    """A suitable loaded model: the requested one, else the chat model with the largest context."""
     ready = [client.model(process.model) for process in client.processes() if process.status == "ready"]
     fitting = [entry for entry in ready if entry.loaded and entry.slots and (ctx is None or entry.ctx >= ctx)]
     if asked is not None:
@@ -194,7 +195,7 @@ def _is_loaded(client: Client, model: str) -> bool:
 
 
 def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[str, ModelInfo, Path]:
-    """The model asked for, fetched if it has to be, or the best of those that are here."""
+    """The requested model, downloaded if needed, or the best one on this machine."""
     if asked is not None:
         if may_fetch and not is_here(asked, settings) and not models.fetch(asked, settings):
             raise KeyboardInterrupt
@@ -208,17 +209,17 @@ def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[
         try:
             info, path = _info(model.id, settings)
         except LocalLLMError as error:
-            report.say(f"localllm: {model.id} is left out: {error.message}")
+            report.say(f"localllm: skipping {model.id}: {error.message}")
             continue
         if info.causal and info.pooling is None and "default" in info.chat_templates:
             found[model.id] = info, path
-    room = osdep.available_memory()
+    free_bytes = osdep.available_memory()
     candidates = [_candidate(name, info, settings) for name, (info, _) in found.items()]
-    chosen = choosing.best(candidates, None if room is None else int(room * ROOM_SHARE))
+    chosen = choosing.best(candidates, None if free_bytes is None else int(free_bytes * MEMORY_SHARE))
     if chosen is None:
         raise ModelNotFound(
-            "there is no model here that an agent could use: --model qwen3:4b downloads one (localllm search lists "
-            "more), --model demo only shows how it works",
+            "no model on this machine suits an agent: --model qwen3:4b downloads one (localllm search lists more), "
+            "--model demo is only for trying things out",
             param="model",
         )
     return chosen.name, *found[chosen.name]
@@ -256,7 +257,7 @@ def _candidate(name: str, info: ModelInfo, settings: Settings) -> Candidate:
 
 
 def _own_ctx(name: str, settings: Settings) -> int | None:
-    """What is set for this model alone."""
+    """The context that `config.toml` sets for this model."""
     found = settings.sections().of(name).get("ctx")
     return None if found is None else int(found.value)
 
@@ -266,7 +267,7 @@ def _target(url: str, key: str | None, entry: ModelEntry) -> Target:
 
 
 def _key(settings: Settings) -> str | None:
-    """An agent needs no admin's."""
+    """An API key for the agent, preferably not an admin's."""
     keys = sorted(settings.keys(), key=lambda key: key.role == "admin")
     return keys[0].secret if keys else None
 
@@ -275,19 +276,19 @@ def _format_of(entry: ModelEntry) -> str | None:
     return None if entry.chat_format is None or entry.chat_format.origin != "generic" else entry.chat_format.note
 
 
-def _doubts(
+def _warnings(
     target: Target, agent: Agent, *, can_chat: bool, format: str | None, trained: int | None = None
 ) -> tuple[str, ...]:
     found = [DEMO_CAVEAT] if target.model == DEMO else []
     if not can_chat:
-        found.append(f"{target.model} has no chat template, so it cannot call tools; agents will get nowhere")
+        found.append(f"{target.model} has no chat template, so it cannot call tools, which agents depend on")
     elif format is not None:
-        found.append(f"how {target.model} calls tools is not known ({format}): calls may come as text")
+        found.append(f"the format of {target.model}'s tool calls is unknown ({format}): calls may arrive as text")
     if target.ctx < agent.least_ctx:
-        remedy = "--ctx asks for more; a smaller model or --kv-type q8_0 makes room for it"
+        remedy = "--ctx sets a larger context; a smaller model or --kv-type q8_0 makes room for it"
         if trained is not None and target.ctx >= trained:
-            remedy = "the model was trained for no more"
+            remedy = "the model was not trained for more"
         found.append(
-            f"{target.ctx:,} tokens of context are few for {agent.title}, which wants {agent.least_ctx:,}: {remedy}"
+            f"{agent.title} needs {agent.least_ctx:,} tokens of context, but this model has {target.ctx:,}: {remedy}"
         )
     return tuple(found)

@@ -1,6 +1,6 @@
-"""`localllm worker`: serves this machine's devices to others by llama.cpp's RPC, until Ctrl-C.
+"""`localllm worker`: serves this machine's devices to other machines over llama.cpp's RPC, until Ctrl-C.
 
-Loads no llama.cpp: that happens in child processes.
+Does not load llama.cpp itself: child processes do.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from localllm.rpc.serving_child import ServingChild
 from localllm.settings.config import Settings
 
 CACHE = "rpc-cache"
-"""Below the data directory."""
+"""The name of the cache folder in the data directory."""
 
 
 class WorkerOptions(NamedTuple):
-    """Of its command line, besides settings."""
+    """The options of the command line that are not settings."""
 
     endpoint: str
     clients: str | None
@@ -36,11 +36,11 @@ class WorkerOptions(NamedTuple):
 
 
 def serve_devices(settings: Settings, options: WorkerOptions, *, command: Sequence[str] | None = None) -> int:
-    """Returns the exit code. Raises `InvalidParameter`, `LoadFailed`, `WorkerCrashed`."""
+    """Serve until Ctrl-C; returns the exit code. Raises `InvalidParameter`, `LoadFailed`, `WorkerCrashed`."""
     endpoint = parse_endpoint(options.endpoint)
     networks = parse_networks(options.clients)
     if options.max_clients < 1:
-        raise InvalidParameter("max_clients: it has to be 1 at least", param="max_clients")
+        raise InvalidParameter("max_clients must be at least 1", param="max_clients")
     address = check_bind(endpoint, allow_public=options.allow_public)
     request = Serve(
         data_dir=str(settings.data_dir.absolute()),
@@ -68,7 +68,7 @@ def serve_devices(settings: Settings, options: WorkerOptions, *, command: Sequen
                 _introduce(endpoint, first.serving)
                 front.run()
         except KeyboardInterrupt:
-            report.say("localllm: ended; models of other machines that used these devices fail until it is back")
+            report.say("localllm: stopped; models on other machines that use these devices fail until it runs again")
         finally:
             if first is not None:
                 first.close()
@@ -82,7 +82,7 @@ def _listen(endpoint: Endpoint) -> socket.socket:
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise InvalidParameter(
-            f"rpc: {endpoint} cannot be listened on: {reason}; is it an address of this machine, and free?",
+            f"rpc: cannot listen on {endpoint}: {reason}; use an address of this machine and a free port",
             param="rpc",
         ) from error
 
@@ -94,16 +94,16 @@ def _cache_dir(data_dir: Path) -> Path:
 
 
 def _warn(endpoint: Endpoint, *, is_here: bool) -> None:
-    who = "every user and program of this machine" if is_here else f"whoever reaches {endpoint}"
+    who = "Every user and program on this machine" if is_here else f"Anyone who can reach {endpoint}"
     report.say(
-        f"localllm: WARNING: this protocol has no authentication and no encryption. {who[0].upper()}{who[1:]} can use "
-        "these devices, read and change what is computed on them, and may break into this process. Serve in networks "
-        "that you trust, through a VPN or an SSH tunnel"
+        f"localllm: WARNING: this protocol has no authentication and no encryption. {who} can use these devices, read "
+        "and change what is computed on them, and may be able to compromise this process. Use it only in networks that "
+        "you trust, through a VPN or through an SSH tunnel"
     )
 
 
 def _introduce(endpoint: Endpoint, serving: Serving) -> None:
     for device in serving.devices:
         free = f"{size(device.free_bytes)} of {size(device.total_bytes)} free"
-        report.say(f"localllm: serves {device.name}: {device.description}, {free}")
-    report.say(f"localllm: on the other machine: localllm run MODEL --rpc {endpoint} (Ctrl-C ends)")
+        report.say(f"localllm: serving {device.name}: {device.description}, {free}")
+    report.say(f"localllm: on the other machine: localllm run MODEL --rpc {endpoint} (Ctrl-C to stop)")

@@ -1,6 +1,6 @@
-"""`localllm runtime`: lists, tests, builds, takes in, chooses and removes llama.cpp libraries.
+"""`localllm runtime`: lists, tests, builds, installs, selects and removes llama.cpp libraries.
 
-Loads none of them: what is tested is tested in child processes. Data on stdout, progress on stderr.
+Loads none of them: tests run in child processes. Data on stdout, progress on stderr.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from localllm.llama.builds import Seen
 from localllm.llama.runtimes import AUTO, Listed, Runtime
 from localllm.settings.config import Settings
 
-TELL_EVERY_S = 5.0
-"""Without a terminal."""
+LINE_EVERY_S = 5.0
+"""Interval of progress lines without a terminal."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints of each."""
+    """One runtime in the output of `list --json`."""
 
     name: str
     origin: str
@@ -34,11 +34,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     in_use: bool
     why_not: str = ""
     building: bool = False
-    """It is being built."""
+    """Whether its build is in progress."""
 
 
 class Tested(msgspec.Struct, frozen=True, kw_only=True):
-    """What `test --json` prints of each."""
+    """One runtime in the output of `test --json`."""
 
     name: str
     works: bool
@@ -57,39 +57,37 @@ def manage_runtimes(
     as_json: bool,
     background: bool = False,
 ) -> int:
-    """Returns the exit code. Raises `LocalLLMError`s."""
+    """Carry out the action; returns the exit code. Raises `LocalLLMError`s."""
     if name is not None and action not in ("build", "install"):
-        raise InvalidParameter(f"--name goes with build and install, not with {action}", param="name")
+        raise InvalidParameter(f"--name is for build and install, not for {action}", param="name")
     if background and action != "build":
-        raise InvalidParameter(f"--background goes with build, not with {action}", param="background")
+        raise InvalidParameter(f"--background is for build, not for {action}", param="background")
     if action == "list":
         return _list(settings, as_json=as_json)
     if action == "test":
         return _test(settings, target, as_json=as_json)
     if target is None:
-        wanted = {"build": f"one of {', '.join(building.KINDS)}", "install": "a folder or archive"}
-        raise InvalidParameter(f"{action} what? Give {wanted.get(action, 'the name of a runtime')}", param="target")
+        targets = {"build": f"one of {', '.join(building.KINDS)}", "install": "a folder or archive"}
+        raise InvalidParameter(f"{action} needs {targets.get(action, 'the name of a runtime')}", param="target")
     if action == "build":
-        return _build_apart(settings, target, name) if background else _build(settings, target, name)
+        return _build_in_background(settings, target, name) if background else _build(settings, target, name)
     if action == "stop":
         builds.stop(settings.data_dir, target)
-        report.say(f"localllm: the build of {target} is ended")
+        report.say(f"localllm: stopped the build of {target}")
         return report.OK
     if action == "install":
-        made = building.add(Path(target).expanduser(), settings.data_dir, name=name, check=_check)
-        report.say(f"localllm: {made.name} is installed; `localllm runtime use {made.name}` makes it the one in use")
+        added = building.add(Path(target).expanduser(), settings.data_dir, name=name, check=_check)
+        report.say(f"localllm: installed {added.name}; `localllm runtime use {added.name}` selects it")
     elif action == "use":
         runtimes.choose(target, settings.data_dir)
-        report.say(
-            f"localllm: models that are loaded from now on use {'what is fastest' if target == AUTO else target}"
-        )
+        report.say(f"localllm: models loaded from now on use {'the fastest runtime' if target == AUTO else target}")
     else:
         if not builds.forget_failed(target, settings.data_dir):
             building.remove(target, settings.data_dir)
             builds.forget(target, settings.data_dir)
         if runtimes.chosen(settings.data_dir) == target:
             runtimes.choose(AUTO, settings.data_dir)
-        report.say(f"localllm: {target} is removed")
+        report.say(f"localllm: removed {target}")
     return report.OK
 
 
@@ -146,9 +144,9 @@ def _progress(each: Seen) -> str:
     if not each.is_running:
         return f"not built: {build.problem or 'its process ended early'}" + (f" ({build.log})" if build.log else "")
     if build.remaining_s is None:
-        return "building: fetches the source"
+        return "building: downloading the source"
     if build.done == build.total:
-        return "building: is tested"
+        return "building: testing"
     return f"building: {build.done} of {build.total} files, about {duration(build.remaining_s)} left"
 
 
@@ -172,7 +170,7 @@ def _test(settings: Settings, target: str | None, *, as_json: bool) -> int:
             for each in results
         ]
         report.write_table(("NAME", "BACKEND", "PROMPT TOKENS/S", "DECODE TOKENS/S"), rows)
-        report.say("localllm: of a tiny file on one thread, to compare these lines by")
+        report.say("localllm: speeds are for a tiny file on one thread, for comparison only")
     for each in results:
         if each.problem:
             report.say(f"localllm: {each.name}: {each.problem}")
@@ -183,7 +181,7 @@ def _tested(name: str, settings: Settings) -> Tested:
     try:
         outcome = selftest.choose(settings.data_dir, runtime=name, fresh=True)
     except LoadFailed as error:
-        if error.param == "runtime":  # there is none of that name
+        if error.param == "runtime":  # no runtime has that name
             raise
         return Tested(name=name, works=False, problem=error.message)
     best = outcome.trial
@@ -198,69 +196,71 @@ def _tested(name: str, settings: Settings) -> Tested:
 
 def _build(settings: Settings, kind: str, name: str | None) -> int:
     base = building.base_in(settings.data_dir)
-    report.say(f"localllm: this fetches the source of llama.cpp and compiles {_extent(kind, base)}")
+    report.say(f"localllm: downloading the source of llama.cpp and compiling {_extent(kind, base)}")
     progress = _Steps()
     started_s = time.monotonic()
-    called = building.check_name(name or kind)
+    build_name = building.check_name(name or kind)
     try:
-        with builds.recorded(settings.data_dir, called, kind) as record:
+        with builds.recorded(settings.data_dir, build_name, kind) as record:
 
-            def tell(done: int, total: int) -> None:
+            def show(done: int, total: int) -> None:
                 progress(done, total)
                 record(done, total)
 
-            made = building.build(kind, settings.data_dir, name=called, base=base, check=_check, on_progress=tell)
+            built = building.build(kind, settings.data_dir, name=build_name, base=base, check=_check, on_progress=show)
     finally:
         progress.clear()
     took = duration(time.monotonic() - started_s)
     outcome = selftest.choose(settings.data_dir, runtime=settings.runtime)
     use = (
-        "it is in use from now on" if outcome.choice.runtime == made else f"`localllm runtime use {made.name}` uses it"
+        "it is used from now on"
+        if outcome.choice.runtime == built
+        else f"`localllm runtime use {built.name}` selects it"
     )
-    report.say(f"localllm: {made.name} is built and tested ({took}); {use}")
+    report.say(f"localllm: built and tested {built.name} in {took}; {use}")
     return report.OK
 
 
-def _build_apart(settings: Settings, kind: str, name: str | None) -> int:
+def _build_in_background(settings: Settings, kind: str, name: str | None) -> int:
     building.check_kind(kind)
     build = builds.start(settings.data_dir, name or kind, kind)
     extent = _extent(kind, building.base_in(settings.data_dir))
     report.say(
-        f"localllm: {build.name} is being built in the background: {extent}; it is tested, and used from then on where "
-        f"it is the fastest or brings what is asked for. `localllm runtime list` shows how far it is, `localllm "
-        f"runtime stop {build.name}` ends it, {build.log} is its log"
+        f"localllm: building {build.name} in the background: {extent}. Once tested, it is used wherever it is the "
+        f"fastest or the only one for a device. `localllm runtime list` shows the progress, `localllm runtime stop "
+        f"{build.name}` stops it, {build.log} is the log"
     )
     return report.OK
 
 
 def _extent(kind: str, base: Runtime | None) -> str:
     if base is None or kind == "cpu":
-        return "all of it, which takes some 10 minutes on two cores"
-    return f"its {kind} backend, to go with the libraries of {base.name}"
+        return "all of it, about 10 minutes on two cores"
+    return f"its {kind} backend, for the libraries of {base.name}"
 
 
 def _check(runtime: Runtime) -> None:
-    """Raises `LoadFailed` where it does not give the recorded tokens."""
+    """Raises `LoadFailed` if it does not compute the expected tokens."""
     outcome = selftest.examine(runtime)
     report.say(f"localllm: tested: {selftest.describe(outcome.trial)}")
 
 
 class _Steps:
-    """How far a compiler is: a line that is drawn anew on a terminal, else one now and then."""
+    """The progress of a build: a line redrawn in place on a terminal, else one every few seconds."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
         self._began_s = time.monotonic()
-        self._told_s = 0.0
+        self._shown_s = 0.0
         self._is_drawn = False
 
     def __call__(self, done: int, total: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s < (0.2 if self._is_terminal else TELL_EVERY_S) or not done:
+        if now_s - self._shown_s < (0.2 if self._is_terminal else LINE_EVERY_S) or not done:
             return
-        self._told_s = now_s
-        left_s = (now_s - self._began_s) / done * (total - done)
-        text = f"compiling: {done} of {total} files, about {duration(left_s)} left"
+        self._shown_s = now_s
+        remaining_s = (now_s - self._began_s) / done * (total - done)
+        text = f"compiling: {done} of {total} files, about {duration(remaining_s)} left"
         if self._is_terminal:
             report.draw(text, before="\r\x1b[K")
             self._is_drawn = True
@@ -268,6 +268,6 @@ class _Steps:
             report.say(text)
 
     def clear(self) -> None:
-        """Leave an empty line."""
+        """Erase the line."""
         if self._is_drawn:
             report.draw("", before="\r\x1b[K")

@@ -1,4 +1,4 @@
-"""Puts predicted speeds into words: a sentence, cells of a table, an object. Knows nothing of how they come about."""
+"""Predicted speeds as a sentence, as table cells and as an object. Knows nothing of how they are predicted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def speed_sentence(speed: Speed | NotPredicted) -> str:
 
 
 def speed_cells(speed: Speed | NotPredicted) -> tuple[str, str]:
-    """Of answers and of prompts."""
+    """The cells for answers and for prompts."""
     if isinstance(speed, NotPredicted):
         return "?", "?"
     answer, prompt = (
@@ -27,9 +27,9 @@ def speed_cells(speed: Speed | NotPredicted) -> tuple[str, str]:
 
 
 def why_no_speed(speeds: Sequence[Speed | NotPredicted]) -> Iterator[str]:
-    """A line for each reason that there is."""
+    """One line per distinct reason."""
     for reason in dict.fromkeys(each.reason for each in speeds if isinstance(each, NotPredicted) and each.reason):
-        yield f"Speeds with a question mark are not predicted: {reason}."
+        yield f"Some speeds (?) are not predicted: {reason}."
 
 
 def speed_object(speed: Speed | NotPredicted) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Changes one table of a TOML file and leaves every other byte of it alone. Knows nothing of what the table means."""
+"""Changes one table of a TOML file and leaves every other byte as it is. Knows nothing of what the table means."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from localllm.errors import InvalidParameter
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 Path = tuple[str, ...]
-"""Keys, from the outermost."""
+"""Nested keys, outermost first."""
 
 
 class _Statement(NamedTuple):
-    """A line, or several where a value goes over them, with the line's end."""
+    """A line with its line end, or several lines if a value spans them."""
 
     start: int
     end: int
     kind: str
-    """`blank` (comments too), `header` or `pair`."""
+    """`blank` (also for comments), `header` or `pair`."""
     path: Path = ()
     value: tuple[int, int] = (0, 0)
-    """Where the value of a pair stands."""
+    """The range of a pair's value in the text."""
 
 
 def changed(text: str, table: Path, changes: Mapping[str, Any]) -> str:
-    """The file with these keys of the table set; None removes one, and the last one the table.
+    """The text with these keys of the table set. None removes a key; a table without keys is removed as well.
 
-    Raises `InvalidParameter` where the table is written in a way that is not understood here.
+    Raises `InvalidParameter` if the table is written in a form that is not supported here.
     """
     before = tomllib.loads(text.replace("\r\n", "\n"))
     newline = "\r\n" if "\r\n" in text else "\n"
     done = _changed(text, table, changes, newline)
     try:
         is_done = _plain(tomllib.loads(done.replace("\r\n", "\n"))) == _plain(_expected(before, table, changes))
-    except tomllib.TOMLDecodeError:  # the table is there in another way, and now twice
+    except tomllib.TOMLDecodeError:  # the table exists in another form, and now twice
         is_done = False
     if not is_done:
         raise InvalidParameter(
-            f"the file writes {header(table)} in a way that cannot be changed from here; write it as a section that "
-            f"begins with the line {header(table)}, or edit it by hand"
+            f"the file defines {header(table)} in a form that cannot be edited automatically; write it as a section "
+            f"that starts with the line {header(table)}, or edit it by hand"
         )
     return done
 
 
 def header(table: Path) -> str:
-    """The line that begins a table."""
+    """The header line of a table."""
     return f"[{'.'.join(key if _BARE.fullmatch(key) else written(key) for key in table)}]"
 
 
 def written(value: Any) -> str:
-    """A value in TOML, on one line: text, number, boolean, or a list of such."""
+    """A value in TOML, on one line: a string, a number, a boolean, or a list of these."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -94,13 +94,13 @@ def _changed(text: str, table: Path, changes: Mapping[str, Any], newline: str) -
 
 
 def _is_empty(text: str, body: Sequence[_Statement], edits: Sequence[tuple[int, int, str]]) -> bool:
-    """Whether nothing is left of a table, not even a comment."""
+    """Whether the edits leave nothing in a table, not even a comment."""
     removed = {start for start, _, put in edits if not put}
     return bool(removed) and all(each.start in removed or not text[each.start : each.end].strip() for each in body)
 
 
 def _before(text: str, statements: Sequence[_Statement], at: int) -> int:
-    """Where a table begins, with an empty line before it."""
+    """Where a table begins, including an empty line before it."""
     previous = statements[at - 1] if at else None
     if previous is not None and previous.kind == "blank" and not text[previous.start : previous.end].strip():
         return previous.start
@@ -125,13 +125,13 @@ def _expected(before: Mapping[str, Any], table: Path, changes: Mapping[str, Any]
 
 
 def _plain(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Without tables that hold nothing."""
+    """Without empty tables."""
     inner = {key: _plain(value) if isinstance(value, dict) else value for key, value in tables.items()}
     return {key: value for key, value in inner.items() if value != {}}
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    """Of a text that is TOML."""
+    """The statements of a valid TOML text."""
     at = 0
     while at < len(text):
         first = at + len(text[at:]) - len(text[at:].lstrip(" \t"))
@@ -166,7 +166,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _skip(text: str, at: int, until: str) -> int:
-    """The next of these characters that is in no text, no brackets and no comment; else the end."""
+    """The next of the characters `until` outside of strings, brackets and comments; else the end."""
     depth = 0
     while at < len(text):
         char = text[at]
@@ -190,6 +190,6 @@ def _after_text(text: str, at: int) -> int:
     while not text.startswith(mark, at):
         at += 2 if quote == '"' and text[at] == "\\" else 1
     at += len(mark)
-    while len(mark) == 3 and text.startswith(quote, at):  # up to two quotes may stand before the last three
+    while len(mark) == 3 and text.startswith(quote, at):  # up to two quotes may precede the closing three
         at += 1
     return at

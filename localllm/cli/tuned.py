@@ -1,4 +1,4 @@
-"""What tunings there are, and forgetting them: `localllm tune --list` and `--forget`, and what other commands show."""
+"""Stored tunings: `localllm tune --list` and `--forget`, and the rows of other commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from localllm.tuning.results import Kept, Tunings
 
 
 def list_tunings(settings: Settings, model: str | None, *, as_json: bool) -> int:
-    """What was found for a model, or for all. Raises `ModelNotFound` for a name that nobody knows."""
+    """List the tunings of one model, or of all. Raises `ModelNotFound` for an unknown name."""
     found = _found(settings, model)
     if as_json:
         report.write_json(msgspec.json.encode([_as_object(each) for each in found]))
@@ -33,28 +33,28 @@ def list_tunings(settings: Settings, model: str | None, *, as_json: bool) -> int
 
 
 def forget(settings: Settings, model: str | None) -> int:
-    """Returns 0 though nothing was known. Raises `ModelNotFound` for a name that nobody knows."""
+    """Forget the tunings of one model, or of all; returns 0 even without any. Raises `ModelNotFound` if unknown."""
     count = sum(map(tuned.forget, _found(settings, model)))
-    whose = "every model is" if model is None else f"{model} is"
-    report.say(f"localllm: {whose} loaded as by default" + ("" if count else "; there was nothing to forget"))
+    subject = "every model" if model is None else model
+    report.say(f"localllm: {subject} is loaded with the defaults" + ("" if count else "; nothing was tuned"))
     return report.OK
 
 
 def as_object(settings: Settings, path: Path) -> list[Any]:
-    """For `show --json`: the same as `rows_for`."""
+    """For `show --json`: the content of `rows_for`."""
     shown: list[Any] = msgspec.to_builtins(Tunings(settings.data_dir).kept(path).tunings)
     return shown
 
 
 def rows_for(settings: Settings, path: Path) -> list[tuple[str, str]]:
-    """For `show`: what was found for the model in this file."""
+    """For `show`: the tunings of the model in this file."""
     kept = Tunings(settings.data_dir).kept(path)
     rows = [("tuned", f"{tuning.story()}  ({tuning.place.backend})") for tuning in kept.tunings]
     return [*rows, ("tuned", tuned.damaged(kept))] if kept.damage else rows
 
 
 def summary(settings: Settings) -> list[str]:
-    """For `doctor`: which models are tuned, and what is damaged."""
+    """For `doctor`: the tuned models, and damaged records."""
     found = list(Tunings(settings.data_dir).every())
     lines = [f"{tuning.model}: {tuning.story()}" for each in found for tuning in each.tunings]
     return lines + [tuned.damaged(each) for each in found if each.damage]
@@ -69,7 +69,7 @@ def _as_object(kept: Kept) -> dict[str, Any]:
 
 
 def _found(settings: Settings, model: str | None) -> list[Kept]:
-    """Of a model that is here by its content, of one that is not by its name. Raises `ModelNotFound`."""
+    """By content for a model on this machine, else by name. Raises `ModelNotFound`."""
     from localllm.registry.names import parse
     from localllm.registry.resolve import canonical, resolve
 

@@ -63,9 +63,9 @@ def test_show_prints_a_header_as_a_table_and_as_json(cli: Cli, tiny_model: Path,
 def test_show_tells_how_a_models_answers_are_read_without_loading_it(cli: Cli, tiny_model: Path, home: Path) -> None:
     shown = cli("show", "demo").stdout
     for row in (
-        "format          hermes: known, and checked with its template\n",
-        "thinking        can be switched on and off\n",
-        "tools           told by its template\n",
+        "format          hermes: known, and checked against its template\n",
+        "thinking        can be turned on and off\n",
+        "tools           rendered by its template\n",
         "capabilities    completion, chat, tools, thinking, structured_outputs\n",
     ):
         assert row in shown

@@ -35,7 +35,7 @@ def reranker(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_texts_become_vectors_of_length_1_a_line_each(cli: Cli, encoder: Path) -> None:
     done = cli("embed", encoder, "--truncate", *ONE_THREAD, stdin=f"a b\nthe cat\na b\n{LONG}")
     assert done.returncode == 0
-    assert done.stderr == "localllm: 1 of 4 texts were too long and were cut: 4\n"
+    assert done.stderr == "localllm: 1 of 4 texts were too long and were truncated: 4\n"
     vectors = np.array([json.loads(line) for line in done.stdout.splitlines()])
     assert vectors.shape == (4, N_EMBD)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
@@ -64,7 +64,7 @@ def test_a_query_ranks_the_texts_best_first(cli: Cli, reranker: Path) -> None:
 def test_a_model_that_only_embeds_ranks_by_the_cosines_of_its_vectors(cli: Cli, encoder: Path) -> None:
     done = cli("embed", encoder, "--query", "the cat", "a b", "the cat", "dog", *ONE_THREAD)
     assert done.returncode == 0
-    assert done.stderr == "localllm: tiny-bert ranks nothing itself: scores are cosines between its vectors\n"
+    assert done.stderr == "localllm: tiny-bert is not a reranker: scores are cosine similarities\n"
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert rows[0] == ["1.0000", "the cat"]
     assert 1 > float(rows[1][0]) >= float(rows[2][0]) >= -1

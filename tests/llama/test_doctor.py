@@ -94,7 +94,7 @@ def test_a_plugin_that_does_not_load_is_the_problem_and_the_exit_code(
     out, _ = capfd.readouterr()
     assert "Problem" in out
     assert plugin.name in out
-    assert "No model can be loaded here." in out
+    assert "Models cannot be loaded here." in out
 
 
 def test_doctor_never_loads_the_library_into_the_command(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_when_the_child_dies_what_it_had_found_is_told(
 def test_a_child_that_says_nothing_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "child_command", lambda: [sys.executable, "-c", ""])
     found = command.examine(Settings(home=tmp_path), fresh=False)
-    assert (found.works, found.error) == (False, "the doctor's process ended without an answer")
+    assert (found.works, found.error) == (False, "the doctor's process ended without a report")
 
 
 def test_the_story_of_a_fallback_names_the_death_the_reason_and_what_to_type() -> None:
@@ -151,7 +151,7 @@ def test_the_story_of_a_fallback_names_the_death_the_reason_and_what_to_type() -
         )
     )
     assert "linked-in                       died: signal SIGILL" in text
-    assert "In use     linked-in, use_extra_bufts=off: it gives the recorded tokens, and nothing before it does" in text
+    assert "In use     linked-in, use_extra_bufts=off: it computes the expected tokens, as the only one" in text
     assert f"\n  {installed.install_command()}\n" in text
 
 
@@ -170,14 +170,14 @@ def test_the_story_names_models_whose_chat_format_is_not_known(tmp_path: Path) -
     assert "no model is called" in found["nothing:1b"]
     assert len(found) == 2, "what is known, and what does not chat, is no news"
     text = "\n".join(command.story(report(generic_formats={"odd": found[str(odd)]})))
-    assert "Formats    odd is read in the generic one: the template knows no tools" in text
+    assert "Formats    odd uses the generic format: the template knows no tools" in text
     assert "known of every chat model" in "\n".join(command.story(report(generic_formats={})))
     assert "Formats" not in "\n".join(command.story(report()))
 
 
 @pytest.mark.parametrize(
     ("used", "reason"),
-    [("best", "no other is clearly faster"), ("good", "clearly faster than best, which is rated better")],
+    [("best", "no other is clearly faster"), ("good", "clearly faster than best, which is rated higher")],
 )
 def test_the_story_says_why_a_candidate_was_chosen(used: str, reason: str) -> None:
     text = "\n".join(command.story(report(used=used, candidates=(candidate("best", "ok"), candidate("good", "ok")))))

@@ -77,7 +77,7 @@ def test_many_texts_go_in_several_requests_and_come_out_in_order(
     whole = json.loads(printed.out)
     assert (whole["model"], len(whole["embeddings"])) == ("demo", BATCH_TEXTS + 2)
     assert (whole["prompt_tokens"], whole["truncated"]) == (BATCH_TEXTS + 2, [1, BATCH_TEXTS + 1])
-    assert printed.err == f"localllm: 2 of 258 texts were too long and were cut: 2, {BATCH_TEXTS + 2}\n"
+    assert printed.err == f"localllm: 2 of 258 texts were too long and were truncated: 2, {BATCH_TEXTS + 2}\n"
 
 
 def test_long_texts_go_in_requests_that_a_server_takes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,7 @@ def test_a_build_on_a_terminal_is_seen_and_leaves_nothing(data: Path) -> None:
 def test_the_list_shows_builds_beside_runtimes(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with builds.recorded(data, "mine", "vulkan"):
         command.manage_runtimes(Settings(home=data), "list", None, name=None, as_json=False)
-    assert "building: fetches the source" in capsys.readouterr().out
+    assert "building: downloading the source" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("action", ["list", "test", "use", "install", "remove", "stop"])
