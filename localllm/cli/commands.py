@@ -271,8 +271,7 @@ COMMANDS: dict[str, Command] = {
             "/save [FILE]",
             "save the chat as JSON",
             _save,
-            "Without FILE: the file it was saved to or loaded from, or a new one in the current folder. /save! "
-            "overwrites another file.",
+            "Without FILE: the file of the last /save or /load, or a new one here. /save! overwrites another file.",
         ),
         Command("/load FILE", "continue a saved chat", _load, "/load! discards an unsaved conversation."),
         Command("/regen", "answer the last message again", _regen, "Also resends a message that got no answer."),

@@ -42,7 +42,7 @@ def launched(
         LOCALLLM_HOME=str(data),
         LOCALLLM_PORT=server.url.removesuffix("/v1").rpartition(":")[2],
     )
-    assert "no server runs" not in done.stderr
+    assert "no server is running" not in done.stderr
     assert not [path for path in (data / "launch").iterdir() if path.is_dir()]
     return done
 

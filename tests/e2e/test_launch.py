@@ -430,7 +430,7 @@ def test_an_editors_settings_are_printed_and_served_until_ctrl_c(desk: Desk, age
         assert "Cline in VS Code" in process.stdout.readline()
         assert "OpenAI Compatible" in process.stdout.readline()
         for line in process.stderr:
-            if "agent answers at" in line:
+            if "serving agent at" in line:
                 break
         assert select.select([process.stderr], [], [], 0) is not None
         process.send_signal(signal.SIGINT)

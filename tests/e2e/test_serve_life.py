@@ -99,7 +99,7 @@ def _serve(*args: str | Path) -> tuple[subprocess.Popen[str], str]:
     )
     assert process.stderr is not None
     for line in process.stderr:
-        if found := re.search(r"answers at (\S+)/v1", line):
+        if found := re.search(r"serving .* at (\S+)/v1", line):
             return process, found[1]
     raise AssertionError(process.wait())
 

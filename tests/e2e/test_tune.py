@@ -128,7 +128,7 @@ def test_forgetting_it_brings_the_default_back(cli: Cli, tuned: Path) -> None:
     assert (done.returncode, "loaded with the defaults" in done.stderr) == (0, True)
     with LLM(tuned) as llm:
         assert (llm.info.ubatch, llm.info.tuned) == (512, "")
-    assert "nothing to forget" in cli("tune", "--forget").stderr
+    assert "nothing was tuned" in cli("tune", "--forget").stderr
     assert json.loads(cli("tune", "--list", "--json").stdout) == []
 
 

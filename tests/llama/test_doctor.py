@@ -171,7 +171,7 @@ def test_the_story_names_models_whose_chat_format_is_not_known(tmp_path: Path) -
     assert len(found) == 2, "what is known, and what does not chat, is no news"
     text = "\n".join(command.story(report(generic_formats={"odd": found[str(odd)]})))
     assert "Formats    odd uses the generic format: the template knows no tools" in text
-    assert "known of every chat model" in "\n".join(command.story(report(generic_formats={})))
+    assert "known for every chat model" in "\n".join(command.story(report(generic_formats={})))
     assert "Formats" not in "\n".join(command.story(report()))
 
 

@@ -166,5 +166,5 @@ def test_the_list_shows_builds_beside_runtimes(data: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize("action", ["list", "test", "use", "install", "remove", "stop"])
 def test_only_a_build_goes_to_the_background(data: Path, action: str) -> None:
-    with pytest.raises(InvalidParameter, match="--background goes with build"):
+    with pytest.raises(InvalidParameter, match="--background is for build"):
         command.manage_runtimes(Settings(home=data), action, "x", name=None, as_json=False, background=True)

@@ -153,7 +153,7 @@ def test_thoughts_shows_the_last_ones_those_of_a_stopped_answer_too(capsys: pyte
     assert "no thoughts yet" in said
     assert "First." not in said
     assert "Second\n" in said
-    assert "takes nothing, a number of answers, or all" in said
+    assert "takes a number of answers, all, or no argument" in said
     conversation.run(_lines("/thoughts all"))
     assert "First.\n" in capsys.readouterr().err
 

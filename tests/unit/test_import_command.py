@@ -50,7 +50,7 @@ def test_listing_shows_what_is_there_and_what_is_wrong_with_it(
     assert lines[2][:2] == ["ollama", "tiny:1b"]
     assert lines[2][-1] == "ollama:tiny:1b"
     assert "unusable: has a damaged manifest" in out
-    assert "localllm import takes all of them in" in err
+    assert "localllm import --all imports them" in err
     assert store_of(settings.data_dir).list() == ()
     assert not settings.data_dir.exists()
 
@@ -83,7 +83,7 @@ def test_a_name_or_a_path_chooses_and_may_be_renamed(
     assert {manifest.name for manifest in store_of(settings.data_dir).list()} == {"mine", "loose"}
     with pytest.raises(ModelNotFound, match="localllm import lists"):
         import_models(settings, ["no-such:1b"])
-    with pytest.raises(InvalidParameter, match="--name is for one model"):
+    with pytest.raises(InvalidParameter, match="--name needs exactly one model"):
         import_models(settings, name="all")
 
 

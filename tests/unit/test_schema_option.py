@@ -43,8 +43,8 @@ def test_a_schema_is_sent_as_it_stands_in_its_file(file: Path) -> None:
         (None, "cannot be read"),
         (b"{", "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
-        (b"[]", "no JSON Schema"),
-        (b" " * 1_000_001, "longer than 1000000 bytes"),
+        (b"[]", "not a JSON Schema"),
+        (b" " * 1_000_001, "larger than 1000000 bytes"),
         (b"[" * 100_000, "is not JSON"),
     ],
 )
@@ -59,7 +59,7 @@ def test_a_file_that_is_no_schema_is_refused_by_its_name(tmp_path: Path, content
 
 
 def test_both_options_and_stdin_are_refused(file: Path) -> None:
-    with pytest.raises(InvalidParameter, match="--schema or --json"):
+    with pytest.raises(InvalidParameter, match="--schema and --json"):
         document_format(file, as_json=True)
     with pytest.raises(InvalidParameter, match="stdin is for the prompt"):
         document_format(Path("-"), as_json=False)
@@ -107,7 +107,7 @@ def test_stdout_is_the_document_and_a_line_end_whatever_it_looks_like(
 
 @pytest.mark.parametrize(
     ("end", "word"),
-    [(finish("length"), "after 3 tokens"), (finish("length", 2), "context of 64"), (finish("timeout"), "time")],
+    [(finish("length"), "at max_tokens, 3"), (finish("length", 2), "context of 64"), (finish("timeout"), "time")],
 )
 def test_half_a_document_is_printed_and_a_failure(end: Delta, word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(Scripted(Delta('{"a":'), end), None) == report.FAILURE
