@@ -1,10 +1,10 @@
-"""How a model writes an answer: its thought, its text, its calls. One description, from which both the reader of an
-answer (`chat/formats`) and its grammar (`grammar/answers.py`) are made, so that they cannot disagree.
+"""The format of a model's answers: thinking, text and calls. Both the parser (`chat/formats`) and the grammar
+(`grammar/answers.py`) are built from this one description, so they cannot disagree.
 
     thought.opening THOUGHT thought.closing behind_thought text.opening TEXT text.closing calls.begin call ... calls.end
 
-Literals stand as the model was taught to write them, white space included; a reader takes any white space, and none,
-where a literal has some at its edges. Plain frozen data, a part of `types`. Knows nothing of templates or tokens.
+Literals are exactly what the model was trained to write, white space included; a parser accepts any white space, or
+none, at the edges of a literal that has some there. Plain frozen data. Knows nothing of templates or tokens.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from localllm.types.conversation import Function
 from localllm.types.structures import Structure, Tags
 
 SlotKind = Literal["name", "id", "number", "arguments"]
-"""Of a call: the function's name, the call's id, its number among the answer's calls, its arguments."""
+"""The variable parts of a call: function name, call id, number of the call in the answer, arguments."""
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """What differs from call to call, and the literal behind it."""
+    """A variable part of a call, and the literal after it."""
 
     kind: SlotKind
     behind: str = ""
 
 
 class PatternCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="pattern"):
-    """A call is literals with slots between them: `before`, then each slot and what is behind it. One is the name's,
-    and comes before the arguments'.
+    """Literals with slots between them: `before`, then each slot and its literal. The name's slot precedes the
+    arguments'.
     """
 
     before: str
@@ -38,7 +38,7 @@ class PatternCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class ObjectCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="object"):
-    """A call is a JSON object with these keys; `before` and `after` stand around it."""
+    """A JSON object with these keys, between `before` and `after`."""
 
     before: str = ""
     after: str = ""
@@ -52,9 +52,9 @@ class JsonArguments(msgspec.Struct, frozen=True, tag="json"):
 
 
 class TaggedArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tagged"):
-    """Each argument between literals of its own: `before` KEY `behind_key` VALUE `after`, one behind the other.
+    """Each argument between its own literals: `before` KEY `behind_key` VALUE `after`, one after the other.
 
-    A value is a text as it is where the function's schema (or the type's mark) says string; else it is JSON.
+    A value is verbatim text if the function's schema (or the type mark) says string, else JSON.
     """
 
     before: str
@@ -62,25 +62,25 @@ class TaggedArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     after: str
     between: str = ""
     before_type: str = ""
-    """Behind the key, with the type's mark and then `behind_key` following; nothing: types are not marked."""
+    """The literal after the key, followed by the type mark and `behind_key`; empty: types are not marked."""
     type_marks: tuple[tuple[str, str], ...] = ()
-    """JSON Schema's type, `*` for any other -> its mark."""
+    """JSON Schema type, or `*` for any other -> type mark."""
     quotes: tuple[str, str] = ("", "")
-    """What may stand around a text besides, as XML's CDATA does where it has XML's own characters or line ends."""
+    """Optional quotes around a text, such as CDATA for text with XML's special characters or line ends."""
 
 
 class PythonArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="python"):
-    """Keyword arguments as Python writes them: `city="Ulm", days=3`; True, False and None may be JSON's words."""
+    """Keyword arguments in Python syntax: `city="Ulm", days=3`; JSON's true, false and null are accepted too."""
 
 
 class BareArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="bare"):
-    """JSON without quotes around keys, and with `quote` around texts, in which nothing is escaped (Gemma)."""
+    """JSON without quotes around keys, and with `quote` around strings, in which nothing is escaped (Gemma)."""
 
     quote: str
 
 
 class NestedArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="nested"):
-    """XML all the way down, each tag behind `prefix`: `<city>Ulm</city>`, lists as `<item>` ... (MiniMax M3)."""
+    """Nested XML, each tag after `prefix`: `<city>Ulm</city>`, lists as `<item>` ... (MiniMax M3)."""
 
     prefix: str = ""
 
@@ -97,62 +97,62 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     between: str = ""
     end: str = ""
     also_begins: tuple[str, ...] = ()
-    """What may stand instead of `begin`, as models write it now and then: a reader takes it, no grammar makes it."""
+    """Alternatives to `begin` that models occasionally write: the parser accepts them, the grammar never does."""
     is_single: bool = False
-    """There is one call at most."""
+    """At most one call."""
     at_start_only: bool = False
-    """Nothing marks a call but that the answer begins with it (Llama 3)."""
+    """A call is recognized only by being at the start of the answer (Llama 3)."""
 
     @property
     def opening(self) -> str:
-        """What the first call begins with, up to its first slot."""
+        """The start of the first call, up to its first slot."""
         return self.begin + (self.call.before if isinstance(self.call, PatternCall) else self.call.before + "{")
 
 
 Origin = Literal["known", "found", "generic"]
-"""Of a format: described by hand, or by what the template writes, and in both cases checked by rendering; or what
-models do when nobody told them otherwise."""
+"""Where a format comes from: described by hand, or derived from the template, both verified by rendering; or the
+generic format, which models tend to use by themselves."""
 Thinking = Literal["never", "always", "switchable"]
 Protocol = Literal["", "harmony", "muse", "python_tag"]
-"""How answers are read that the literals alone do not describe: messages with headers, as gpt-oss and Muse write
-them; calls as Python code behind `<|python_tag|>` besides."""
+"""Formats that the literals alone cannot describe: messages with headers (gpt-oss, Muse), and additional calls as
+Python code after `<|python_tag|>`."""
 
 
 class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of one chat template. The default is the generic one."""
+    """The format of one chat template. The default is the generic format."""
 
     name: str = "generic"
     origin: Origin = "generic"
     note: str = ""
-    """Why it is the generic one."""
+    """Why it is the generic format."""
     thought: Tags | None = None
     behind_thought: str = "\n\n"
     text: Tags | None = None
-    """What stands around the text, if anything does."""
+    """The literals around the text, if any."""
     also_text: tuple[str, ...] = ()
-    """What may open a text instead."""
+    """Alternatives that may open the text."""
     calls: Calls | None = None
     protocol: Protocol = ""
     opened: str = ""
-    """Of the literal that an answer begins with, what prompts end with already."""
+    """The part of the answer's first literal that the prompt already ends with."""
     ignored: tuple[str, ...] = ()
-    """What may stand between parts and is none of them, as the headers of further messages of one answer are."""
+    """Literals between parts that belong to none, such as the headers of further messages in one answer."""
     turn_end: str = ""
-    """What the template writes behind an assistant's message."""
+    """What the template writes after an assistant message."""
     thinking: Thinking = "never"
     begins_thought: bool = False
-    """Prompts end within a thought where one is wanted, so that no answer opens one itself."""
+    """If thinking is wanted, the prompt already opens the thought."""
     switch: tuple[str, str] = ("", "")
-    """JSON objects of the variables for thinking and for none, where its template reads neither `enable_thinking` nor
+    """Template variables as JSON, with and without thinking, if the template reads neither `enable_thinking` nor
     `thinking`."""
     efforts: bool = False
-    """Its template reads `reasoning_effort`."""
+    """Whether the template reads `reasoning_effort`."""
     shows_tools: bool = False
-    """Its template writes down the tools; else they are described in the system message."""
+    """Whether the template renders the tools; otherwise they are described in the system message."""
 
     @property
     def literals(self) -> tuple[str, ...]:
-        """All that it is made of: control tokens among these are part of an answer's text."""
+        """All literals; control tokens among them are kept in the text of an answer."""
         tags = [each for each in (self.thought, self.text) if each is not None]
         found = [text for each in tags for text in (each.opening, each.closing)]
         found += [self.behind_thought, *self.also_text, *self.ignored]
@@ -169,15 +169,13 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Beginning = Literal["thought", "either", "text"]
-"""Where an answer begins: within a thought that its prompt opened; before one that the model may open; behind it, or
-where there is none.
-"""
+"""Where an answer begins: inside a thought that the prompt opened; where the model may open one; or after it."""
 
 Capability = Literal["completion", "chat", "tools", "thinking", "structured_outputs", "embedding", "rerank"]
 
 
 def capabilities(*, generates: bool, chats: bool, thinks: bool, ranks: bool) -> list[Capability]:
-    """What a model is for: any that generates would embed as well. Tools are told to every one that chats."""
+    """A model's capabilities. Generating models could also embed, which is not listed; all chat models take tools."""
     if not generates:
         return ["rerank"] if ranks else ["embedding"]
     found: list[Capability] = ["completion"]
@@ -192,11 +190,11 @@ CallChoice = Literal["none", "auto", "required"]
 
 
 class AnswerSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The source of a `Structure` of kind `answer`: free text, with calls of these functions as the choice has them."""
+    """The source of a `Structure` of kind `answer`: free text, and calls of these functions as `choice` allows."""
 
     format: ChatFormat
     functions: tuple[Function, ...] = ()
     choice: CallChoice = "auto"
     parallel: bool = True
     text: Structure | None = None
-    """What the text has to be where no call is made: the answer is one or the other. None: anything."""
+    """The structure of the text if there is no call; None: free text."""

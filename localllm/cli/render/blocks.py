@@ -1,7 +1,7 @@
-r"""Markdown's blocks, line by line: what is finished leaves at once, what is not can be looked at any time.
+r"""Markdown's blocks, line by line: finished lines are returned once, the open block can be previewed at any time.
 
-After CommonMark 0.31 and GitHub's tables, more forgiving about indentation, as models need. Knows no terminal.
-References (`[a]: address`), footnotes and HTML are shown as they are written.
+Follows CommonMark 0.31 and GitHub's tables, but is more lenient about indentation, since models are careless with it.
+References (`[a]: URL`), footnotes and HTML are shown verbatim. Knows no terminal.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from localllm.cli.render.theme import ANSWER, Theme
 from localllm.printable import printable
 
 MAX_LIVE_CHARS = 2000
-"""A paragraph that is longer is divided: what is open is computed again for each new piece of the answer."""
+"""Longer paragraphs are split, since the open block is rendered again for each new piece of the answer."""
 MAX_DEPTH = 12
-"""Lists and quotes within each other; deeper ones are text."""
+"""Maximum nesting of lists and quotes; deeper ones are text."""
 
 _RULE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
@@ -29,39 +29,39 @@ _QUOTE = re.compile(r" *> ?")
 _UNDECIDED = re.compile(
     r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?:\[[ xX]?\]?\s*)?(?:[-*+_=#`~|: ]*|\d{1,9}[.)]?|(?:`{3}|~{3})[^`]*)\s*"
 )
-"""The beginning of a line that may become anything, and is not shown."""
+"""The start of a line that may still become any kind of block, and is not shown yet."""
 _BULLETS = "\N{BULLET}\N{WHITE BULLET}\N{BLACK SMALL SQUARE}"
 _BAR = "\N{BOX DRAWINGS LIGHT VERTICAL} "
 
 
 class Container(NamedTuple):
-    """A quote, or an item of a list: what is before its lines, in the answer and on the screen."""
+    """A quote, or an item of a list: what precedes its lines, in the answer and on the screen."""
 
     first: Span
     rest: Span
     indent: int | None = None
-    """Where an item's sign stands; None: a quote."""
+    """The column of an item's marker; None: a quote."""
     content: int = 0
-    """Where its text stands."""
+    """The column of an item's text."""
     number: int | None = None
 
 
 class Document:
-    """One text. What `feed` and `flush` return is final; what `preview` returns follows it on the screen, for now."""
+    """One text. `feed` and `flush` return final lines; `preview` returns what follows them on the screen for now."""
 
     def __init__(self, theme: Theme = ANSWER) -> None:
         self.theme = theme
         self._partial = ""
         self._is_rest = False
-        """The open line's beginning is out already, because it was too long."""
+        """Whether the start of the open line is already final, because the line was too long."""
         self._containers: list[Container] = []
         self._leaf: Leaf | None = None
         self._blank = False
-        """An empty line waits for something to follow it."""
-        self._begun = False
+        """Whether empty lines precede the next block."""
+        self._has_content = False
 
     def feed(self, text: str, columns: int) -> list[Line]:
-        """More of it; returns what is finished now, in lines of at most `columns` (code: one more)."""
+        """Add text; returns the lines finished by it, at most `columns` wide (code: one more)."""
         *lines, self._partial = (self._partial + text).split("\n")
         finished = [shown for line in lines for shown in self._whole_line(line, columns)]
         while len(self._partial) > MAX_LIVE_CHARS:
@@ -70,13 +70,13 @@ class Document:
         return self._placed(finished)
 
     def flush(self, columns: int) -> list[Line]:
-        """The rest; nothing may follow."""
+        """Return the remaining lines; no more text may follow."""
         finished = self._whole_line(self._partial, columns) if self._partial else []
         self._partial = ""
         return self._placed(finished + self._close_leaf(columns))
 
     def preview(self, columns: int) -> list[Line]:
-        """What is not finished, as it is likely to become."""
+        """The lines of the open block, as they will probably look."""
         if not self._partial or (self._is_undecided() and not self._is_rest):
             return self._placed(self._leaf.lines(columns, growing=True) if self._leaf else [])
         twin = self._copy()
@@ -84,7 +84,7 @@ class Document:
         return self._placed(shown + (twin._leaf.lines(columns, growing=True) if twin._leaf else []))
 
     def _is_undecided(self) -> bool:
-        """Whether nobody knows yet what the open line is."""
+        """Whether the open line may still become any kind of block."""
         if isinstance(self._leaf, Code):
             return self._leaf.may_close(self._partial)
         return _UNDECIDED.fullmatch(self._partial) is not None
@@ -98,7 +98,7 @@ class Document:
         twin._is_rest = self._is_rest
         twin._containers = list(self._containers)
         twin._leaf = self._leaf.copy() if self._leaf is not None else None
-        twin._blank, twin._begun = self._blank, self._begun
+        twin._blank, twin._has_content = self._blank, self._has_content
         return twin
 
     def _whole_line(self, text: str, columns: int) -> list[Line]:
@@ -111,7 +111,7 @@ class Document:
         return finished
 
     def _piece(self, text: str, columns: int) -> list[Line]:
-        """The beginning of a line, which is finished nevertheless."""
+        """The start of a line that is too long, made final."""
         finished = self._line(text, columns)
         if not isinstance(self._leaf, Code):
             finished += self._close_leaf(columns)
@@ -134,7 +134,7 @@ class Document:
         return self._content(matched, rest, columns)
 
     def _continued(self, text: str) -> tuple[int, str]:
-        """How many of the open containers the line goes on with, and what it says there."""
+        """How many of the open containers the line continues, and the rest of the line."""
         for number, container in enumerate(self._containers):
             if container.indent is None:
                 mark = _QUOTE.match(text)
@@ -149,7 +149,7 @@ class Document:
         return len(self._containers), text
 
     def _content(self, matched: int, text: str, columns: int) -> list[Line]:
-        """A line that is not blank."""
+        """Handle a line that is not blank."""
         is_text_open = isinstance(self._leaf, Paragraph)
         opened, rest = self._opened(matched, text, is_text_open=is_text_open)
         if isinstance(self._leaf, Paragraph) and not opened:
@@ -164,11 +164,11 @@ class Document:
         del self._containers[matched:]
         finished += self._gap()
         self._containers += opened
-        self._begun = True
+        self._has_content = True
         return finished + self._new_leaf(rest, columns, len(opened))
 
     def _opened(self, matched: int, text: str, *, is_text_open: bool) -> tuple[list[Container], str]:
-        """The containers that begin on this line, and what remains of it."""
+        """The containers that begin on this line, and the rest of the line."""
         opened: list[Container] = []
         while len(self._containers[:matched]) + len(opened) < MAX_DEPTH:
             if mark := _QUOTE.match(text):
@@ -185,7 +185,7 @@ class Document:
                 and is_first
                 and ((item[2][0].isdigit() and item[2][:-1] != "1") or item.end() == len(text))
             ):
-                break  # a number at the beginning of a line of text
+                break  # a number at the start of a line of text
             opened.append(self._item(item, matched if not opened else None, len(opened) + matched))
             text = text[opened[-1].content :] if item.end() < len(text) else ""
             if task := _TASK.match(text):
@@ -212,7 +212,7 @@ class Document:
         return Container((f"{shown} ", self.theme.marker), (" " * (len(shown) + 1), ""), len(mark[1]), content, number)
 
     def _changed(self, leaf: Paragraph, text: str, columns: int) -> list[Line] | None:
-        """What an open paragraph becomes by this line: a heading or a table; None: it stays one."""
+        """Turn the open paragraph into a heading or a table; None: this line does not."""
         if underline := _UNDERLINE.fullmatch(text):
             *before, title = leaf.texts
             lines = Paragraph(leaf.theme, leaf.margin, before).lines(columns, growing=False)
@@ -247,7 +247,7 @@ class Document:
         return self._add_text(text, columns, margin)
 
     def _add_text(self, text: str, columns: int, margin: Margin | tuple[()]) -> list[Line]:
-        """To the open paragraph, or to a new one."""
+        """Add to the open paragraph, or begin one."""
         if isinstance(self._leaf, Paragraph):
             self._leaf.texts.append(text.lstrip())
         else:
@@ -260,7 +260,7 @@ class Document:
             if container.indent is not None:
                 continue
             mark = _QUOTE.match(rest)
-            if mark is None:  # the quote is over, and so is its code
+            if mark is None:  # the quote has ended, and with it the code
                 self._leaf = None
                 return code.closing(columns) + self._line(text, columns)
             rest = rest[mark.end() :]
@@ -276,8 +276,8 @@ class Document:
         return leaf.lines(columns, growing=False) if leaf is not None else []
 
     def _gap(self) -> list[Line]:
-        """One empty line for any number of them."""
-        blank, self._blank = self._blank and self._begun, False
+        """One empty line for any number of empty lines."""
+        blank, self._blank = self._blank and self._has_content, False
         bars = [container.rest for container in self._containers if container.indent is None]
         return [Line(merge(bars))] if blank else []
 
@@ -293,6 +293,6 @@ def _begins_block(text: str) -> bool:
 
 
 def _cut(text: str) -> tuple[str, str]:
-    """A beginning of at most `MAX_LIVE_CHARS`, at a space if there is one, and the rest."""
+    """Split after at most `MAX_LIVE_CHARS`, at a space if there is one."""
     space = text.rfind(" ", 1, MAX_LIVE_CHARS)
     return (text[:space], text[space + 1 :]) if space > 0 else (text[:MAX_LIVE_CHARS], text[MAX_LIVE_CHARS:])

@@ -1,7 +1,7 @@
-"""Styled text on a grid of columns: how wide it is, where its lines break. Knows no Markdown and no terminal.
+"""Styled text on a grid of columns: widths and line breaks. Knows no Markdown and no terminal.
 
-A style is what stands between `ESC [` and `m`, e.g. `1;36`; empty: plain. Widths are the most that a terminal takes, so
-that no line is ever longer than it was thought to be.
+A style is the part between `ESC [` and `m`, e.g. `1;36`; empty: plain. Widths are upper bounds over all terminals, so
+that no line is ever longer than computed.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _ONE_COLUMN = re.compile(
     "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0373\u0384-\u0386\u0388-\u038a\u0391-\u03a1\u03a3-\u0482\u048a-\u052f"
     "\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u21ff\u2200-\u22ff\u2500-\u25fc\u00a0]*"
 )
-"""What takes one column wherever it stands; the rest is looked up, which costs an import."""
+"""Characters that take one column in any context; others are looked up in wcwidth, which has to be imported."""
 
 _IDEOGRAPH = (
     "[\u1100-\u115f\u2e80-\u2fff\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\U00020000-\U0003fffd]"
 )
 _CLOSES = "[\u3001\u3002\u300b\u300d\u300f\u3011\u3015\u30fb\u30fc\uff01\uff09\uff0c\uff0e\uff1a\uff1b\uff1f\uff5d]"
 _PARTS = re.compile(f"\n| +|{_IDEOGRAPH}{_CLOSES}*|(?:(?!{_IDEOGRAPH})[^ \n])+")
-"""Line ends, spaces, ideographs (a line may end after each, but not begin with what closes), words."""
+"""Line ends, spaces, words, and ideographs: a line may break after each, but not before closing punctuation."""
 
 _IS_IDEOGRAPH = re.compile(_IDEOGRAPH)
 _EMOJI_STYLE = "\ufe0f"
 
 
 class Line(NamedTuple):
-    """One row of the screen. `soft`: the next one continues it, and a copy of both has no line end between them."""
+    """One row of the screen. `soft`: the next row continues it, so that copied text has no line end between them."""
 
     spans: tuple[Span, ...] = ()
     soft: bool = False
@@ -45,17 +45,17 @@ class Line(NamedTuple):
 
 
 def join(style: Style, more: Style) -> Style:
-    """Both styles together."""
+    """Both styles combined."""
     return f"{style};{more}" if style and more else style or more
 
 
 def is_certain(text: str) -> bool:
-    """Whether every terminal agrees on how wide that is."""
+    """Whether all terminals agree on the width."""
     return _ONE_COLUMN.fullmatch(text) is not None
 
 
 def width(text: str) -> int:
-    """Columns that `text`, without control characters, takes at most."""
+    """The maximum number of columns that `text`, without control characters, takes."""
     if is_certain(text):
         return len(text)
     return sum(_columns(character) for character in text)
@@ -65,13 +65,13 @@ def width(text: str) -> int:
 def _columns(character: str) -> int:
     from wcwidth import wcwidth
 
-    if character == _EMOJI_STYLE:  # it makes a narrow sign wide, on some terminals
+    if character == _EMOJI_STYLE:  # on some terminals it makes a narrow character wide
         return 1
     return max(0, wcwidth(character))
 
 
 def merge(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The same text in as few spans as it takes."""
+    """The same text in as few spans as possible."""
     merged: list[Span] = []
     for text, style in spans:
         if not text:
@@ -84,12 +84,12 @@ def merge(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def expand_tabs(text: str) -> str:
-    """Tabs to spaces, as if the text began a line."""
+    """Replace tabs by spaces, as at the start of a line."""
     return text.expandtabs(TAB_COLUMNS)
 
 
 def wrap(spans: Iterable[Span], columns: int) -> list[tuple[Span, ...]]:
-    """Lines of at most `columns`: whole words where they fit, no spaces at a line's end. At least one line."""
+    """Break into lines of at most `columns`, at words if they fit, without trailing spaces. At least one line."""
     return list(_wrap(tuple(spans), max(2, columns)))  # an ideograph takes two columns
 
 
@@ -129,7 +129,7 @@ def _wrap(spans: tuple[Span, ...], columns: int) -> tuple[tuple[Span, ...], ...]
 
 
 def _pieces(spans: Iterable[Span]) -> Iterator[tuple[str, list[Span]]]:
-    """What no line break comes into: a word, maybe in several styles, or an ideograph (`""`); spaces and line ends."""
+    """Unbreakable pieces: words, maybe in several styles, and ideographs (both `""`); spaces and line ends."""
     word: list[Span] = []
     for text, style in spans:
         for match in _PARTS.finditer(text):
@@ -147,7 +147,7 @@ def _pieces(spans: Iterable[Span]) -> Iterator[tuple[str, list[Span]]]:
 
 
 def chop(spans: Iterable[Span], columns: int) -> list[list[Span]]:
-    """Rows of at most `columns`, cut wherever a row is full. At least one row."""
+    """Cut into rows of at most `columns`, anywhere. At least one row."""
     columns = max(2, columns)
     rows: list[list[Span]] = [[]]
     used = 0
@@ -166,13 +166,13 @@ def chop(spans: Iterable[Span], columns: int) -> list[list[Span]]:
     return [list(merge(row)) for row in rows]
 
 
-def fit(spans: Sequence[Span], columns: int, *, align: str = "left") -> list[Span]:
-    """Spaces around `spans` up to `columns`."""
+def pad(spans: Sequence[Span], columns: int, *, align: str = "left") -> list[Span]:
+    """Pad with spaces to `columns`."""
     missing = max(0, columns - sum(width(text) for text, _ in spans))
     before = {"left": 0, "right": missing, "center": missing // 2}[align]
     return [(" " * before, ""), *spans, (" " * (missing - before), "")]
 
 
 def ansi(spans: Iterable[Span]) -> str:
-    """As a terminal reads it; every style ends where its text does."""
+    """The escape sequences for a terminal; every style is reset after its text."""
     return "".join(f"\x1b[{style}m{text}\x1b[0m" if style else text for text, style in spans)

@@ -1,8 +1,8 @@
 r"""Emphasis, code, links: the text of one block as styled spans. Knows no blocks and no width.
 
-After CommonMark 0.31 (https://spec.commonmark.org), with what chat models do differently: a line end stays one; `\(`,
-`\[` and `$$` open formulas, which are shown as they are written. A text that still grows is read hopefully: what is
-open will be closed.
+Follows CommonMark 0.31 (https://spec.commonmark.org), adapted to chat models: line ends are kept; `\(`, `\[` and `$$`
+open formulas, which are shown verbatim. In a text that is still growing, open emphasis and code are assumed to be
+closed later.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,
 _ADDRESS = re.compile(r"\(\s*(<[^<>\n]*>|(?:[^\s()]|\([^\s()]*\))*)(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*\)")
 _OPEN_ADDRESS = re.compile(r"\(\s*[^\s()]*(?:\([^\s()]*)?\s*\Z")
 _UNFINISHED = re.compile(r"(?:[*_~`\\]+|<b?r?\s*/?|&[#\w]{0,10})\Z", re.IGNORECASE)
-"""At the end of a text that grows: it may yet become something else, and is not shown."""
+"""The end of a growing text that may still become markup, and is not shown yet."""
 _FORMULAS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
 
 
 class _Run:
-    """Text in one style, or what remains of a run of `*`, `_` or `~`."""
+    """Text in one style, or the unmatched rest of a run of `*`, `_` or `~`."""
 
     def __init__(self, text: str, style: Style = "", *, opens: bool = False, closes: bool = False) -> None:
         self.text = text
@@ -45,7 +45,7 @@ class _Run:
             return False
         if self.text[0] == "~":
             return len(self.text) == len(opener.text) == 2
-        # CommonMark's rules 9 and 10, which keep `*a**b*` together.
+        # CommonMark's rules 9 and 10, for cases like `*a**b*`.
         both_ways = (opener.opens and opener.closes) or (self.opens and self.closes)
         sums = (self.length + opener.length) % 3 == 0 and (self.length % 3 or opener.length % 3)
         return not (both_ways and sums)
@@ -58,7 +58,7 @@ class _Found(NamedTuple):
 
 @lru_cache(maxsize=512)
 def spans_of(text: str, theme: Theme, *, growing: bool, base: Style | None = None) -> tuple[Span, ...]:
-    """`text`, without Markdown's signs. `growing`: more will come."""
+    """`text` without its markup. `growing`: more text will follow."""
     if growing:
         text = _UNFINISHED.sub("", text)
     style = theme.text if base is None else base
@@ -73,7 +73,7 @@ def _all(style: Style, more: list[Style]) -> Style:
 
 
 class _Reader:
-    """One text, from left to right; then emphasis, whose ends are known only after all else."""
+    """Reads a text from left to right, then pairs emphasis, whose ends depend on everything else."""
 
     def __init__(self, text: str, theme: Theme, *, growing: bool, depth: int = 0) -> None:
         self.text = text
@@ -97,11 +97,11 @@ class _Reader:
             at = found.end
         _emphasize(runs)
         if self.growing:
-            _hope(runs)
+            _close_at_end(runs)
         return runs
 
     def _special(self, at: int) -> _Found:
-        """What stands at `at`, which is at least one character of text."""
+        """The construct at `at`, or one character of text."""
         sign = self.text[at]
         found: _Found | None = None
         if sign == "`":
@@ -158,7 +158,7 @@ class _Reader:
         return None
 
     def _link(self, at: int) -> _Found | None:
-        """`[text](address)` or an image: the text, and the address where it can be seen, since it may lie elsewhere."""
+        """`[text](URL)` or an image: the text, and the URL if it differs, since a link may mislead."""
         is_image = self.text[at] == "!"
         start = at + 1 + is_image
         if self._closed is None:
@@ -193,9 +193,9 @@ class _Reader:
         match = _ENTITY.match(self.text, at)
         if match is None:
             return None
-        # A terminal obeys control characters, also those that come as numbers.
-        meant = "".join(character for character in html.unescape(match[0]) if character.isprintable())
-        return _Found([_Run(meant or match[0])], match.end())
+        # Numeric entities can stand for control characters, which a terminal would obey.
+        text = "".join(character for character in html.unescape(match[0]) if character.isprintable())
+        return _Found([_Run(text or match[0])], match.end())
 
     def _bare_link(self, at: int) -> _Found | None:
         match = _BARE_LINK.match(self.text, at)
@@ -223,7 +223,7 @@ class _Reader:
 
 
 def _is_flanking(inside: str, outside: str) -> bool:
-    """Whether a run leans on the text `inside`."""
+    """Whether a delimiter run flanks the character `inside`, as CommonMark defines it."""
     if not inside or inside.isspace():
         return False
     return not _is_punctuation(inside) or not outside or outside.isspace() or _is_punctuation(outside)
@@ -234,7 +234,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _brackets(text: str) -> dict[int, int]:
-    """Where each `[` is closed; what stands in code spans or after a backslash does not count."""
+    """The closing bracket of each `[`, ignoring code spans and escaped brackets."""
     closed: dict[int, int] = {}
     opened: list[int] = []
     at = 0
@@ -255,7 +255,7 @@ def _brackets(text: str) -> dict[int, int]:
 
 
 def _emphasize(runs: list[_Run]) -> None:
-    """Pair what opens with what closes, innermost first, and style what is between."""
+    """Pair openers with closers, innermost first, and style the text between them."""
     openers: list[int] = []
     for index, closer in enumerate(runs):
         while closer.closes and closer.text:
@@ -277,8 +277,8 @@ def _style(runs: list[_Run], opener: int, closer: int) -> None:
     runs[closer].text = runs[closer].text[count:]
 
 
-def _hope(runs: list[_Run]) -> None:
-    """Style from what is open on the last line to its end, as if it were closed there."""
+def _close_at_end(runs: list[_Run]) -> None:
+    """Style the text after openers in the last line, as if they were closed at its end."""
     last_line = max((index for index, run in enumerate(runs) if run.text == "\n"), default=-1) + 1
     for index in range(last_line, len(runs)):
         run = runs[index]

@@ -1,6 +1,6 @@
-"""The blocks that hold text: paragraphs, headings, code, tables. Each shows itself as lines, finished or still growing.
+"""The blocks that hold text: paragraphs, headings, code, tables. Each renders itself as lines, also while it grows.
 
-Knows neither lists nor quotes: what stands before the lines is given as `Margin`.
+Knows neither lists nor quotes: the text before the lines is given as `Margin`.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from localllm.cli.render.table import Grid, grid, header_lines, is_delimiter_row
 from localllm.cli.render.theme import Theme
 
 MAX_PROSE_COLUMNS = 120
-"""Longer lines are hard to read, however wide the window is."""
+"""Longer lines are hard to read, however wide the window."""
 SETTLED_ROWS = 16
-"""So many rows of a table decide how wide its columns are; it would not fit on the screen to be drawn again later."""
+"""The rows that determine the widths of a table's columns; a longer table may not fit on the screen for a redraw."""
 LEAST_COLUMNS = 8
-"""What a text gets, however deep it is nested."""
+"""The minimum for a text, however deeply nested."""
 
 
 class Margin(NamedTuple):
-    """What stands before a block's first line and before its others; both are as wide."""
+    """The text before a block's first line, and before its other lines; equally wide."""
 
     first: tuple[Span, ...] = ()
     rest: tuple[Span, ...] = ()
 
     def room(self, columns: int) -> int:
-        """Columns that are left."""
+        """The columns that remain for the text."""
         return max(LEAST_COLUMNS, columns - sum(width(text) for text, _ in self.rest))
 
     def put(self, lines: list[Line]) -> list[Line]:
-        """`lines` with it."""
+        """`lines` with this margin."""
         return [Line(merge([*(self.rest if number else self.first), *line.spans])) for number, line in enumerate(lines)]
 
 
@@ -43,7 +43,7 @@ class Leaf(Protocol):
     def copy(self) -> Leaf: ...
 
     def lines(self, columns: int, *, growing: bool) -> list[Line]:
-        """All of it. `growing`: its last line is not finished, or more may follow."""
+        """All lines. `growing`: the last one may be incomplete, and more may follow."""
 
 
 def prose_columns(margin: Margin, columns: int) -> int:
@@ -51,7 +51,7 @@ def prose_columns(margin: Margin, columns: int) -> int:
 
 
 class Paragraph:
-    """Lines of text; their ends are kept, for verses and addresses."""
+    """Lines of text. Line ends are kept, for verses and addresses."""
 
     def __init__(self, theme: Theme, margin: Margin, texts: list[str]) -> None:
         self.theme = theme
@@ -67,7 +67,7 @@ class Paragraph:
 
     def lines(self, columns: int, *, growing: bool) -> list[Line]:
         if growing and self.texts[-1].startswith("|") and len(split_row(self.texts[-1])) > 1:
-            # What begins like a table becomes one, as soon as its second line says so.
+            # Show the likely start of a table as one, before its second line confirms it.
             before = Paragraph(self.theme, self.margin, self.texts[:-1]).lines(columns, growing=False)
             margin = Margin(self.margin.rest, self.margin.rest) if before else self.margin
             delimiters = "|" + "---|" * len(split_row(self.texts[-1]))
@@ -81,7 +81,7 @@ class Paragraph:
 
 
 class Heading:
-    """One line in large."""
+    """A heading."""
 
     def __init__(self, theme: Theme, margin: Margin, level: int, text: str) -> None:
         self.theme = theme
@@ -99,7 +99,7 @@ class Heading:
 
 
 class Table:
-    """A header, a row of delimiters, rows. Columns are what the first rows need; from then on rows leave at once."""
+    """A table. The first rows determine the widths of its columns; from then on each row is final at once."""
 
     def __init__(self, theme: Theme, margin: Margin, header: str, delimiters: str, rows: list[str]) -> None:
         self.theme = theme
@@ -116,11 +116,11 @@ class Table:
 
     @staticmethod
     def begins(header: str, delimiters: str) -> bool:
-        """Whether these two lines make one."""
+        """Whether these two lines begin a table."""
         return "|" in header and is_delimiter_row(delimiters) and len(split_row(header)) == len(split_row(delimiters))
 
     def settle(self, columns: int) -> list[Line]:
-        """What can be given away, and is no longer part of `lines`."""
+        """The lines that are final now, and no longer part of `lines`."""
         if self._settled is None and len(self.rows) < SETTLED_ROWS:
             return []
         lines = self.lines(columns, growing=False)
@@ -146,7 +146,7 @@ class Table:
 
 
 class Code:
-    """A fenced block. Its finished lines leave at once; long ones break only on the screen, not when copied."""
+    """A fenced block. Complete lines are final at once; long ones wrap on the screen, but not when copied."""
 
     def __init__(self, theme: Theme, margin: Margin, fence: str, info: str, indent: int) -> None:
         self.theme = theme
@@ -162,32 +162,30 @@ class Code:
         return twin
 
     def opening(self, columns: int) -> list[Line]:
-        """What shows that code begins, and of which language."""
+        """The rule above the code, with its language."""
         lines = self._rule(self.info, columns)
         self.margin = Margin(self.margin.rest, self.margin.rest)
         return lines
 
     def closing(self, columns: int) -> list[Line]:
-        """What shows that it is over."""
+        """The rule below the code."""
         return self._rule("", columns)
 
     def take(self, text: str, columns: int) -> list[Line]:
-        """The next line of code, as it stands in the answer."""
+        """The next line of code, as it is in the answer."""
         blank = len(text) - len(text.lstrip(" "))
         spans = self._highlighter.line(expand_tabs(text[min(blank, self.indent) :]))
         if not self.theme.is_coloured:
             spans = tuple((part, self.theme.code) for part, _ in spans)
-        rows = chop(
-            [*self.margin.rest, *spans], columns + 1
-        )  # to the very edge: only so does a terminal go on by itself
+        rows = chop([*self.margin.rest, *spans], columns + 1)  # up to the very edge, where the terminal itself wraps
         return [Line(tuple(row), soft=number < len(rows) - 1) for number, row in enumerate(rows)]
 
     def closes(self, text: str) -> bool:
-        """Whether `text` is the fence that ends it."""
+        """Whether `text` is the closing fence."""
         return len(text.strip()) >= len(self.fence) and set(text.strip()) == {self.fence[0]}
 
     def may_close(self, text: str) -> bool:
-        """Whether it may still become that."""
+        """Whether `text` may still become the closing fence."""
         return set(text.strip()) <= {self.fence[0]}
 
     def lines(self, columns: int, *, growing: bool) -> list[Line]:  # noqa: ARG002

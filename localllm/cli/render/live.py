@@ -1,7 +1,7 @@
-"""The end of the screen that may still change, and what it takes to change it. Knows lines, and no Markdown.
+"""Updates the end of the screen that may still change. Knows lines, and no Markdown.
 
-The region is the last lines that were written; the cursor stands behind them. An update writes from the first
-difference on, in one piece. Lines that have left the screen at its top cannot be reached and stay as they are.
+The region is the last lines written, with the cursor at their end. An update rewrites it from the first difference on,
+in one write. Lines that have scrolled off the screen cannot be reached and stay as they are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from localllm.cli.render.cells import Line, Span, ansi, is_certain, merge, width
 
 
 class Size(NamedTuple):
-    """Of the terminal."""
+    """The size of the terminal."""
 
     columns: int
     rows: int
@@ -21,14 +21,14 @@ class Size(NamedTuple):
 
 _BEGIN_SYNC = "\x1b[?2026h"
 _END_SYNC = "\x1b[?2026l"
-"""Between them many terminals draw nothing; the others ignore both."""
+"""Synchronized output: many terminals draw nothing between the two; the others ignore them."""
 _EMPTY = Line()
 
 
 class Live:
-    """Writes lines for which `Size` has room: less than `columns` wide, or exactly, if the next one continues them.
+    """Writes lines narrower than `Size.columns`, or exactly as wide if the next line continues them.
 
-    `reflows`: lines that are too long for a window that became narrower are broken by the terminal, not cut.
+    `reflows`: when the window gets narrower, the terminal rewraps long lines instead of cutting them.
     """
 
     def __init__(self, write: Callable[[str], object], *, reflows: bool = True) -> None:
@@ -38,25 +38,25 @@ class Live:
         self._size: Size | None = None
 
     def update(self, finished: Sequence[Line], preview: Sequence[Line], size: Size) -> None:
-        """Show `finished`, which leave the region by it, and then `preview`; in place of what was in the region."""
+        """Replace the region by `finished`, which leaves the region, followed by `preview`."""
         wanted = [*finished, *(preview or [_EMPTY])]
         commands = ""
         if self._size is not None and size.columns != self._size.columns:
-            commands = self._forget(size)
+            commands = self._clear_region(size)
         self._size = size
         commands += self._difference(wanted, size)
         if commands:
             self._write(commands)
         self._region = wanted[len(finished) :]
 
-    def _forget(self, size: Size) -> str:
-        """The window has another width: clear the region, whose lines may have been broken anew."""
+    def _clear_region(self, size: Size) -> str:
+        """After a change of the window's width, which may have rewrapped the region."""
         rows = len(self._region)
         if self._reflows:
             rows = sum(max(1, -(-_width(line) // size.columns)) for line in self._region)
         self._region = [_EMPTY]
         above = min(rows, size.rows) - 1
-        # Row by row: where all of the screen is cleared at once, tmux moves it to the history first.
+        # Row by row: on clearing the whole screen at once, tmux would move it to the history first.
         return _up(above) + "\r\x1b[2K" + (_clear_below(above) if above else "")
 
     def _difference(self, wanted: list[Line], size: Size) -> str:
@@ -91,31 +91,31 @@ def _up(rows: int) -> str:
 
 
 def _clear_below(rows: int) -> str:
-    """Clear the next lines, and come back."""
+    """Clear the next `rows` lines, and return."""
     return "".join("\x1b[1B\x1b[2K" for _ in range(rows)) + f"\x1b[{rows}A"
 
 
 def _next_row(line: Line, columns: int, *, is_new: bool) -> str:
-    """From the end of `line` to the beginning of the next row, which is empty then."""
+    """Move from the end of `line` to the start of the next row, and clear that."""
     if not line.soft or _width(line) < columns:
         return "\r\n" if is_new else "\r\n\x1b[K"
-    # The cursor waits at the edge, and what is written next wraps by itself; so must what only clears.
+    # The cursor is at the edge, where the next character wraps by itself; clearing alone has to write one to wrap.
     return "" if is_new else " \r\x1b[K"
 
 
 def _extend(old: Line, new: Line, columns: int) -> str:
-    """From `old`, behind which the cursor stands, to `new` on the same row."""
+    """Change `old`, with the cursor at its end, to `new` on the same row."""
     dropped, added = _split(old.spans, new.spans)
     if not dropped:
         return ansi(added)
-    # Nobody knows for sure in which column it began, nor where the cursor is that waits at the edge.
+    # Terminals disagree about the width of such text, and about the cursor's column at the edge.
     if not is_certain(dropped) or _width(old) >= columns:
         return "\r\x1b[K" + ansi(new.spans)
     return f"\x1b[{len(dropped)}D\x1b[K" + ansi(added)
 
 
 def _split(old: Sequence[Span], new: Sequence[Span]) -> tuple[str, tuple[Span, ...]]:
-    """What of `old` is not how `new` begins, and the rest of `new`."""
+    """The text of `old` after the common prefix of both, and the rest of `new`."""
     kept = 0
     while kept < min(len(old), len(new)) and old[kept] == new[kept]:
         kept += 1

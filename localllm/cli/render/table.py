@@ -1,4 +1,4 @@
-"""A table of GitHub's Markdown, in columns that fit the screen. Knows cells, not where the table stands."""
+"""A table of GitHub's Markdown, in columns that fit the screen. Knows cells, not the table's position."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from localllm.cli.render.cells import Line, Span, Style, fit, join, merge, width, wrap
+from localllm.cli.render.cells import Line, Span, Style, join, merge, pad, width, wrap
 from localllm.cli.render.inline import spans_of
 from localllm.cli.render.theme import BOLD, Theme
 
 LEAST_COLUMN = 4
-"""Where there is less room for each column, the rows are shown as they were written."""
+"""With less room per column, the rows are shown verbatim."""
 
 _DELIMITERS = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 _GAP = 3
@@ -20,13 +20,13 @@ Cells = list[tuple[Span, ...]]
 
 
 def is_delimiter_row(text: str) -> bool:
-    """`|---|:-:|`."""
+    """Whether it is a row like `|---|:-:|`."""
     return "-" in text and ("|" in text or ":" in text) and _DELIMITERS.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=256)
 def split_row(text: str) -> tuple[str, ...]:
-    """The cells of a row; a `|` in code or after a backslash divides nothing."""
+    """The cells of a row; a `|` in code or after a backslash is no separator."""
     text = text.strip()
     text = text[1:] if text.startswith("|") else text
     cells = [""]
@@ -50,13 +50,13 @@ def split_row(text: str) -> tuple[str, ...]:
 
 
 def alignments(delimiters: str) -> list[str]:
-    """`left`, `right` or `center` for each column."""
+    """`left`, `right` or `center`, per column."""
     sides = [(cell.startswith(":"), cell.endswith(":")) for cell in split_row(delimiters)]
     return [{(True, True): "center", (False, True): "right"}.get(side, "left") for side in sides]
 
 
 class Grid(NamedTuple):
-    """The columns of a table; without `widths` there is no room for them, and rows are shown as they were written."""
+    """The columns of a table. Empty `widths`: there is no room for columns, so rows are shown verbatim."""
 
     aligned: tuple[str, ...]
     widths: tuple[int, ...]
@@ -67,7 +67,7 @@ class Grid(NamedTuple):
 
 
 def grid(header: str, delimiters: str, rows: list[str], columns: int, theme: Theme) -> Grid:
-    """Columns for these rows on a screen of so many."""
+    """The columns for these rows, on a screen of `columns`."""
     aligned = alignments(delimiters)
     count = len(aligned)
     if columns < count * (LEAST_COLUMN + _GAP):
@@ -77,7 +77,7 @@ def grid(header: str, delimiters: str, rows: list[str], columns: int, theme: The
 
 
 def header_lines(header: str, delimiters: str, columns: int, shape: Grid, theme: Theme) -> list[Line]:
-    """The header and the rule below it."""
+    """The header, and the rule below it."""
     if not shape.widths:
         return _raw(header, columns, theme) + _raw(delimiters, columns, theme)
     crossing = f"{_RULE}\N{BOX DRAWINGS LIGHT VERTICAL AND HORIZONTAL}{_RULE}"
@@ -87,7 +87,7 @@ def header_lines(header: str, delimiters: str, columns: int, shape: Grid, theme:
 
 
 def row_lines(row: str, columns: int, shape: Grid, theme: Theme, *, growing: bool = False) -> list[Line]:
-    """One row. `growing`: it is not finished."""
+    """The lines of one row. `growing`: it is still incomplete."""
     if not shape.widths:
         return _raw(row, columns, theme)
     return _row_lines(_cells(row, len(shape.widths), theme, growing=growing), shape, theme)
@@ -98,7 +98,7 @@ def _raw(row: str, columns: int, theme: Theme) -> list[Line]:
 
 
 def _cells(row: str, count: int, theme: Theme, *, growing: bool, base: Style | None = None) -> Cells:
-    """Exactly `count` cells; what a row has more is in its last one."""
+    """Exactly `count` cells; excess cells are joined to the last one."""
     texts = list(split_row(row))
     texts[count - 1 :] = [" | ".join(texts[count - 1 :])] if len(texts) >= count else []
     last = len(texts) - 1
@@ -107,7 +107,7 @@ def _cells(row: str, count: int, theme: Theme, *, growing: bool, base: Style | N
 
 
 def _widths(cells: list[Cells], room: int) -> list[int]:
-    """What each column needs; where that is too much, the widest give way until all fit."""
+    """The width of each column; if they need too much, the widest shrink until all fit."""
     needs = [max(1, *(_needs(row[place]) for row in cells)) for place in range(len(cells[0]))]
     if sum(needs) <= room:
         return needs
@@ -115,7 +115,7 @@ def _widths(cells: list[Cells], room: int) -> list[int]:
     while limit > LEAST_COLUMN and sum(min(need, limit) for need in needs) > room:
         limit -= 1
     widths = [min(need, limit) for need in needs]
-    for place, need in enumerate(needs):  # the rest of the last step
+    for place, need in enumerate(needs):  # hand out what the last step took too much
         if sum(widths) < room and widths[place] < need:
             widths[place] += 1
     return widths
@@ -135,13 +135,13 @@ def _row_lines(cells: Cells, shape: Grid, theme: Theme) -> list[Line]:
             if place:
                 spans.append((" \N{BOX DRAWINGS LIGHT VERTICAL} ", theme.aside))
             part = cell[number] if number < len(cell) else ()
-            spans += fit(part, shape.widths[place], align=shape.aligned[place])
-        lines.append(Line(_without_end(merge(spans))))
+            spans += pad(part, shape.widths[place], align=shape.aligned[place])
+        lines.append(Line(_stripped(merge(spans))))
     return lines
 
 
-def _without_end(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """No spaces at the end of a line: they would wrap when a window gets narrower."""
+def _stripped(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Without trailing spaces, which would wrap when the window gets narrower."""
     if not spans:
         return spans
     text, style = spans[-1]

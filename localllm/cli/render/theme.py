@@ -1,4 +1,4 @@
-"""How parts of a text look. The sixteen colours only, so that the terminal's own palette decides, dark or light."""
+"""The styles of Markdown. Only the 16 basic colours, so that the terminal's palette decides, dark or light."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ STRIKE = "9"
 
 
 class Theme(NamedTuple):
-    """Styles by the part that they are for."""
+    """The style of each kind of text."""
 
     text: Style = ""
     titles: tuple[Style, ...] = ("1;4;35", "1;35", "1")
-    """For headings of the first level, the second, and all others."""
+    """Headings of level 1, of level 2, and of all other levels."""
     code: Style = "36"
     link: Style = "4;34"
     aside: Style = DIM
-    """Addresses of links, rules, bars, labels."""
+    """URLs of links, rules, bars, labels."""
     marker: Style = "35"
-    """Of list items."""
+    """Markers of list items."""
     is_coloured: bool = True
     """Whether code is highlighted."""
     gutter: tuple[Span, ...] = ()
-    """Before every line."""
+    """Precedes every line."""
 
 
 ANSWER = Theme()
