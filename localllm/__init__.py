@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from localllm.llm.parsed import ParsedStream as ParsedStream
     from localllm.llm.stream import AsyncStream as AsyncStream
     from localllm.llm.stream import Stream as Stream
+    from localllm.server.mounting import ServerApp as ServerApp
     from localllm.settings.config import Settings as Settings
     from localllm.types import CallDelta as CallDelta
     from localllm.types import Chat as Chat
@@ -80,6 +81,7 @@ _NAMES = {
     "client.async_sidecar": "AsyncSidecar",
     "client.server_process": "SidecarExit",
     "client.sidecar": "Sidecar",
+    "server.mounting": "ServerApp",
     "settings.config": "Settings",
     "errors": "AccessDenied Cancelled ContextLengthExceeded DeviceUnavailable DiskFull Draining ForbiddenAddress "
     "IncompleteDocument InternalError InvalidModelFile InvalidParameter LoadConflict LoadFailed Loading LocalLLMError "

@@ -39,6 +39,7 @@ def document() -> bytes:
         {
             "openapi": "3.1.0",
             "info": {"title": "localllm", "version": __version__},
+            "servers": [{"url": "."}],  # beside this document, also where another application has mounted us
             "paths": paths,
             "components": {
                 "schemas": schemas,

@@ -1,10 +1,8 @@
-"""Every example of the guide to embedding runs as it stands, on the model that is carried."""
+"""Every snippet in Python of the guide to embedding runs as it stands, on the model that is carried."""
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-import localllm
 from localllm.registry import catalog
+from tests.e2e.guide import BLOCKS, snippets
 from tests.registry.hub_server import HubServer, Repo
 
-GUIDE = (Path(localllm.__file__).parent / "EMBEDDING.md").read_text("utf-8")
-PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-(JAVASCRIPT,) = re.findall(r"```js\n(.*?)```", GUIDE, re.DOTALL)
+PYTHON = snippets("python")
 TIMEOUT_S = 120
+MOST_LINES, MOST_LINES_OF_A_PROGRAM = 24, 45
 
 
 def _run(command: list[str], home: Path, **env: str) -> str:
@@ -49,19 +46,7 @@ def test_an_example_in_python_answers(number: int, home: Path, hub: HubServer) -
 
 
 def test_every_example_stays_short() -> None:
-    for example in PYTHON:
-        assert len([line for line in example.splitlines() if line.strip()]) <= 24, example
-
-
-def test_the_example_for_node_answers_with_the_official_client(home: Path, tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs Node")
-    has_client = subprocess.run([node, "-e", 'require("openai")'], capture_output=True, cwd=tmp_path, check=False)
-    if has_client.returncode != 0:
-        pytest.skip("needs the openai package of npm; NODE_PATH names the folder that holds it")
-    (tmp_path / "main.js").write_text(JAVASCRIPT, "utf-8")
-    command = shutil.which("localllm", path=str(Path(sys.executable).parent))
-    assert command is not None
-    answer = _run([node, str(tmp_path / "main.js")], home, LOCALLLM_COMMAND=command)
-    assert len(answer.split()) > 3
+    assert len(BLOCKS) > len(PYTHON) > 8
+    for block in BLOCKS:
+        most = MOST_LINES if block.file_name is None else MOST_LINES_OF_A_PROGRAM
+        assert len([line for line in block.text.splitlines() if line.strip()]) <= most, block.text

@@ -1,6 +1,8 @@
 // What the server is asked, and what it answers: JSON, or events as they come. Knows nothing of the page.
 
 const KEY = "localllm.key";
+/** The server's address without the slash at its end: another application may have mounted it under a path. */
+const ROOT = new URL("..", import.meta.url).href.slice(0, -1);
 
 /** An answer that is an error. */
 export class Refused extends Error {
@@ -44,7 +46,7 @@ async function fetched(path, body, signal) {
     if (key) headers.authorization = `Bearer ${key}`;
     if (body !== undefined) headers["content-type"] = "application/json";
     const method = body === undefined ? "GET" : "POST";
-    const response = await fetch(path, { method, headers, signal, body: body === undefined ? null : JSON.stringify(body) });
+    const response = await fetch(ROOT + path, { method, headers, signal, body: body === undefined ? null : JSON.stringify(body) });
     if (response.ok) return response;
     if (response.status !== 401) throw await refusal(response);
     await askForKey();
