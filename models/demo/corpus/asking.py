@@ -7,7 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .data import read
 from .grammar import Check, Example, Phrasings, Split, assistant, user
+
+_DATA = read(__name__)
 
 _LEADS = [""] * 12 + [
     "Hi, ", "Hello. ", "Hey, ", "Please tell me, ", "Tell me, ", "A question: ", "Quick question: ",
@@ -36,10 +39,7 @@ _STATED = (
     "good",
 )
 """How a text begins that states something or greets: neither a question mark nor a lead goes with it."""
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
+_ONES = _DATA.texts("ones")
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 

@@ -7,247 +7,28 @@ import re
 from collections.abc import Sequence
 
 from .asking import Asked, Intent, ask, numbers_are, numbers_in, one_of, result_is, says
-from .grammar import Check, Example, Generator, Phrasings, Split
+from .data import read
+from .grammar import Check, Example, Generator, Split
 
-_UP = Phrasings(
-    train=(
-        "count from {a} to {b}.", "count up from {a} to {b}.", "count {a} to {b}.", "count [up|] to {b} from {a}.",
-        "count [up|] to {b}, [starting|beginning] [at|from|with] {a}.", "start [at|with] {a} and count [up|] to {b}.",
-        "[list|write|say|name|print] [all|] the numbers from {a} to {b}.",
-        "[give|show|tell] me the numbers {a} to {b}.",
-        "[list|write|say] [every number|all numbers] from {a} up to {b}.", "begin at {a} and stop at {b}.",
-        "what are the numbers from {a} to {b}?", "which numbers [are there|do I need] from {a} to {b}?",
-        "how do [you|I] count from {a} to {b}?", "how does one get from {a} to {b} by counting?", "count {a} to {b}",
-        "count {a}-{b}", "count {a} - {b}", "numbers {a} to {b}", "numbers from {a} to {b}", "from {a} to {b}",
-        "{a} to {b}", "{a} to {b}, count", "counting from {a} to {b}", "I need the numbers {a} to {b}",
-        "go from {a} to {b}, one by one.", "let's count from {a} to {b}", "count one by one from {a} to {b}.",
-        "what comes if you count from {a} to {b}?", "do you know how to count from {a} to {b}?",
-        "I want to hear the numbers from {a} to {b}", "can you count? From {a} to {b}?",
-        "count with me from {a} to {b}.",
-    ),
-    held_out=(
-        "write all the numbers, beginning with {a} and up to {b}.", "start from {a} and go up to {b}.",
-        "show me how you count from {a} up to {b}.", "what numbers do you say from {a} to {b}?",
-    ),
-)  # fmt: skip
-_TO = Phrasings(
-    train=(
-        "count to {b}.", "count up to {b}.", "count [from one|from the start] to {b}.",
-        "[say|list|write] the numbers up to {b}.", "[show|give|tell] me the numbers [up to|to] {b}.",
-        "what are the numbers up to {b}?", "how do you count to {b}?", "how far can you count? To {b}?",
-        "numbers to {b}", "numbers up to {b}", "count to {b}", "counting to {b}", "let's count to {b}",
-        "count with me to {b}.", "I want you to count to {b}", "[list|write] the first {b} numbers.",
-        "what are the first {b} numbers?", "do you know how to count to {b}?", "count all the way to {b}.",
-    ),
-    held_out=(
-        "can you count for me up to {b}?", "say all numbers to {b}.", "the first {b} numbers",
-        "start counting and stop at {b}.",
-    ),
-)  # fmt: skip
-_DOWN = Phrasings(
-    train=(
-        "count [down|back|backwards|backward] from {a} to {b}.", "count [down|backwards] to {b} from {a}.",
-        "count [down|backwards], [starting|beginning] [at|with|from] {a}, to {b}.",
-        "count from {a} [down|back] to {b}.", "start [at|with] {a} and count [down|back|backwards] to {b}.",
-        "list the numbers from {a} down to {b}.",
-        "[say|write|give me|show me] [all|] the numbers from {a} [down|back] to {b}.", "go down from {a} to {b}.",
-        "what are the numbers from {a} down to {b}?", "how do [you|I] count [down|backwards] from {a} to {b}?",
-        "countdown from {a} to {b}", "countdown {a} to {b}", "count down {a} to {b}", "backwards from {a} to {b}",
-        "from {a} [down|back] to {b}", "numbers {a} down to {b}", "{a} down to {b}", "count from {a} to {b} backwards.",
-        "do a countdown from {a} to {b}.", "let's count [down|backwards] from {a} to {b}", "count from {a} to {b}.",
-        "count one by one from {a} down to {b}.", "do you know how to count backwards from {a} to {b}?",
-    ),
-    held_out=(
-        "give me a countdown from {a} to {b}.", "go backwards from {a} to {b}, one by one.",
-        "write the numbers backwards, from {a} to {b}.", "what comes if you count down from {a} to {b}?",
-    ),
-)  # fmt: skip
-_STEPS = Phrasings(
-    train=(
-        "count [by|in] {steps} from {a} to {b}.", "count from {a} to {b} [by|in] {steps}.",
-        "count to {b} from {a} by {steps}.",
-        "count [by|in] {steps}, [starting|beginning] [at|from|with] {a}, up to {b}.",
-        "go from {a} to {b} [by|in] {steps}.", "start [at|with] {a} and count [by|in] {steps} to {b}.",
-        "count up by {steps} from {a} to {b}.",
-        "[list|write|say|give me|show me] the numbers from {a} to {b} [by|in] {steps}.",
-        "[by|in] {steps} from {a} to {b}", "what are the numbers from {a} to {b} [by|in] {steps}?",
-        "how do you count [by|in] {steps} from {a} to {b}?", "count [by|in] {steps} {a} to {b}",
-        "{steps} from {a} to {b}", "numbers {a} to {b} by {steps}", "let's count [by|in] {steps} from {a} to {b}",
-        "count in steps of {step} from {a} to {b}.", "count from {a} to {b} in steps of {step}.",
-        "count by {step} from {a} to {b}.", "count from {a} to {b} by {step}.",
-    ),
-    held_out=(
-        "say the numbers by {steps}, starting at {a} and up to {b}.", "with steps of {step}, count from {a} to {b}",
-        "can you go up by {steps} from {a} to {b}?",
-    ),
-)  # fmt: skip
-_STEPS_TO = Phrasings(
-    train=(
-        "count [by|in] {steps} [up|] to {b}.", "count to {b} [by|in] {steps}.", "count up to {b} [by|in] {steps}.",
-        "[list|say|write|give me|show me] the numbers to {b} [by|in] {steps}.", "by {steps} to {b}",
-        "{steps} up to {b}", "how do you count to {b} [by|in] {steps}?", "let's count [by|in] {steps} to {b}",
-        "count in steps of {step} to {b}.", "what are the {steps} up to {b}?", "{steps} to {b}",
-        "count by {step} up to {b}.", "I need the {steps} up to {b}", "which numbers come by {steps} up to {b}?",
-        "count to {b} in steps of {step}.", "count with me by {steps} to {b}.", "counting by {steps} to {b}",
-        "go up to {b} [by|in] {steps}.",
-    ),
-    held_out=(
-        "say the {steps} up to {b}.", "I want to count by {steps} to {b}",
-        "do you know how to count by {steps} to {b}?",
-    ),
-)  # fmt: skip
-_NEXT = Phrasings(
-    train=(
-        "what [number|] comes [right|just|] {side} {n}?", "which number comes [right|just|] {side} {n}?", "{side} {n}",
-        "what is [right|just|] {side} {n}?", "which [number|one] is [right|just|] {side} {n}?", "number {side} {n}",
-        "what's the number {side} {n}?", "what is the number {side} {n}?", "what's {side} {n}?",
-        "what comes {side} {n}", "tell me the number {side} {n}.", "tell me [what|which number] comes {side} {n}.",
-        "the number {side} {n}", "{side} {n} comes", "{side} {n} comes what?", "name the number {side} {n}.",
-        "say the number {side} {n}.", "give me the number [that comes|] {side} {n}.",
-        "when I count, what comes {side} {n}?", "{side} {n}, what comes?",
-        "I count and want to know what comes {side} {n}", "which number do you say [right|just|] {side} {n}?",
-        "what number do I say {side} {n}?", "what number is {side} {n}?", "do you know the number {side} {n}?",
-    ),
-    held_out=(
-        "which number do I need {side} {n}?", "if you count, which number comes {side} {n}?",
-        "name the number that is just {side} {n}.", "{side} {n}, which number is it?",
-    ),
-)  # fmt: skip
-_COMPARE = Phrasings(
-    train=(
-        "which [number|one|] is {more}, {a} or {b}?", "what is {more}, {a} or {b}?", "what's {more}, {a} or {b}?",
-        "is {a} or {b} {more}?", "{a} or {b}, which [number|one|] is {more}?", "which of {a} and {b} is {more}?",
-        "which is {more}: {a} or {b}?", "which is the {more} number, {a} or {b}?", "{more}: {a} or {b}?",
-        "{a} or {b}, what is {more}?", "tell me which [number|] is {more}, {a} or {b}.",
-        "name the {more} [one|number], {a} or {b}.", "{a} and {b}, which is {more}?", "which one is {more}, {a} or {b}",
-        "{more}, {a} or {b}", "which is {more} {a} or {b}", "what is the {more} number, {a} or {b}?",
-        "of {a} and {b}, which is {more}?", "compare {a} and {b}. Which is {more}?",
-        "do you know which number is {more}, {a} or {b}?", "I have {a} and {b}, which one is {more}?",
-        "{a} or {b} {more}", "pick the {more} number: {a} or {b}.",
-        "here are two numbers, {a} and {b}. Which is {more}?",
-    ),
-    held_out=(
-        "say which of the numbers {a} and {b} is {more}.", "here are {a} and {b}. What is the {more} number?",
-        "of the two numbers {a} and {b}, which one is {more}?", "what do you say is {more}, {a} or {b}?",
-    ),
-)  # fmt: skip
-_EVEN_OR_ODD = Phrasings(
-    train=(
-        "is {n} [even or odd|odd or even]?", "is the number {n} [even or odd|odd or even]?", "{n}, even or odd?",
-        "{n} even or odd", "[even or odd|odd or even]: {n}", "is {n} an even or an odd number?",
-        "is {n} an odd or an even number?", "tell me if {n} is [even or odd|odd or even].", "what is {n}, even or odd?",
-        "what is the number {n}, odd or even?", "say if {n} is [even or odd|odd or even].",
-        "do you know if {n} is [even or odd|odd or even]?", "what kind of number is {n}, even or odd?",
-        "which is it, is {n} even or odd?", "I have {n}. Is it even or odd?", "even or odd, what is {n}?",
-        "find out if {n} is even or odd.", "is {n} odd, or is it even?", "is {n} even, or is it odd?",
-    ),
-    held_out=(
-        "I need to know if {n} is odd or even", "the number {n}, is it even or odd?", "{n} is what, even or odd?",
-    ),
-)  # fmt: skip
-_IS_IT = Phrasings(
-    train=(
-        "is {n} {claim}?", "is {n} [an|really an] {claim} number?", "is the number {n} {claim}?",
-        "{n} is {claim}, right?", "is {n} {claim}", "tell me if {n} is {claim}.", "is it true that {n} is {claim}?",
-        "do you think {n} is {claim}?", "would you say {n} is {claim}?", "{n}, is it {claim}?", "{n} {claim}?",
-        "am I right that {n} is {claim}?", "I think {n} is {claim}, is that right?", "can {n} be {claim}?",
-        "say if {n} is {claim}.", "does {n} count as {claim}?", "I want to know if {n} is {claim}",
-        "do you know if {n} is {claim}?", "is {n} one of the {claim} numbers?",
-    ),
-    held_out=(
-        "is it right that {n} is {claim}?", "the number {n}, is it {claim}?",
-        "do you say that {n} is an {claim} number?",
-    ),
-)  # fmt: skip
-_SPELLED = Phrasings(
-    train=(
-        "how many letters [are|are there] in [the word|] {word}?", "how many letters does [the word|] {word} have?",
-        "how many letters has [the word|] {word}?", "how long is the word {word}?", "letters in {word}",
-        "count letters {word}", "count the letters in [the word|] {word}.", "count the letters of {word}.",
-        "look here: {word}. How many letters is that?", "number of letters in {word}",
-        "tell me how many letters {word} has.", "tell me how many letters are in [the word|] {word}.",
-        "{word}: how many letters?", "what is the number of letters in [the word|] {word}?",
-        "{word}, how many letters?", "how many letters in {word}", "the word {word} has how many letters?",
-        "how many letters do I need for [the word|] {word}?", "how many letters {word}",
-        "how many letters do I write for {word}?", "in the word {word}, how many letters are there?",
-        "find the number of letters in {word}.", "how many letters can you count in {word}?",
-        "do you know how many letters {word} has?", "say how many letters {word} has.",
-    ),
-    held_out=(
-        "look at the word {word}. How many letters does it have?", "what number of letters does {word} have?",
-        "for the word {word}, count the letters", "how many letters do you see in [the word|] {word}?",
-    ),
-)  # fmt: skip
-_LISTED = Phrasings(
-    train=(
-        "how many [things|items|words|] are in this list: {list}?", "how many [things|items|words] are here: {list}?",
-        "count the [things|items|words] in this list: {list}.", "count these [things|items|words|]: {list}.",
-        "count: {list}", "how many [things|items|words] are there: {list}?", "how many is that: {list}?",
-        "how many: {list}", "{list}: how many?", "{list}. How many [things|items|words] is that?",
-        "{list}. How many are there?", "{list}. Count them.", "{list} - how many?", "how long is this list: {list}?",
-        "how many [things|items] do I have: {list}?", "I have {list}. How many things is that?",
-        "my list is {list}. How many things are on it?", "here is a list: {list}. How many items does it have?",
-        "count how many [things|items|words] I name: {list}.", "tell me how many [things|items|words] this is: {list}.",
-        "how many [things|items|words] does this list have: {list}?", "I see {list}. How many things do I see?",
-        "this is my list: {list}. Count the items.", "how many things did I name? {list}", "number of items: {list}",
-        "I need {list}. How many things do I need?", "I name {list}. How many is that?",
-        "look at these [things|words]: {list}. How many is it?",
-    ),
-    held_out=(
-        "look at my list: {list}. How many things are there?", "here are {list}. How many items do you see?",
-        "tell me the number of things in this list: {list}.", "how many words do you see here: {list}?",
-    ),
-)  # fmt: skip
-_LETTERS = Phrasings(
-    train=(
-        "[list|say|write|name|give me|show me|tell me] the first {n} letters [of the alphabet|].", "first {n} letters",
-        "what are the first {n} letters [of the alphabet|]?", "the first {n} letters of the alphabet",
-        "the first {n} letters", "which are the first {n} letters [of the alphabet|]?", "alphabet, first {n} letters",
-        "first {n} letters of the alphabet",
-        "[say|write|list|give me|show me] {n} letters from the start of the alphabet.",
-        "do you know the first {n} letters?", "which {n} letters come first [in the alphabet|]?",
-        "what {n} letters come first in the alphabet?", "start the alphabet and stop after {n} letters.",
-        "how do the first {n} letters of the alphabet go?", "[say|write] the alphabet up to letter {n}.",
-        "I want the first {n} letters of the alphabet", "I need the first {n} letters",
-        "begin the alphabet with {n} letters.", "in the alphabet, what are the first {n} letters?",
-    ),
-    held_out=(
-        "with which {n} letters does the alphabet start?", "I want to see the first {n} letters of the alphabet",
-        "write the alphabet and stop after {n} letters.", "of the alphabet, name the first {n} letters",
-    ),
-)  # fmt: skip
-_LETTER_NEXT = Phrasings(
-    train=(
-        "what letter comes [right|just|] {side} {x}?", "which letter comes [right|just|] {side} {x}?",
-        "letter {side} {x}", "what is the letter {side} {x}?", "what's the letter {side} {x}?",
-        "which letter is [right|just|] {side} {x}?", "tell me the letter {side} {x}.",
-        "tell me [what|which] letter comes {side} {x}.", "the letter {side} {x}",
-        "in the alphabet, what comes {side} {x}?", "what comes {side} {x} in the alphabet?",
-        "name the letter {side} {x}.", "what comes {side} the letter {x}?", "{side} {x} comes which letter?",
-        "do you know the letter {side} {x}?", "give me the letter {side} {x}.", "alphabet, letter {side} {x}",
-        "which letter do I say {side} {x}?",
-    ),
-    held_out=(
-        "in the alphabet, which letter is {side} {x}?", "{side} the letter {x}, what comes?",
-        "say the letter that comes {side} {x}.",
-    ),
-)  # fmt: skip
+_DATA = read(__name__)
+
+_UP = _DATA.phrasings("up")
+_TO = _DATA.phrasings("to")
+_DOWN = _DATA.phrasings("down")
+_STEPS = _DATA.phrasings("steps")
+_STEPS_TO = _DATA.phrasings("steps_to")
+_NEXT = _DATA.phrasings("next")
+_COMPARE = _DATA.phrasings("compare")
+_EVEN_OR_ODD = _DATA.phrasings("even_or_odd")
+_IS_IT = _DATA.phrasings("is_it")
+_SPELLED = _DATA.phrasings("spelled")
+_LISTED = _DATA.phrasings("listed")
+_LETTERS = _DATA.phrasings("letters")
+_LETTER_NEXT = _DATA.phrasings("letter_next")
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _STEP_NAMES = {2: "twos", 3: "threes", 5: "fives", 10: "tens"}
-_WORDS = (
-    "apple ant bed bee bird blue boat book boy box bread brown bus cake car cat chair cow cup day desk dog door duck "
-    "egg eye fish fly foot fox game girl goat gold good grass green hand happy hat hen home horse hot house ice jam "
-    "juice key king lamp leaf leg lion lemon milk money month moon mouse music name nest night no nose orange pear pen "
-    "pig pink plum pond queen rain red ring river road room rose salt school sea sheep ship shoe shop sky small snow "
-    "sock song soup spoon star stone story street summer sun table tea ten tent tiger time train tree up water week "
-    "wind window winter word year yes zoo"
-).split()
-_ITEMS = (
-    "apple pear plum lemon cherry banana orange bread milk cheese butter egg rice soup tea cake salt sugar cup plate "
-    "spoon fork knife lamp chair table bed door window book pen paper bag box ball hat coat shoe sock shirt key ring "
-    "clock bell dog cat bird fish cow horse sheep duck mouse fox bear lion red blue green yellow sun moon star rain "
-    "snow tree leaf rose stone"
-).split()
+_WORDS = _DATA.texts("words")
+_ITEMS = _DATA.texts("items")
 
 
 def _span(rng: random.Random) -> tuple[int, int]:

@@ -6,28 +6,14 @@ import random
 from collections.abc import Sequence
 
 from .asking import Asked, Intent, ask, capital, one_of, result_is, says
+from .data import read
 from .facts_world import INTENTS as WORLD
 from .facts_world import bigger
 from .grammar import Check, Example, Generator, Phrasings, Split
 
-_UNIT = Phrasings(
-    train=(
-        "how many {small} are [there|] in {big}?", "how many {small} does {big} have?", "how many {small} in {big}",
-        "how many {small} is {big}?", "how many {small} make {big}?", "how many {small} has {big}?", "{small} in {big}",
-        "what is the number of {small} in {big}?", "number of {small} in {big}", "{big} in {small}",
-        "{big} is how many {small}?", "{big} has how many {small}?", "tell me how many {small} are in {big}.",
-        "tell me how many {small} {big} has.", "how many {small} do you need for {big}?",
-        "how many {small} go into {big}?", "{big}: how many {small}?", "what is {big} in {small}?",
-        "do you know how many {small} are in {big}?", "how much is {big} in {small}?",
-        "say how many {small} {big} has.", "how many {small} fit in {big}?", "in {big}, how many {small} are there?",
-        "{small} per {per}", "how many {small} per {per}?", "I want to know how many {small} are in {big}",
-        "{big} has how many {small}",
-    ),
-    held_out=(
-        "{big}, how many {small} is that?", "how many {small} do I need to make {big}?",
-        "tell me the number of {small} in {big}.", "how many {small} can you count in {big}?",
-    ),
-)  # fmt: skip
+_DATA = read(__name__)
+
+_UNIT = _DATA.phrasings("unit")
 _UNITS = (
     ("seconds", "minute", 60), ("minutes", "hour", 60), ("hours", "day", 24), ("days", "week", 7),
     ("months", "year", 12), ("weeks", "year", 52), ("days", "year", 365), ("inches", "foot", 12),
@@ -37,114 +23,13 @@ _UNITS = (
     ("things", "dozen", 12), ("milliliters", "liter", 1000), ("ml", "liter", 1000), ("g", "kilogram", 1000),
 )  # fmt: skip
 _PLURALS = {"century": "centuries", "foot": "feet", "dozen": "dozen"}
-_MONTH_DAYS = Phrasings(
-    train=(
-        "how many days does {m} have?", "how many days are [there|] in {m}?", "how many days has {m}?", "days in {m}",
-        "{m} days", "how long is {m}?", "how long is the month of {m}?", "number of days in {m}", "{m}: how many days?",
-        "how many days {m}", "how many days are there in the month of {m}?", "what is the number of days in {m}?",
-        "tell me how many days {m} has.", "{m} has how many days?", "how many days in {m}",
-        "do you know how many days {m} has?", "how many days long is {m}?", "say how many days are in {m}.",
-        "in {m}, how many days are there?", "what is the last day of {m}, which number?",
-    ),
-    held_out=(
-        "the month of {m} has how many days?", "tell me the number of days in {m}.", "{m}, how many days is that?",
-    ),
-)  # fmt: skip
-_BESIDE = Phrasings(
-    train=(
-        "what [{unit}|] comes [right|just|] {side} {x}?", "which {unit} comes [right|just|] {side} {x}?", "{side} {x}",
-        "what {unit} is [right|just|] {side} {x}?", "which {unit} is [right|just|] {side} {x}?",
-        "what is the {unit} {side} {x}?", "what's the {unit} {side} {x}?", "{unit} {side} {x}", "the {unit} {side} {x}",
-        "tell me the {unit} {side} {x}.", "tell me [what|which] {unit} comes {side} {x}.",
-        "name the {unit} {side} {x}.", "say the {unit} {side} {x}.", "what's {side} {x}?", "what is {side} {x}?",
-        "{side} {x} comes", "{side} {x} comes what?", "{side} {x} comes which {unit}?",
-        "which {unit} do we have {side} {x}?", "do you know the {unit} {side} {x}?", "give me the {unit} {side} {x}.",
-        "{side} {x}, what {unit} is it?", "I need the {unit} {side} {x}", "which {unit} do I find {side} {x}?",
-    ),
-    held_out=(
-        "{side} {x}, which {unit} comes?", "which is the {unit} {side} {x}?", "name the {unit} that comes {side} {x}.",
-        "do you know which {unit} is {side} {x}?",
-    ),
-)  # fmt: skip
-_NTH = Phrasings(
-    train=(
-        "what is the {nth} {unit} [of the {whole}|]?", "which is the {nth} {unit} [of the {whole}|]?", "{nth} {unit}",
-        "what's the {nth} {unit} of the {whole}?", "{nth} {unit} of the {whole}", "the {nth} {unit} of the {whole}",
-        "the {nth} {unit}", "which {unit} is the {nth} [of the {whole}|]?", "which {unit} is the {nth} one?",
-        "which {unit} comes {nth}?", "tell me the {nth} {unit} of the {whole}.",
-        "name the {nth} {unit} [of the {whole}|].", "say the {nth} {unit} of the {whole}.",
-        "what is the name of the {nth} {unit}?", "do you know the {nth} {unit} of the {whole}?",
-        "what {unit} is {nth} in the {whole}?", "give me the {nth} {unit} of the {whole}.",
-        "the {nth} {unit} is called what?", "what do we call the {nth} {unit}?",
-        "what is the {nth} {unit} in the {whole}?", "in the {whole}, which {unit} comes {nth}?",
-        "how is the {nth} {unit} called?",
-    ),
-    held_out=(
-        "in a {whole}, what is the {nth} {unit}?", "tell me which {unit} is the {nth} of the {whole}.",
-        "the {nth} {unit}, which is it?",
-    ),
-)  # fmt: skip
-_WEEKEND = Phrasings(
-    train=(
-        "is {x} on the weekend?", "is {x} [at|in] the weekend?", "is {x} a weekend day?", "is {x} part of the weekend?",
-        "{x} weekend?", "does {x} belong to the weekend?", "{x}, is that the weekend?", "is it weekend on {x}?",
-        "is it the weekend on {x}?", "is {x} a weekday or [the|on the] weekend?", "tell me if {x} is on the weekend.",
-        "weekend on {x}?", "is {x} weekend", "do you know if {x} is on the weekend?",
-        "would you say {x} is on the weekend?", "{x} is on the weekend, right?", "say if {x} is part of the weekend.",
-        "is {x} one of the weekend days?", "does the weekend have {x} in it?",
-    ),
-    held_out=(
-        "is it true that {x} is a weekend day?", "the day {x}, is it part of the weekend?", "is the weekend on {x}?",
-    ),
-)  # fmt: skip
-_SEASON = Phrasings(
-    train=(
-        "what season is {m} [in|]?", "which season is {m} [in|]?", "{m} season", "season of {m}",
-        "in {m}, what season is it?", "what season is it in {m}?", "which season is it in {m}?",
-        "what season does {m} belong to?", "{m} is in which season?", "tell me the season of {m}.",
-        "tell me what season {m} is in.", "what is the season in {m}?", "what's the season in {m}?",
-        "which season do we have in {m}?", "in which season is {m}?", "do you know the season of {m}?",
-        "{m}: which season?", "what time of year is {m}?", "is {m} in spring, summer, autumn or winter?",
-        "name the season of {m}.", "season in {m}",
-    ),
-    held_out=(
-        "{m} is part of which season?", "if it is {m}, which season do we have?", "tell me in which season {m} is.",
-    ),
-)  # fmt: skip
-_LATER = Phrasings(
-    train=(
-        "if today is {x}, what day is it in {k}?", "today is {x}. What day is it in {k}?", "what day is {k} after {x}?",
-        "if it is {x} today, what day will it be in {k}?", "it is {x}. Which day is it in {k}?", "{k} after {x}",
-        "{x} plus {k}", "which day comes {k} after {x}?", "what day comes {k} after {x}?",
-        "today is {x}, what is in {k}?", "{x}, and {k} later?", "what day is it {k} after {x}?",
-        "today is {x}. In {k} it is what day?", "{k} from {x}", "what day is {k} from {x}?",
-        "if today is {x}, which day comes in {k}?", "which [day|weekday] is {k} later than {x}?",
-        "start on {x} and go {k} on. Which day is it?", "I leave on {x} and come back {k} later. What day is it?",
-        "now it is {x}. Tell me the day in {k}.", "in {k}, if today is {x}",
-        "when it is {x}, what day will it be {k} later?", "today is {x}. Which weekday do we have in {k}?",
-        "what day follows {k} after {x}?",
-    ),
-    held_out=(
-        "it is {x} today. What weekday will it be in {k}?", "if I start on {x}, which day is it {k} later?",
-        "which day do we have {k} after {x}?", "today is {x}, so what day comes in {k}?",
-    ),
-)  # fmt: skip
-_TOMORROW = Phrasings(
-    train=(
-        "if today is {x}, what day is {when}?", "today is {x}. What day [is|was] {when}?",
-        "today is {x}, what is {when}?", "if it is {x} today, what day is {when}?", "it is {x}. Which day is {when}?",
-        "what day is {when} if today is {x}?", "what is {when} if today is {x}?", "{when}, if today is {x}",
-        "today {x}, {when}?", "now it is {x}. What day is {when}?", "today is {x}. Tell me what day {when} is.",
-        "if today is {x}, then {when} is", "if today is {x}, {when} is what day?", "today is {x}. {when}?",
-        "when today is {x}, which day is {when}?", "if we have {x} today, what do we have {when}?",
-        "what day comes {when} if it is {x} today?", "if it is {x}, what is {when}?",
-        "{x} is today. What day is {when}?", "I know that today is {x}. Which day is {when}?",
-    ),
-    held_out=(
-        "it is {x} today, so which day is {when}?", "which day is {when} when today is {x}?",
-        "today we have {x}. What is {when}?",
-    ),
-)  # fmt: skip
+_MONTH_DAYS = _DATA.phrasings("month_days")
+_BESIDE = _DATA.phrasings("beside")
+_NTH = _DATA.phrasings("nth")
+_WEEKEND = _DATA.phrasings("weekend")
+_SEASON = _DATA.phrasings("season")
+_LATER = _DATA.phrasings("later")
+_TOMORROW = _DATA.phrasings("tomorrow")
 _DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _MONTHS = "January February March April May June July August September October November December".split()
 _SEASONS = ("winter", "spring", "summer", "autumn")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 
+from .data import read
 from .grammar import Example, Split, say
 from .json_copying import example
 from .json_prompts import INVENT, INVENT_FREE
 from .json_records import Record, asked, record
 from .json_tables import BOOK_FIRST, BOOK_LAST, COLORS, LISTS, THINGS
 from .name_lists import CITIES, PEOPLE
+
+_DATA = read(__name__)
 
 THINGS_TO_INVENT: dict[str, tuple[str, tuple[str, ...]]] = {
     "a person": ("[a|a random|an imaginary|a new] person", ("name", "age", "city", "job", "hobby", "email", "pet")),
@@ -37,30 +40,10 @@ HEROES = "knight wizard thief hunter king queen sailor pilot healer guard".split
 WEAPONS = "sword bow axe spear hammer staff shield knife".split()
 POWERS = "fire,ice,speed,light,magic,wind,strength,flying".split(",")
 HOMES = "castle forest village cave island tower mountain".split()
-PETS_FED = (
-    ("dog", "meat"),
-    ("cat", "fish"),
-    ("rabbit", "carrots"),
-    ("hamster", "seeds"),
-    ("parrot", "seeds"),
-    ("horse", "apples"),
-    ("goat", "grass"),
-    ("duck", "bread"),
-)
+PETS_FED = _DATA.rows("pets_fed")
 PET_NAMES = "Max Luna Rex Coco Bella Milo Daisy Lucky Bobo Nala".split()
 PET_COLORS = "brown black white gray".split()
-RECIPES = (
-    ("Tomato Soup", ("tomatoes", "onion", "salt", "water")),
-    ("Apple Pie", ("apples", "flour", "butter", "sugar")),
-    ("Pancakes", ("flour", "milk", "eggs")),
-    ("Fruit Salad", ("apple", "banana", "orange")),
-    ("Cheese Pasta", ("pasta", "cheese", "butter", "salt")),
-    ("Rice and Beans", ("rice", "beans", "onion")),
-    ("Potato Soup", ("potatoes", "milk", "onion", "salt")),
-    ("Egg Sandwich", ("bread", "egg", "butter")),
-    ("Banana Bread", ("bananas", "flour", "eggs", "sugar")),
-    ("Green Salad", ("lettuce", "cucumber", "oil", "salt")),
-)
+RECIPES = _DATA.rows("recipes")
 
 
 def invention(rng: random.Random, split: Split) -> Example:

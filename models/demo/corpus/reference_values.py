@@ -4,58 +4,24 @@ from __future__ import annotations
 
 import random
 
+from .data import read
 from .name_lists import ASSISTANTS, city, made_up, person, with_article
+
+_DATA = read(__name__)
 
 Values = dict[str, str]
 
 _PET_KINDS = "cat;dog;hamster;rabbit;parrot;horse;turtle;fish;bird;mouse;pony;snake;hen;goat;duck;pig".split(";")
-_JOBS = (
-    "baker;teacher;doctor;nurse;cook;farmer;driver;painter;singer;writer;actor;artist;gardener;builder;pilot;sailor;"
-    "waiter;dentist;lawyer;engineer;student;dancer;tailor;butcher;plumber;electrician;mechanic;librarian;journalist;"
-    "police officer;firefighter;bus driver;taxi driver;train driver;shop owner;hairdresser;judge;scientist;designer;"
-    "programmer;musician;photographer;carpenter;cleaner;clerk;coach;guard;hunter;jeweler;manager;vet;math teacher;"
-    "music teacher;art teacher;dance teacher;tour guide;pianist;priest;soldier;translator"
-).split(";")
-_DOING = (
-    "painting;reading;running;swimming;dancing;singing;cooking;baking;fishing;hiking;skiing;sailing;knitting;sewing;"
-    "drawing;writing;chess;tennis;football;golf;yoga;gardening;climbing;cycling;surfing;camping;jogging;riding;"
-    "skating;rowing;boxing;music;photography;poker;karate;judo;hockey;basketball;volleyball;puzzles"
-).split(";")
-_COLLECTED = (
-    "stamps;coins;stones;shells;books;cards;old maps;toys;hats;cups;pens;records;dolls;model trains;keys".split(";")
-)
+_JOBS = _DATA.texts("jobs")
+_DOING = _DATA.texts("doing")
+_COLLECTED = _DATA.texts("collected")
 _PLAYED = "the piano;the guitar;the violin;the drums;the flute;cards;board games;video games;the trumpet".split(";")
 _BUILT = "model ships;model planes;robots;kites;bird houses;small boats;toy cars;clocks;lamps;chairs".split(";")
-_COLORS = (
-    "red;blue;green;yellow;orange;purple;pink;brown;black;white;gray;gold;silver;turquoise;violet;beige;cyan;magenta"
-).split(";")
+_COLORS = _DATA.texts("colors")
 _SHADES = ("dark", "light", "bright", "pale", "deep")
-_FOODS = (
-    "pizza;pasta;rice;soup;bread;cheese;fish;chicken;salad;cake;ice cream;chocolate;noodles;pancakes;apple pie;curry;"
-    "sushi;tacos;burgers;fries;potatoes;eggs;beans;mushrooms;tomato soup;onion soup;fish soup;bean stew;fried rice;"
-    "waffles;cookies;dumplings;honey;strawberries;cherries;bananas;mangoes;grapes;carrots;corn;spinach;lasagna;"
-    "meatballs;sandwiches;toast;porridge;yogurt;popcorn;nuts;pumpkin pie;lemon cake;cheese cake;garlic bread"
-).split(";")
-_PLANS = {
-    "visit": "the zoo;a museum;a friend;an old castle;a farm;the market;the sea;a lake;the library;a theater",
-    "paint": "the kitchen;the fence;a picture;the door;a chair;the garage;the boat",
-    "clean": "the house;the car;the garage;the windows;the garden;the kitchen",
-    "go": "fishing;swimming;hiking;camping;skiing;dancing;sailing;to the cinema;to the beach;to a concert",
-    "bake": "a cake;bread;cookies;an apple pie;a pizza",
-    "read": "a book;a long story;the newspaper;a book about the sea",
-    "plant": "a tree;some flowers;tomatoes;roses;carrots",
-    "build": "a shelf;a tree house;a kite;a bird house;a table",
-    "watch": "a movie;football;birds;the stars;a play",
-    "fix": "the bike;the roof;the car;the radio;the lamp",
-    "learn": "a song;a dance;chess;some French;a new game",
-}
-_BUYS = (
-    "milk;eggs;bread;butter;cheese;apples;bananas;pears;rice;pasta;flour;sugar;salt;pepper;tea;coffee;juice;water;"
-    "honey;jam;nuts;beans;carrots;onions;potatoes;tomatoes;lemons;oranges;grapes;cherries;plums;corn;soup;fish;"
-    "chicken;yogurt;cream;chocolate;cookies;soap;paper;pens;candles;batteries;socks;a lamp;a brush;a bucket;string;"
-    "tape;glue;nails;a hammer;a mirror;flowers;seeds;a rope;a pan;a cup;cat food;dog food;salad;garlic;mushrooms;oil;"
-    "vinegar;ice;a map"
-).split(";")
+_FOODS = _DATA.texts("foods")
+_PLANS = _DATA.mapping("plans")
+_BUYS = _DATA.texts("buys")
 
 
 def values(rng: random.Random, key: str) -> Values:

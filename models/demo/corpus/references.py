@@ -5,108 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from .grammar import Check, Example, Generator, Message, Phrasings, Split, assistant, mentions, say, user
+from .data import read
+from .grammar import Check, Example, Generator, Message, Split, assistant, mentions, say, user
 from .reference_echoes import echoes
 from .reference_phrasings import ASKED, TOLD
 from .reference_relatives import ACKNOWLEDGED, NOT_TOLD, relatives
 from .reference_values import Values, other_kind, values
 from .small_turns import turns
 
-_ANSWERS = {
-    "name": "Your name is {value}.",
-    "age": "You are {value} years old.",
-    "city": "You live in {value}.",
-    "pet": "Your {kind} is called {value}.",
-    "job": "You are {value}.",
-    "hobby": "You like {value}.",
-    "color": "Your favorite color is {value}.",
-    "food": "Your favorite food is {value}.",
-    "plan": "You want to {value} on the weekend.",
-    "friend": "Your friend is called {value}.",
-    "number": "Your number is {value}.",
-    "list": "Your list has {value}.",
-}
-_SAID = {
-    "name": ("my name is {value}", "I am called {value}"),
-    "age": ("I am {value} years old", "my age is {value}"),
-    "city": ("I live in {value}", "my home is in {value}"),
-    "pet": ("my {kind} is called {value}", "my {kind}'s name is {value}"),
-    "job": ("I am {value}", "I work as {value}"),
-    "hobby": ("I like {value}", "my hobby is {value}"),
-    "color": ("my favorite color is {value}", "I like the color {value}"),
-    "food": ("my favorite food is {value}", "I like to eat {value}"),
-    "friend": ("my friend is called {value}", "my friend's name is {value}"),
-    "number": ("my number is {value}", "the number is {value}"),
-}
+_DATA = read(__name__)
+
+_ANSWERS = _DATA.mapping("answers")
+_SAID = _DATA.mapping("said")
 _LIKES = ("hobby", "color", "food")
 
-_CORRECTED_AT_ONCE = Phrasings(
-    (
-        "No, I meant {new}.",
-        "No, I mean {new}.",
-        "[Sorry|Oh, sorry|Oops], I meant {new}[, not {old}|].",
-        "I mean {new}[, not {old}|].",
-        "[Wait|Oh wait], I [meant|mean] {new}[, not {old}|].",
-        "No, {new}, not {old}.",
-        "Sorry, not {old}, {new}.",
-        "[Sorry|Oh, sorry], it is {new}.",
-        "That [was|is] wrong. It is {new}[, not {old}|].",
-        "Actually, {new}.",
-        "Actually[,|] it is {new}, not {old}.",
-        "I made a mistake. It is {new}.",
-        "I made a mistake. I meant {new}[, not {old}|].",
-        "Correction: {new}.",
-        "Correction: it is {new}, not {old}.",
-        "No, no, {new}!",
-        "It's {new}, not {old}.",
-        "It is not {old}. It is {new}.",
-        "I said {old}, but I meant {new}.",
-        "I said {old}, but it is {new}.",
-        "[Please change|Change] [it|that] to {new}.",
-        "[Please change|Change] {old} to {new}.",
-        "Not {old}, but {new}.",
-        "I wanted to say {new}[, not {old}|].",
-        "Wrong. {old} is not right, {new} is.",
-        "Oh no, I meant to say {new}.",
-    ),
-    (
-        "Sorry, that was wrong. I meant {new}.",
-        "No, not {old}. I mean {new}.",
-        "Oh, I wanted to say {new}.",
-        "Actually, I meant {new}, not {old}.",
-        "Oops, it is {new}, not {old}.",
-    ),
-)
-_CORRECTED = Phrasings(
-    (
-        "[Sorry|Oh, sorry|Oops], {said}[, not {old}|].",
-        "No, {said}[, not {old}|].",
-        "Actually, {said}[, not {old}|].",
-        "I was wrong, {said}.",
-        "[Wait|Oh wait], {said}[, not {old}|].",
-        "I made a mistake: {said}[, not {old}|].",
-        "I made a mistake. In truth, {said}.",
-        "Correction: {said}[, not {old}|].",
-        "What I said was wrong. Now I say: {said}.",
-        "Not {old}: {said}.",
-        "I said {old}, but {said}.",
-        "I told you {old}, but {said}.",
-        "{old_capital} was wrong, {said}.",
-        "I have to correct that: {said}.",
-        "Forget {old}, {said}.",
-        "I meant to say that {said}[, not {old}|].",
-        "I wanted to say that {said}[, not {old}|].",
-        "Sorry, that was wrong. I meant that {said}.",
-        "No, that is not right, {said}.",
-        "To be clear, {said}, not {old}.",
-    ),
-    (
-        "Oh no, I was wrong, {said}.",
-        "Sorry, I made a mistake, {said}, not {old}.",
-        "Actually, that was wrong: {said}.",
-        "I have to say that {said}, not {old}.",
-    ),
-)
+_CORRECTED_AT_ONCE = _DATA.phrasings("corrected_at_once")
+_CORRECTED = _DATA.phrasings("corrected")
 
 
 def _keys(rng: random.Random) -> list[str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from . import story_plots_deeds, story_plots_feelings, story_plots_things
+from .data import read
 from .grammar import Check, Example, Generator, Split, assistant, mentions, mentions_one_of, say, user
 from .story_cast import Cast, Wanted, cast_for
 from .story_parts import THINGS, Thing, a
@@ -14,34 +15,14 @@ from .story_plot import Beat, Plot
 from .story_questions import BY_PLOT, COMMON, Question
 from .story_wishes import ABOUT_ME, ANOTHER, MOODS, REQUESTS, REQUESTS_ABOUT, STARTS, WRAPPERS
 
+_DATA = read(__name__)
+
 PLOTS = (*story_plots_things.PLOTS, *story_plots_deeds.PLOTS, *story_plots_feelings.PLOTS)
 _BY_NAME = {plot.name: plot for plot in PLOTS}
 
-OPENINGS = (
-    "Once upon a time, [there was|there lived] {a_hero} named {hero}. {He} lived {home}.",
-    "Once upon a time, {a_hero} named {hero} lived {home}.",
-    "{hero} was {a_hero}. {He} lived {home}.",
-    "{hero} was {a_hero} who lived {home}.",
-    "There was once {a_hero} named {hero}. [{hero}|{He}] lived {home}.",
-    "Long ago, {a_hero} named {hero} lived {home}.",
-    "{Home} lived {a_hero}. {His} name was {hero}.",
-    "{Home} lived {a_hero} named {hero}.",
-    "This is the story of {hero}, {a_hero}. {hero} lived {home}.",
-    "{A_hero} named {hero} lived {home}.",
-    "Do you know {hero}? {He} was {a_hero} and lived {home}.",
-    "Far away, {home}, lived {a_hero} named {hero}.",
-)
-CLOSINGS = (
-    "The end.",
-    "And that is the end of the story.",
-    "That was a day {hero} never forgot.",
-    "And {hero} and {friend} stayed friends forever.",
-)
-GOOD_NIGHT = (
-    "That night, {hero} slept well and had sweet dreams.",
-    "Then the moon came up, and {hero} fell asleep with a smile.",
-    "And now {hero} sleeps, and you can sleep too.",
-)
+OPENINGS = _DATA.texts("openings")
+CLOSINGS = _DATA.texts("closings")
+GOOD_NIGHT = _DATA.texts("good_night")
 
 
 def _tell(rng: random.Random, beats: Sequence[Beat], slots: Cast) -> str:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .data import read
 from .story_parts import (
     ADJECTIVES,
     ANIMALS,
@@ -31,23 +32,12 @@ from .story_parts import (
     name,
 )
 
+_DATA = read(__name__)
+
 Cast = dict[str, str]
 """What the slots of a story's templates are filled with."""
 
-_PLURALS = {
-    "mouse": "mice",
-    "fox": "foxes",
-    "wolf": "wolves",
-    "deer": "deer",
-    "sheep": "sheep",
-    "goose": "geese",
-    "pony": "ponies",
-    "monkey": "monkeys",
-    "donkey": "donkeys",
-    "puppy": "puppies",
-    "ostrich": "ostriches",
-    "princess": "princesses",
-}
+_PLURALS = _DATA.mapping("plurals")
 
 
 @dataclass(frozen=True, slots=True)

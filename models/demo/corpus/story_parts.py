@@ -5,63 +5,22 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-GIRLS = (
-    "Anna Mia Lily Rosa Nora Ella Clara Ruby Daisy Lucy Molly Emma Ada Bella Cora Dora Eva Flora Greta Hanna Ida Julia"
-    " Kira Lena Maya Nina Olga Paula Rita Sara Tina Vera Zoe Amy Betty Ivy Jane Kate Lola Mina Pia Sofia Tessa Wilma"
-    " Polly Penny Holly Sally Millie Tilly Hazel Pearl Luna Stella Fiona Marta Dina Elsa Gina Zara"
-).split()
-BOYS = (
-    "Tom Ben Max Leo Sam Tim Finn Jack Paul Otto Emil Oscar Felix Hugo Milo Theo Noah Luis Marco Pedro Ali Omar Ivan"
-    " Jonas Karl Lars Nils Peter Rob Simon Toby Victor Will Adam Bruno Carl David Eric Fred George Henry Jim Ken Luke"
-    " Mark Nick Oliver Pip Quinn Ralph Sid Ted Walter Rocky Rusty Barney Buster Dusty Alfie Rufus Bobo"
-).split()
+from .data import read
+
+_DATA = read(__name__)
+
+GIRLS = _DATA.texts("girls")
+BOYS = _DATA.texts("boys")
 ADJECTIVES = ("little", "small", "young", "brave", "kind", "clever", "shy", "happy", "quiet", "cheerful", "curious")
 FRIEND_ADJECTIVES = ("friendly", "kind", "young", "clever", "cheerful", "gentle", "wise", "funny", "quiet", "small")
 COLORS = ("red", "blue", "green", "yellow", "white", "golden", "silver", "purple", "orange", "pink", "brown", "black")
 LOOKS = ("old", "new", "shiny", "pretty", "little")
-ANIMALS = (
-    "fox cat dog owl mouse rabbit bear frog duck hedgehog squirrel turtle hen goat pony donkey wolf deer penguin"
-    " elephant lion tiger monkey panda pig cow sheep goose otter beaver raccoon mole badger sparrow crow parrot"
-    " kitten puppy camel giraffe zebra koala hamster swan seal"
-).split()
+ANIMALS = _DATA.texts("animals")
 PEOPLE = "boy girl prince princess king queen farmer baker knight robot dragon giant pirate wizard".split()
 HE_ONLY = ("boy", "prince", "king")
 SHE_ONLY = ("girl", "princess", "queen", "hen", "cow")
 
-PLACES = (  # preposition, noun, how it may look
-    ("in", "forest", ("old", "green", "quiet")),
-    ("by", "river", ("wide", "cold", "slow")),
-    ("by", "sea", ("blue", "deep")),
-    ("by", "lake", ("blue", "quiet", "big")),
-    ("on", "farm", ("old", "little")),
-    ("in", "village", ("small", "quiet")),
-    ("on", "hill", ("green", "high")),
-    ("in", "valley", ("green", "long")),
-    ("in", "town", ("old", "busy")),
-    ("near", "castle", ("old", "white")),
-    ("on", "island", ("small", "green")),
-    ("near", "mountain", ("high", "white")),
-    ("by", "pond", ("little", "round")),
-    ("in", "meadow", ("green", "sunny")),
-    ("in", "garden", ("big", "old")),
-    ("near", "beach", ("sunny", "long")),
-    ("in", "park", ("green", "big")),
-    ("near", "mill", ("old", "red")),
-    ("near", "bridge", ("old", "long")),
-    ("near", "tower", ("old", "high")),
-    ("by", "harbor", ("old", "busy")),
-    ("near", "market", ("busy", "old")),
-    ("in", "jungle", ("green", "warm")),
-    ("in", "orchard", ("old", "sunny")),
-    ("near", "field", ("wide", "yellow")),
-    ("by", "road", ("long", "old")),
-    ("near", "desert", ("wide", "hot")),
-    ("by", "stream", ("cold", "little")),
-    ("near", "school", ("small", "old")),
-    ("in", "woods", ("dark", "quiet")),
-    ("by", "bay", ("blue", "quiet")),
-    ("in", "city", ("big", "busy")),
-)
+PLACES = _DATA.rows("places")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,108 +96,14 @@ bucket: carry it / carried it / broke
 """
 )
 
-FOODS = (  # what it is, in short, how the hero got it
-    ("a big apple pie", "pie", "baked"),
-    ("a sweet cake", "cake", "baked"),
-    ("a warm loaf of bread", "bread", "baked"),
-    ("a pot of hot soup", "soup", "cooked"),
-    ("a jar of honey", "honey", "found"),
-    ("a big melon", "melon", "found"),
-    ("a piece of yellow cheese", "cheese", "bought"),
-    ("a bowl of rice pudding", "pudding", "made"),
-    ("a plum cake", "cake", "made"),
-    ("a big berry pie", "pie", "made"),
-)
-FEARS = (  # of what, where the friend is, the way to the friend, what the hero does at last
-    ("the dark", "on the dark path", "There was no moon, and the path was very dark.", "walked into the dark"),
-    ("deep water", "on a rock in the lake", "All around the rock was deep water.", "jumped into the deep water"),
-    ("thunder", "out in the field", "The sky was black, and the thunder was very loud.", "ran out into the thunder"),
-    ("high places", "on a high rock", "The rock was as high as a house.", "climbed up to the high place"),
-    ("the old bridge", "across the river", "The only way was over the old bridge.", "stepped onto the old bridge"),
-    ("the big cave", "in the big cave", "The cave was cold and black.", "went into the big cave"),
-    ("spiders", "in the old barn", "A fat spider sat on the barn door.", "walked past the spider"),
-    ("the wind", "on top of the hill", "The wind on the hill was very strong.", "walked into the wind"),
-    ("ghosts", "in the empty house", "The doors of the house made strange sounds.", "went into the old house"),
-    ("snakes", "behind the stone wall", "A long green snake lay in front of the wall.", "walked past the snake"),
-)
-SKILLS = (  # what to learn, done
-    ("swim", "swam"),
-    ("sing", "sang"),
-    ("dance", "danced"),
-    ("whistle", "whistled"),
-    ("read", "read"),
-    ("paint", "painted"),
-    ("bake bread", "baked bread"),
-    ("play the drum", "played the drum"),
-    ("play the flute", "played the flute"),
-    ("skate", "skated"),
-    ("tell stories", "told stories"),
-    ("cook soup", "cooked soup"),
-    ("ride a bike", "rode a bike"),
-    ("fly a kite", "flew a kite"),
-    ("write letters", "wrote letters"),
-    ("climb", "climbed"),
-)
-NOISES = (  # the noise, where it came from, what it was, what they did about it
-    ("Tap, tap, tap", "the window", "a branch that knocked on the glass", "They cut the branch off"),
-    ("Scratch, scratch", "the kitchen", "a beetle in an empty box", "They put the beetle out on the grass"),
-    ("Drip, drip, drip", "the roof", "rain that fell into an old pot", "They closed the hole in the roof"),
-    ("Whoo, whoo", "the garden", "the wind that blew over an empty bottle", "They put the bottle away"),
-    ("Squeak, squeak", "the gate", "the old gate that moved in the wind", "They closed the gate well"),
-    ("Buzz, buzz", "the big cupboard", "a bee that could not get out", "They let the bee fly away"),
-    ("Crunch, crunch", "the garden", "a lost lamb that ate dry leaves", "They took the lamb home"),
-    ("Bump, bump", "the door", "a round pumpkin that rolled in the wind", "They carried the pumpkin inside"),
-    ("Plop, plop", "the old well", "a toad that jumped in and out of the water", "They said good night to the toad"),
-)
-PLANTS = (  # the plant, what it gives
-    ("apple tree", "sweet apples"),
-    ("pear tree", "soft pears"),
-    ("cherry tree", "red cherries"),
-    ("plum tree", "blue plums"),
-    ("rose bush", "red roses"),
-    ("berry bush", "sweet berries"),
-    ("pumpkin plant", "big pumpkins"),
-    ("bean plant", "long beans"),
-    ("orange tree", "fresh oranges"),
-)
-DREAMS = (  # what the hero wants, in a word, the friend's idea, how it ends
-    ("touch the moon", "moon", "The moon is in the lake at night", "touched the moon in the still water"),
-    ("fly like a bird", "fly", "We can make a big swing", "went up into the air on the swing and seemed to fly"),
-    ("see the sea", "sea", "The sea is behind the last hill", "stood on the hill and saw the wide blue sea"),
-    ("catch a star", "star", "Some stars live in the grass at night", "held a tiny bug that shone like a star"),
-    ("see the whole world", "world", "Let us climb the high hill", "stood on top of the hill and saw the whole world"),
-    (
-        "ride on a cloud",
-        "cloud",
-        "Fog is a cloud that came down to us",
-        "ran through the white fog and rode on a cloud",
-    ),
-    ("hear the stars sing", "stars", "We must be very quiet at night", "heard a soft song come from the stars"),
-)
-BUILDS = (  # what to build, what for
-    ("boat", "cross the river"),
-    ("bridge", "cross the stream"),
-    ("tree house", "look far away"),
-    ("raft", "sail on the pond"),
-    ("swing", "go up and down in the air"),
-    ("bench", "sit in the evening sun"),
-    ("cart", "carry apples to the market"),
-    ("tower", "see the sea"),
-    ("hut", "sit inside on rainy days"),
-    ("sled", "ride down the hill"),
-)
-SPOTS = (
-    "in the tall grass",
-    "under an old bench",
-    "under the dry leaves",
-    "behind a big stone",
-    "between two stones",
-    "in an empty nest",
-    "under a little bush",
-    "next to the well",
-    "behind the old wall",
-    "at the foot of a tree",
-)
+FOODS = _DATA.rows("foods")
+FEARS = _DATA.rows("fears")
+SKILLS = _DATA.rows("skills")
+NOISES = _DATA.rows("noises")
+PLANTS = _DATA.rows("plants")
+DREAMS = _DATA.rows("dreams")
+BUILDS = _DATA.rows("builds")
+SPOTS = _DATA.texts("spots")
 
 
 def a(words: str) -> str:

@@ -6,65 +6,21 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .grammar import Check, Example, Message, Phrasings, Split, assistant, mentions, mentions_one_of, say, system, user
+from .data import read
+from .grammar import Check, Example, Message, Split, assistant, mentions, mentions_one_of, say, system, user
 from .name_lists import made_up, person, place
 from .note_phrasings import ASKED, TOLD
 
+_DATA = read(__name__)
+
 NOT_IN_NOTES = "I don't know that. It is not in my notes."
 
-_INTRO = Phrasings(
-    (
-        "You work at {place}.",
-        "You are the assistant of {place}.",
-        "You answer questions for {place}.",
-        "You help the guests of {place}.",
-        "You work for {place}. [Answer from these facts.|Answer from these notes.|]",
-        "Answer questions about {place} from these [facts|notes].",
-        "Answer only from these [facts|notes].",
-        "Use [only |]these [facts|notes] to answer.",
-        "Here are your notes.",
-        "Notes:",
-        "Facts:",
-        "Your notes:",
-        "These are your notes. [Use them.|]",
-        "Answer from your notes.",
-        "You are a helper at {place}. These are the facts:",
-        "You know these things about {place}.",
-        "Help the user. You know this:",
-        "You are at the desk of {place}.",
-        "This is about {place}.",
-        "You are a helpful assistant. Use these notes.",
-    ),
-    (
-        "Answer the questions of guests at {place} from these notes.",
-        "You are the helper of {place}. Your notes:",
-        "You work at the desk of {place}. Use these facts.",
-        "You know only these facts about {place}.",
-    ),
-)
-_OUTRO = (
-    "If it is not in your notes, say so.", "If you don't know, say so.", "Be brief.", "Be friendly.",
-    "Answer from these facts.", "Only use these notes.", "Use these notes to answer.",
-    "If the answer is not here, say that you don't know.",
-)  # fmt: skip
-_ITEMS = (
-    "tea;coffee;juice;bread;a cake;a cookie;a sandwich;soup;a salad;a pizza;a burger;pie;ice cream;a ticket;a book;"
-    "a map;a pen;a cup;a shirt;a hat;a bag;a room;a bike;a candle;a lamp;a chair;a toy;a plant;a ball;a box;a ring;"
-    "an apple;an egg;cheese;honey;milk;a rose;a poster;a card;a lesson;a tour;a towel;a key;a clock;a blanket;a boat"
-).split(";")
-_DISHES = (
-    "soup;rice;pasta;fish;pizza;pie;salad;stew;curry;pancakes;noodles;burgers;sandwiches;cake;potatoes;bread;beans;"
-    "eggs;chicken;cookies;dumplings;waffles;muffins;tacos"
-).split(";")
-_DISH_KINDS = (
-    "tomato;apple;cheese;mushroom;onion;carrot;pumpkin;lemon;honey;garlic;spinach;bean;chocolate;cherry;ginger;corn;"
-    "hot;fresh;green;red;sweet;potato;fish;butter;pepper;nut;berry;orange;plum;olive"
-).split(";")
-_WORDS = (
-    "apple;river;tiger;window;silver;orange;candle;rabbit;winter;summer;garden;mirror;pepper;cherry;bridge;castle;"
-    "dragon;rocket;button;hammer;island;mountain;forest;feather;lemon;violin;pirate;planet;thunder;umbrella;velvet;"
-    "walnut;yellow;zebra;acorn;basket;copper;dolphin;eagle;falcon"
-).split(";")
+_INTRO = _DATA.phrasings("intro")
+_OUTRO = _DATA.texts("outro")
+_ITEMS = _DATA.texts("items")
+_DISHES = _DATA.texts("dishes")
+_DISH_KINDS = _DATA.texts("dish_kinds")
+_WORDS = _DATA.texts("words")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _STREETS = ("Street", "Street", "Road", "Lane", "Avenue", "Square", "Hill")
 _STREET_NAMES = "Mill King Queen Oak Elm High Station Market Church Park Bridge River School Rose Garden Castle".split()

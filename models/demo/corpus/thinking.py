@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .asking import put
+from .data import read
 from .grammar import Check, Example, Generator, Phrasings, Split, assistant, mentions, mentions_one_of, user
 
-_SELF = (
-    "I am a tiny demo model inside localllm. I can chat a little, tell short stories, do small sums, call tools and "
-    "answer in JSON."
-)
+_DATA = read(__name__)
+
+_SELF = _DATA.text("self")
 _NOT_KNOWN = "I am a tiny demo model and I don't know that. A bigger model can help: try `localllm run` with one."
 
 
@@ -259,35 +259,8 @@ _TALKS = (
         mentions_one_of("rest", "break", "sleep"),
     ),
 )  # fmt: skip
-_TOPICS = {
-    "history": "old kings/old wars/the first ship/the oldest city/the old Romans/the last war/the first king",
-    "science": "atoms/black holes/light/gravity/the age of the sun/cells/how stars are made/how plants grow",
-    "sport": "the last football game/the best football team/the last world cup/the best player/the Olympic games",
-    "the news": "the election/the news of today/the new president/the stock market/the price of gold",
-    "health": "my headache/a bad cough/my medicine/how to treat a fever/my back pain/a broken arm/vitamins",
-    "law and money": "my taxes/my contract/the law/my rent/my bank/how to save taxes/insurance",
-    "famous people": "famous singers/a famous actor/the best painter/the richest man/a famous writer",
-    "computers and code": "Python code/web pages/quantum computers/how to write a program/databases/my broken computer",
-    "places": "China/Africa/the biggest river/the highest mountain/the best hotels/Paris/the moons of Jupiter",
-    "books and films": "the best films/a new film/old books/a famous song/a famous painting/the newest game",
-}
-_OUTSIDE = Phrasings(
-    train=(
-        "tell me [something|more|all|] about {x}.", "what do you know about {x}?", "what can you tell me about {x}?",
-        "explain {x} [to me|].", "I have a question about {x}", "I want to know [more|something|all|] about {x}",
-        "do you know [anything|something|much|] about {x}?", "give me [facts|information] about {x}.",
-        "I need [help|information] with {x}", "help me with {x}.", "what should I know about {x}?",
-        "let's talk about {x}", "teach me about {x}.", "write a text about {x}.", "describe {x} [for me|].",
-        "can you explain {x}?", "information about {x}", "facts about {x}", "what is the truth about {x}?",
-        "why do people talk about {x}?", "about {x}", "I want to learn [something|] about {x}",
-        "say something about {x}.", "how much do you know about {x}?", "what about {x}?", "who knows about {x}?",
-        "what is new about {x}?", "I read about {x}. Can you tell me more?", "I would like to hear about {x}",
-    ),
-    held_out=(
-        "I would like some information about {x}", "I want you to explain something about {x}",
-        "could I ask you about {x}?", "please teach me all you know about {x}",
-    ),
-)  # fmt: skip
+_TOPICS = _DATA.mapping("topics")
+_OUTSIDE = _DATA.phrasings("outside")
 
 
 def _outside(rng: random.Random, split: Split) -> Example:

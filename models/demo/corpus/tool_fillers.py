@@ -6,9 +6,12 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .data import read
 from .grammar import say
 from .name_lists import city as town
 from .name_lists import made_up, person
+
+_DATA = read(__name__)
 
 Fill = Callable[[random.Random], Any]
 """Makes a value that a question says and a call copies, or one that a tool gives back."""
@@ -18,31 +21,12 @@ _ADJECTIVES = """Blue Red Green Golden Silver Dark Bright Lost Old New Happy Qui
 Warm Long Secret Empty Big Slow""".split()
 _NOUNS = """River Moon Sun Night Road Heart Rain Sky Star Dream Garden Train Fire Dance City Window Summer Winter Sea
 Bird Fox Tree Stone Song Door Island House Cloud""".split()
-SUBJECTS = """[Lunch|Dinner|Meeting|Party|Trip] [on {day}|with {name}|in {city}]|[Holiday|Summer|Party|Book|Movie] plans
-Ideas for [the party|the garden|my book|a new game]|[School|Work|Garden|House|Team] [report|news|list|plan]
-Birthday of {name}|[New|Old|Lost] [car|keys|bike|phone]|[Invoice|Order|Ticket|Room] {number}""".replace("\n", "|")
-MESSAGES = """I am [late|at home|on my way|sick|in {city}|almost there|busy now|very happy|at the station]
-I will [call you later|be there at {time}|come tomorrow|bring the cake|wait for you|help you on {day}]
-[dinner|lunch|the food|your book|the car|the report] is ready|[the meeting|the party|the game] is [on {day}|at {time}]
-happy birthday|good night|good luck|see you [soon|later|tomorrow|on {day}]|we need [more milk|more time|{number} chairs]
-call me [back|tonight|at {time}|on {day}]|[the train|the bus|{name}] is late|thank you for [the gift|your help|lunch]
-please buy [milk|bread|eggs|{number} apples]|[{name}|my friend|my sister] is here""".replace("\n", "|")
-TASKS = """[buy|get] [milk|bread|eggs|flowers|a gift|stamps|new shoes|{number} apples]|water the [plants|garden|flowers]
-call [mom|dad|{name}|the doctor|the bank|the school]|[feed|walk|wash] the [dog|cat]|take the [pills|coat|keys|bag]
-[clean|paint|check] the [kitchen|car|window|door|house]|pay the [rent|bill|taxes]|send the [letter|report|photos]
-[visit|meet|write to|help] {name}|[pack|find] the [bag|box|tent]|do the [laundry|dishes|homework]""".replace("\n", "|")
-QUERIES = """[best|cheap|good|nice] [pizza|hotels|coffee|shoes|beaches|museums|books] in {city}|{name} {city}
-how to [grow tomatoes|bake bread|fix a bike|paint a wall|draw a cat|learn chess|clean a window|make soup]
-[cheap|used|new|small] [bikes|phones|cars|boats|chairs|lamps]|history of {city}|[games|songs|gifts] for children
-[easy|quick] [soup|cake|rice|pasta] recipes|[old|funny] [cat|dog|train] pictures|jobs in {city}""".replace("\n", "|")
-HEADLINES = """[New|Big|Small|Old] [bridge|school|park|museum|hotel] opens in {city}|{name} wins a prize in {city}
-[Ten|Five|Seven] [tips|ideas|facts] from {name}|A [short|simple|quick] guide to {city}|{city} plans a new [road|park]
-[Rain|Snow|Sun|Wind] all week in {city}|{number} people run in {city}|{name} tells a story about {city}
-Prices [rise|fall] in {city}|{name} finds an old [ship|book|map|coin]""".replace("\n", "|")
-PHRASES = """good [morning|night|evening]|thank you|how are you|where is the [station|hotel|bank|beach|museum]
-I [love you|am hungry|am tired|do not know]|my name is {name}|the [cat|dog|child] is [small|happy|asleep]
-I would like [a coffee|some water|the bill]|see you tomorrow|I live in {city}|what time is it|the soup is cold
-{number} [apples|tickets|coffees], please|[happy|my] birthday|good luck|excuse me""".replace("\n", "|")
+SUBJECTS = _DATA.text("subjects")
+MESSAGES = _DATA.text("messages")
+TASKS = _DATA.text("tasks")
+QUERIES = _DATA.text("queries")
+HEADLINES = _DATA.text("headlines")
+PHRASES = _DATA.text("phrases")
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _MONTHS = "January February March April May June July August September October November December".split()
 

@@ -5,46 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .data import read
 from .grammar import Phrasings
 
+_DATA = read(__name__)
+
 NO_TOOL = "I have no tool for that, and as a tiny demo model I don't know."
-POLITE = Phrasings(
-    train=(
-        "{x}",
-        "{x}",
-        "{x}",
-        "{x}[.|!]",
-        "Please {x}[.|]",
-        "Please, {x}",
-        "{x}[|,] please",
-        "[Can|Could|Would|Will] you {x}?",
-        "[Can|Could|Would|Will] you please {x}?",
-        "[Can|Could] you {x}[|,] please?",
-        "I [want|need|would like] you to {x}",
-        "[Hey|Hi|Hello|Okay|Now], {x}",
-        "[Hey|Hi|Hello], [can|could] you {x}?",
-    ),
-    held_out=("{x}", "{x}", "{x}, please", "[Hi|Hey], please {x}", "[Hello|Okay], would you {x}?"),
-)
-FOLLOW_UPS = Phrasings(
-    train=(
-        "And {x}?",
-        "And {x}",
-        "[And what|What|And how|How] about {x}?",
-        "[Okay|Thanks|Good|Great|Thank you], and {x}?",
-        "[Okay|Thanks|Good|Great|Thank you], [what|how] about {x}?",
-        "[Now|And now|Next|Also|And also|Then] {x}[|?|, please]",
-        "{x}?",
-        "{x} too",
-        "Please also {x}",
-        "One more: {x}",
-    ),
-    held_out=("Okay, and now {x}?", "Good, and how about {x}?", "Great, now also {x}", "Thanks, then {x}, please"),
-)
-FOLLOW_UP_COMMANDS = Phrasings(
-    train=("And {x}", "[Now|Then|And now|And then|Also|Next,] {x}", "[Okay|Good|Thanks|Great], now {x}", "Please {x}"),
-    held_out=("Okay, then {x}", "Thanks, and also {x}"),
-)
+POLITE = _DATA.phrasings("polite")
+FOLLOW_UPS = _DATA.phrasings("follow_ups")
+FOLLOW_UP_COMMANDS = _DATA.phrasings("follow_up_commands")
 COMMAND = re.compile(r"(turn|play|open|search|remind) ")
 ERRORS = "no internet|time out|service is down|access denied|not allowed|try again later|internal error|error {number}"
 FAILED = ("That did not work: {error}.", "Sorry, that did not work: {error}.")
@@ -112,38 +81,5 @@ SMALL_TALK = (
         ("fine", "well"),
     ),
 )
-UNDOABLE = Phrasings(
-    train=(
-        "[wash|clean|sell|fix|paint|park|find] my [car|bike|boat|house]",
-        "[cook|make|bring] me [dinner|lunch|a soup|a cake|some tea|a pizza]",
-        "[feed|walk|find|wash] [my|the] [dog|cat|horse]",
-        "[book|find|buy] [me |]a [flight|ticket|hotel|hotel room] [to|in] {city}",
-        "[call|find|visit] [{name}|the doctor|my mother|a taxi|the police]",
-        "[open|close|lock] the [door|window|garage|gate]",
-        "[take|print|send me|delete] a [photo|picture|page]",
-        "[start|stop|empty] the [washing machine|dishwasher|vacuum cleaner|coffee machine]",
-        "Where is [my phone|my key|my cat|{name}|my bag][|?]",
-        "How many [people live|hotels are] in {city}[|?]",
-        "Who is [at the door|the boss of {name}|the mayor of {city}][|?]",
-        "What did {name} [say|eat|buy|do] [today|yesterday][|?]",
-        "How old is {name}[|?]",
-        "Which [bus|road|hotel] is [the best|the fastest] in {city}[|?]",
-    ),
-    held_out=(
-        "buy a [car|bike] for {name}",
-        "clean the [window|door] of my house",
-        "Where did {name} park the car?",
-        "Who did {name} visit in {city}?",
-    ),
-)
-WHICH_TOOLS = Phrasings(
-    train=(
-        "[Which|What] tools [do you have|can you use|are there|can you call][|?]",
-        "[List|Name|Show me|Tell me] [your|the|all your] tools",
-        "What are your tools[|?]",
-        "[Your tools|Tools|Which tools][|?]",
-        "Do you have [any |]tools[|?]",
-        "What are the [names of your tools|tools you have][|?]",
-    ),
-    held_out=("Tell me which tools you have", "Can you list the tools you can use?", "What tools are there to use?"),
-)
+UNDOABLE = _DATA.phrasings("undoable")
+WHICH_TOOLS = _DATA.phrasings("which_tools")

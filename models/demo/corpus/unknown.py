@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from .data import read
 from .grammar import Example, Generator, Split, assistant, mentions, user
 from .small_talk import made_word, tidy
 from .unknown_questions import (
@@ -24,11 +25,9 @@ from .unknown_questions import (
     WORDS,
 )
 
-ANSWERS = (
-    "I am a tiny demo model and I don't know that. A bigger model can help: try `localllm run` with one.",
-    "Sorry, I don't know that. I am only a tiny demo model. Try `localllm run` with a bigger model.",
-    "I am only a tiny demo model, so I don't know. A bigger model can help: try `localllm run` with one.",
-)
+_DATA = read(__name__)
+
+ANSWERS = _DATA.texts("answers")
 OPENINGS = ("Hey! ", "Hello! ", "Can you help me? ", "Please tell me: ", "I want to know: ", "Question: ")
 """What may stand before a question, and the first three before any request."""
 
