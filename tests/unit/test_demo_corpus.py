@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import random
 import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from corpus import mix
+from corpus import data, mix
 from corpus.grammar import Example, Phrasings, say
 
 EXAMPLES = 200
@@ -27,6 +30,27 @@ def answer_in(example: Example) -> str:
 def test_the_same_seed_gives_the_same_text() -> None:
     assert list(mix.texts(7, 50)) == list(mix.texts(7, 50))
     assert list(mix.texts(7, 50)) != list(mix.texts(8, 50))
+
+
+def _phrasings(values: Any, path: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    if isinstance(values, dict):
+        if {"train", "held_out"} <= set(values):
+            yield path, values["train"], values["held_out"]
+        for key, value in values.items():
+            yield from _phrasings(value, f"{path}.{key}")
+    elif isinstance(values, list):
+        for number, value in enumerate(values):
+            yield from _phrasings(value, f"{path}[{number}]")
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in data.FOLDER.glob("*.toml")))
+def test_a_data_file_has_phrasings_to_teach_and_others_to_examine_with(name: str) -> None:
+    for path, train, held_out in _phrasings(tomllib.loads((data.FOLDER / f"{name}.toml").read_text("utf-8")), name):
+        assert train, path
+        assert held_out, path
+        assert set(train) & set(held_out) <= {"{x}"}, path
+        for phrase in (*train, *held_out):
+            assert phrase.count("[") == phrase.count("]"), (path, phrase)
 
 
 def test_every_kind_is_taught() -> None:

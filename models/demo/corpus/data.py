@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .grammar import Phrasings
+from .grammar import Check, Phrasings, mentions, mentions_one_of
 
 FOLDER = Path(__file__).parent / "data"
 
@@ -31,9 +31,10 @@ class Data:
         return value
 
     def texts(self, key: str) -> Texts:
-        """A list of texts; none where the key is missing only if asked for with `in`."""
+        """A list of texts."""
         value = self._values[key]
-        assert isinstance(value, list) and all(isinstance(each, str) for each in value), key
+        assert isinstance(value, list), key
+        assert all(isinstance(each, str) for each in value), key
         return tuple(value)
 
     def rows(self, key: str) -> tuple[Any, ...]:
@@ -44,19 +45,29 @@ class Data:
 
     def phrasings(self, key: str) -> Phrasings:
         """What is taught and what is only ever examined: `train` and `held_out`."""
-        return self.records(key).own_phrasings()
+        return self.table(key).own_phrasings()
 
     def own_phrasings(self) -> Phrasings:
         """Of a table that has `train` and `held_out` among others."""
         return Phrasings(self.texts("train"), self.texts("held_out"))
 
-    def records(self, key: str) -> Data:
+    def check(self) -> Check:
+        """How an answer is judged: by `mentions`, all of its words, or by `mentions_one_of`."""
+        if "mentions" in self:
+            return mentions(*self.texts("mentions"))
+        return mentions_one_of(*self.texts("mentions_one_of"))
+
+    def get(self, key: str, default: Any) -> Any:
+        """A number, flag, text or list; `default` where the key is missing."""
+        return _frozen(self._values.get(key, default))
+
+    def table(self, key: str) -> Data:
         """A table."""
         value = self._values[key]
         assert isinstance(value, dict), key
         return Data(value)
 
-    def list(self, key: str) -> list[Data]:
+    def tables(self, key: str) -> list[Data]:
         """A list of tables, `[[key]]`."""
         return [Data(value) for value in self._values[key]]
 

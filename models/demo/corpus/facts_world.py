@@ -37,7 +37,7 @@ _CAN = _DATA.phrasings("can")
 _WHICH_CAN = _DATA.phrasings("which_can")
 _ABLE = _DATA.mapping("able")
 _WHO_CAN = {"fly": "Ducks, owls and bees can fly.", "swim": "Fish, ducks and frogs can swim."}
-_MANY = _DATA.mapping("many")
+_MANY: dict[str, str] = _DATA.mapping("many")
 
 
 def _plural(animal: str) -> str:

@@ -6,14 +6,11 @@ import random
 import re
 
 from .grammar import Example, Generator, Split, assistant, say, user
-from .product_facts import FACTS
-from .product_intent import Intent
-from .product_options import OPTIONS
-from .product_self import SELF
-from .product_setup import SETUP
-from .product_usage import USAGE
+from .product_intent import read_intents
 
-INTENTS: tuple[Intent, ...] = (*SELF, *SELF[:2], *FACTS, *SETUP, *USAGE, *OPTIONS)
+_SELF = read_intents("product_self")
+_OTHERS = [read_intents(f"product_{about}") for about in ("facts", "setup", "usage", "options")]
+INTENTS = (*_SELF, *_SELF[:2], *(intent for intents in _OTHERS for intent in intents))
 """What people first ask a model is what it can do and who it is: those intents come twice as often."""
 
 _NAMES = "[localllm|localllm|localllm|this tool|this program|it]"

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .data import read
 from .grammar import Check, Phrasings
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Templates stand in one text, with ` / ` between them and no capital at the beginning; `{it}` is the product."""
+    """Templates have no capital at the beginning; `{it}` is the product."""
 
     name: str
-    asked: str
-    asked_held_out: str
+    phrasings: Phrasings
     answers: Sequence[str]
     check: Check
 
-    @property
-    def phrasings(self) -> Phrasings:
-        return Phrasings(_templates(self.asked), _templates(self.asked_held_out))
 
-
-def _templates(text: str) -> tuple[str, ...]:
-    return tuple(" ".join(text.split()).split(" / "))
+def read_intents(name: str) -> list[Intent]:
+    """Those of one data file."""
+    return [
+        Intent(each.text("name"), each.own_phrasings(), each.texts("answers"), each.check())
+        for each in read(name).tables("intent")
+    ]

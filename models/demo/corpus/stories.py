@@ -6,18 +6,17 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from . import story_plots_deeds, story_plots_feelings, story_plots_things
 from .data import read
 from .grammar import Check, Example, Generator, Split, assistant, mentions, mentions_one_of, say, user
 from .story_cast import Cast, Wanted, cast_for
 from .story_parts import THINGS, Thing, a
-from .story_plot import Beat, Plot
+from .story_plot import Beat, Plot, read_plots
 from .story_questions import BY_PLOT, COMMON, Question
 from .story_wishes import ABOUT_ME, ANOTHER, MOODS, REQUESTS, REQUESTS_ABOUT, STARTS, WRAPPERS
 
 _DATA = read(__name__)
 
-PLOTS = (*story_plots_things.PLOTS, *story_plots_deeds.PLOTS, *story_plots_feelings.PLOTS)
+PLOTS = [plot for about in ("things", "deeds", "feelings") for plot in read_plots(f"story_plots_{about}")]
 _BY_NAME = {plot.name: plot for plot in PLOTS}
 
 OPENINGS = _DATA.texts("openings")

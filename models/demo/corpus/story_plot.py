@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .data import read
+
 
 @dataclass(frozen=True, slots=True)
 class Beat:
@@ -48,3 +50,17 @@ class Plot:
                 beats.append(Beat([], optional=line[0] == "+"))
             beats[-1].ways.append(line[2:])
         return beats
+
+
+def read_plots(name: str) -> list[Plot]:
+    """Those of one data file."""
+    return [
+        Plot(
+            **{key: each.text(key) for key in ("name", "who", "wish", "key", "title", "lesson", "text")},
+            topics=each.texts("topics"),
+            thing=each.get("thing", False),
+            helper=each.get("helper", False),
+            asks=each.get("asks", ()),
+        )
+        for each in read(name).tables("plot")
+    ]

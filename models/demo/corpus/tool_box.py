@@ -113,7 +113,7 @@ def _tool(rng: random.Random, concept: Concept, values: dict[str, Any]) -> Tool:
     name = _name(rng, concept)
     function = {
         "name": name,
-        "description": rng.choice(concept.descriptions.split("|")) + rng.choice(("", "", ".")),
+        "description": rng.choice(concept.descriptions) + rng.choice(("", "", ".")),
         "parameters": {
             "type": "object",
             "properties": {called: _schema(rng, param) for param, called in params},
@@ -128,7 +128,7 @@ def _name(rng: random.Random, concept: Concept) -> str:
     chance = rng.random()
     if chance < 0.04:
         return made_up(rng).lower() + rng.choice(("", "", "_tool", f"_{rng.randint(1, 99)}"))
-    name = rng.choice(concept.names.split())
+    name = rng.choice(concept.names)
     if chance < 0.15:
         first, *others = name.split("_")
         return first + "".join(word.capitalize() for word in others)

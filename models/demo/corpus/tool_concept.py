@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .data import Data
+from .grammar import Split
 from .tool_fillers import Fill
 
 
@@ -31,25 +33,47 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """What a tool can do, under many names. Templates stand one a line; `|` separates the alternatives elsewhere."""
+    """What a tool can do, and how people ask for it."""
 
     key: str
-    names: str
-    descriptions: str
+    texts: Data
+    """Its names, descriptions, templates and answers."""
     params: Sequence[Param]
-    train: str
-    """A template that begins with a small letter is a command that polite words may be put around."""
-    held_out: str
-    follow: str
-    """What a second question asks for, to be put in `And ...?`."""
-    answers: str
-    """The one with the most slots that can be filled is said."""
     result: Mapping[str, Fill] = field(default_factory=dict)
     """What the tool gives back, by the names (`temperature temp`) of the field; nothing for a tool that only acts."""
-    errors: str = "not allowed"
     derive: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
     """The fields of the result that follow from the arguments."""
     carries: bool = True
     """Whether a second question means the first one's arguments where it says no others."""
     together: Callable[[random.Random], dict[str, Any]] = lambda _: {}
     """Values of parameters that must fit each other."""
+
+    def templates(self, split: Split) -> tuple[str, ...]:
+        """Questions; one that begins with a small letter is a command that polite words may be put around."""
+        return self.texts.texts(split)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the tool may be called."""
+        return self.texts.texts("names")
+
+    @property
+    def descriptions(self) -> tuple[str, ...]:
+        """What its definition may say of it."""
+        return self.texts.texts("descriptions")
+
+    @property
+    def follow(self) -> tuple[str, ...]:
+        """What a second question asks for, to be put in `And ...?`."""
+        return self.texts.texts("follow")
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The one with the most slots that can be filled is said."""
+        return self.texts.texts("answers")
+
+    @property
+    def errors(self) -> str:
+        """What can go wrong, with `|` between them."""
+        errors: str = self.texts.get("errors", "not allowed")
+        return errors

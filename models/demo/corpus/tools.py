@@ -110,7 +110,7 @@ def _uncalled(question: str, answer: str, says: Check, tools: list[dict[str, Any
 
 def _question(rng: random.Random, split: Split, concept: Concept) -> tuple[str, dict[str, Any]]:
     """What the user asks, and the values in it."""
-    templates = (concept.train if split == "train" else concept.held_out).splitlines()
+    templates = concept.templates(split)
     skeleton = _skeleton(rng, rng.choice(templates), concept)
     if skeleton[0].islower():
         skeleton = _polite(rng, split, skeleton)
@@ -129,7 +129,7 @@ def _follow_up(
     rng: random.Random, split: Split, concept: Concept, values: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """A second question that gives other values."""
-    asked = rng.choice(concept.follow.split("|"))
+    asked = rng.choice(concept.follow)
     frames = FOLLOW_UP_COMMANDS if COMMAND.match(asked) else FOLLOW_UPS
     skeleton = frames.say(rng, split, x=asked)
     if not skeleton.startswith("{"):
@@ -170,7 +170,7 @@ def _used(
         answer = say(rng, rng.choice(FAILED), error=error)
         return [*called, tool_result(_text(form)), assistant(answer)], mentions(error)
     result, found = _result(rng, tool, values)
-    template = _richest(rng, tool.concept.answers.split("|"), {**values, **found})
+    template = _richest(rng, tool.concept.answers, {**values, **found})
     answer = say(rng, template, **{**values, **found})
     said = found or {key: values[key] for key in _slots(template)}
     wanted = mentions(*(str(said[key]) for key in _slots(template) if key in said))
