@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from localllm.errors import ForbiddenAddress
 from localllm.registry.fetch import sockets
 from localllm.registry.fetch.guard import check_address, check_name, is_public
-from localllm.registry.fetch.sockets import Backend
+from localllm.registry.fetch.sockets import Dialer, Patience
 from localllm.registry.remote import Cancelled
 
 PRIVATE = [
@@ -95,7 +95,7 @@ class _Connected(Exception):
     pass
 
 
-def connecting_to(monkeypatch: pytest.MonkeyPatch, answers: list[list[str]]) -> tuple[Backend, list[str], list[str]]:
+def connecting_to(monkeypatch: pytest.MonkeyPatch, answers: list[list[str]]) -> tuple[Dialer, list[str], list[str]]:
     """A guarded backend whose resolver gives these answers, one a look-up; what it looked up, what it connects to."""
     looked_up: list[str] = []
     connected: list[str] = []
@@ -104,17 +104,17 @@ def connecting_to(monkeypatch: pytest.MonkeyPatch, answers: list[list[str]]) -> 
         looked_up.append(host)
         return answers[len(looked_up) - 1]
 
-    def connect(address: str, port: int, deadline: float) -> socket.socket:
+    def connect(address: str, port: int, deadline: float, patience: Patience) -> socket.socket:
         connected.append(address)
         return socket.socket()
 
     monkeypatch.setattr(sockets, "_connect", connect)
-    return Backend(resolver, guarded=True), looked_up, connected
+    return Dialer(resolver, guarded=True), looked_up, connected
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, looked_up, connected = connecting_to(monkeypatch, [["8.8.8.8"], ["127.0.0.1"]])
-    backend.connect_tcp("rebinding.example", 80).close()
+    backend.dial("rebinding.example", 80, 60, Patience()).close()
     assert looked_up == ["rebinding.example"]  # a second look-up would lead to 127.0.0.1
     assert connected == ["8.8.8.8"]
 
@@ -125,7 +125,7 @@ def test_one_private_address_among_several_is_enough_to_refuse(
 ) -> None:
     backend, _, connected = connecting_to(monkeypatch, [answer])
     with pytest.raises(ForbiddenAddress):
-        backend.connect_tcp("mixed.example", 80)
+        backend.dial("mixed.example", 80, 60, Patience())
     assert connected == []
 
 
@@ -134,16 +134,16 @@ def test_the_next_address_is_tried_and_the_good_one_is_remembered(monkeypatch: p
     backend, _, connected = connecting_to(monkeypatch, [[dead, good], [dead, good]])
     answering = sockets._connect
 
-    def connect(address: str, port: int, deadline: float) -> socket.socket:
-        sock = answering(address, port, deadline)
+    def connect(address: str, port: int, deadline: float, patience: Patience) -> socket.socket:
+        sock = answering(address, port, deadline, patience)
         if address == dead:
             sock.close()
             raise OSError("network unreachable")
         return sock
 
     monkeypatch.setattr(sockets, "_connect", connect)
-    backend.connect_tcp("two.example", 80).close()
-    backend.connect_tcp("two.example", 80).close()
+    backend.dial("two.example", 80, 60, Patience()).close()
+    backend.dial("two.example", 80, 60, Patience()).close()
     assert connected == [dead, good, good]
 
 
@@ -156,10 +156,7 @@ def test_a_name_server_that_does_not_answer_holds_up_nobody_who_cancelled() -> N
         return []
 
     try:
-        with (
-            sockets.patience(sockets.Patience(cancelled.is_set)),
-            pytest.raises(Cancelled),
-        ):
-            Backend(resolver, guarded=True).connect_tcp("slow.example", 80)
+        with pytest.raises(Cancelled):
+            Dialer(resolver, guarded=True).dial("slow.example", 80, 60, Patience(cancelled.is_set))
     finally:
         forever.set()

@@ -10,21 +10,20 @@ Knows nothing of models, files, or what is in an answer.
 from __future__ import annotations
 
 import random
-import ssl
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from types import TracebackType
 
-import httpcore
 import httpx
 
 from localllm.errors import PullFailed
+from localllm.registry.fetch import routes
+from localllm.registry.fetch.exchange import InvalidRequest, Request
 from localllm.registry.fetch.guard import check_name
 from localllm.registry.fetch.pacing import (
     DEFAULT_BACKOFF,
@@ -36,8 +35,9 @@ from localllm.registry.fetch.pacing import (
     rate_limit_reset_s,
     retry_after_s,
 )
-from localllm.registry.fetch.routes import Transport
-from localllm.registry.fetch.sockets import SLICE_S, NotTrusted, Patience, Resolve, patience, resolve
+from localllm.registry.fetch.routes import Routes, Timeouts
+from localllm.registry.fetch.sockets import SLICE_S, LinkError, NoConnection, NotTrusted, Patience, Resolve, resolve
+from localllm.registry.fetch.socks import ProxyFailed
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
 from localllm.registry.remote import Cancelled, Credential
 
@@ -110,12 +110,14 @@ class Hop:
 class Reply:
     """An answer whose body is still to be read."""
 
-    def __init__(self, response: httpx.Response, hop: Hop) -> None:
-        self._response = response
+    def __init__(
+        self, status: int, headers: Mapping[str, str], body: Callable[[], Iterator[memoryview | bytes]], hop: Hop
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self._body = body
         self.hop = hop
         """Where the answer came from, after redirects."""
-        self.status: int = response.status_code
-        self.headers: Mapping[str, str] = response.headers
 
     @property
     def is_framed(self) -> bool:
@@ -128,10 +130,13 @@ class Reply:
         value = self.headers.get("content-length", "")
         return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else None
 
-    def pieces(self) -> Iterator[bytes]:
-        """The body as it arrives, not decoded. Raises `Retryable` if it ends too early or stops arriving."""
+    def pieces(self) -> Iterator[memoryview | bytes]:
+        """The body as it arrives, not decoded; each piece is valid until the next one is asked for.
+
+        Raises `Retryable` if it ends too early or stops arriving.
+        """
         with _explained(self.hop.url):
-            yield from self._response.iter_raw()
+            yield from self._body()
 
     def retryable(self) -> Retryable | None:
         """The error to raise for a status that may be gone next time."""
@@ -143,6 +148,10 @@ class Reply:
             asked_s = rate_limit_reset_s(self.headers.get("ratelimit"))
         message = f"{self.hop.url.host} answers {self.status}"
         return Retryable(message, retry_after_s=asked_s, busy=busy, is_outage=True)
+
+
+def _reply(response: routes.Reply, hop: Hop) -> Reply:
+    return Reply(response.status, response.headers, response.body, hop)
 
 
 def wait(seconds: float, is_cancelled: Callable[[], bool]) -> None:
@@ -174,15 +183,8 @@ class Net:
         self.chance = chance
         limit = self.options.max_bytes_per_s
         self._bucket = None if limit is None else TokenBucket(limit)
-        agent = self.options.user_agent or _user_agent()
-        self._transport = Transport(proxy=self.options.proxy, ca_file=self.options.ca_file, resolver=resolver)
-        self._client = httpx.Client(
-            transport=self._transport,
-            headers={"user-agent": agent},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # nobody is recognised
-            timeout=httpx.Timeout(self.options.read_timeout_s, connect=self.options.connect_timeout_s, pool=None),
-            trust_env=False,
-        )
+        self._agent = self.options.user_agent or _user_agent()
+        self._routes = Routes(proxy=self.options.proxy, ca_file=self.options.ca_file, resolver=resolver)
 
     def __enter__(self) -> Net:
         return self
@@ -193,8 +195,8 @@ class Net:
         self.close()
 
     def close(self) -> None:
-        """Closes every connection."""
-        self._client.close()
+        """Closes every idle connection."""
+        self._routes.close()
 
     def get_small(
         self,
@@ -250,20 +252,19 @@ class Net:
         """
         if headers is not None and _SECRET_HEADERS & {name.lower() for name in headers}:
             raise ValueError("secrets go into a credential, which knows where it may be sent")
-        with patience(patient or Patience()):
-            hop = self._first_hop(url, credential, typed)
-            for _ in range(MAX_REDIRECTS + 1):
-                response = self._send(hop, headers or {})
-                try:
-                    location = response.headers.get("location")
-                    if response.status_code in _REDIRECTS and location:
-                        hop = hop.follow(location)
-                        continue
-                    yield Reply(response, hop)
-                    return
-                finally:
-                    response.close()
-            raise PullFailed(f"{httpx.URL(url).host} redirects more than {MAX_REDIRECTS} times")
+        hop = self._first_hop(url, credential, typed)
+        for _ in range(MAX_REDIRECTS + 1):
+            response = self._send(hop, headers or {}, patient or Patience())
+            try:
+                location = response.headers.get("location")
+                if response.status in _REDIRECTS and location:
+                    hop = hop.follow(location)
+                    continue
+                yield _reply(response, hop)
+                return
+            finally:
+                response.close()
+        raise PullFailed(f"{httpx.URL(url).host} redirects more than {MAX_REDIRECTS} times")
 
     def send(
         self,
@@ -281,16 +282,15 @@ class Net:
 
         Raises `Retryable` when there is no answer, `PullFailed`, `ForbiddenAddress`, `Cancelled`.
         """
-        with patience(Patience((lambda: False) if cancel is None else cancel.is_set)):
-            hop = self._first_hop(url, credential, typed)
-            asked = {"accept-encoding": "identity", **(headers or {})}
-            response = self._send(hop, asked, method=method, content=content, timeout_s=timeout_s)
-            try:
-                if method == "HEAD":
-                    return SmallResponse(response.status_code, response.headers, b"", str(hop.url))
-                return _read_small(Reply(response, hop), MAX_MANIFEST_BYTES)
-            finally:
-                response.close()
+        patient = Patience((lambda: False) if cancel is None else cancel.is_set)
+        hop = self._first_hop(url, credential, typed)
+        response = self._send(hop, headers or {}, patient, method=method, content=content, timeout_s=timeout_s)
+        try:
+            if method == "HEAD":
+                return SmallResponse(response.status, response.headers, b"", str(hop.url))
+            return _read_small(_reply(response, hop), MAX_MANIFEST_BYTES)
+        finally:
+            response.close()
 
     def throttle(self, size_bytes: int, is_cancelled: Callable[[], bool]) -> float:
         """Waits as the bandwidth limit demands after so many bytes; returns the seconds. Raises `Cancelled`."""
@@ -314,26 +314,26 @@ class Net:
         self,
         hop: Hop,
         headers: Mapping[str, str],
+        patient: Patience,
         *,
         method: str = "GET",
-        content: bytes | Iterable[bytes] | None = None,
+        content: bytes | Iterable[bytes] = b"",
         timeout_s: float | None = None,
-    ) -> httpx.Response:
+    ) -> routes.Reply:
         trusted = hop.trusted or self.options.allow_private_hosts
         if not trusted:
             check_name(hop.url.host)
-        own = {} if hop.credential is None else {"authorization": hop.credential.authorization}
-        read_s = timeout_s or self.options.read_timeout_s
-        request = self._client.build_request(
-            method,
-            hop.url,
-            headers={**headers, **own},
-            content=content,
-            timeout=httpx.Timeout(read_s, connect=self.options.connect_timeout_s, pool=None),
-            extensions={"trusted": trusted},
-        )
+        asked = httpx.Headers({"host": hop.url.netloc.decode("ascii"), "user-agent": self._agent, "accept": "*/*"})
+        asked.update({"accept-encoding": "identity", **headers})
+        if hop.credential is not None:
+            asked["authorization"] = hop.credential.authorization
+        if isinstance(content, bytes) and (content or method not in ("GET", "HEAD")):
+            asked["content-length"] = str(len(content))
+        body = ([content] if content else []) if isinstance(content, bytes) else content
+        timeouts = Timeouts(self.options.connect_timeout_s, timeout_s or self.options.read_timeout_s)
         with _explained(hop.url):
-            return self._client.send(request, stream=True, follow_redirects=False)
+            request = Request(method.encode("ascii"), hop.url.raw_path, asked.raw, body)
+            return self._routes.send(hop.url, request, timeouts, patient, guarded=not trusted)
 
 
 def origin_of(url: str) -> str:
@@ -373,22 +373,22 @@ def _read_small(reply: Reply, max_bytes: int) -> SmallResponse:
 
 @contextmanager
 def _explained(url: httpx.URL) -> Iterator[None]:
-    """Turns httpcore's exceptions into ours."""
+    """Turns errors of the connection into ours."""
     host = url.host
     try:
         yield
-    except (httpcore.UnsupportedProtocol, httpcore.LocalProtocolError, httpx.InvalidURL) as error:
+    except (InvalidRequest, httpx.InvalidURL, UnicodeEncodeError) as error:
         raise PullFailed(f"{host} cannot be asked: {error}") from error
-    except httpcore.ProxyError as error:
-        raise Retryable(f"the proxy does not lead to {host}: {error}", is_outage=True) from error
+    except ProxyFailed as error:
+        raise Retryable(f"the proxy does not connect to {host}: {error}", is_outage=True) from error
     except NotTrusted as error:
         raise PullFailed(
-            f"the certificate of {host} is not to be trusted: {error}; "
+            f"the certificate of {host} is not trusted: {error}; "
             "if your network has its own authority, name its certificate as CA file"
         ) from error
-    except httpcore.ConnectError as error:
+    except NoConnection as error:
         raise Retryable(f"no connection to {host}: {error}", is_outage=True) from error
-    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError) as error:
+    except LinkError as error:
         raise Retryable(f"the connection to {host} failed: {error}", is_outage=True) from error
 
 

@@ -1,8 +1,7 @@
-"""How a request gets out: directly or through a proxy, guarded against private addresses or not, with which CAs.
+"""How a request gets out: directly or through a proxy, to any address or to public ones only, trusting which CAs.
 
-An `httpx` transport over `httpcore`'s pools, since only those take a network backend of our own.
-Proxies are those of the options, else of the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, as the
-system spells them). A proxy may be at a private address. Through one, hosts are resolved by it, so that only literal
+The proxy is the one of the options, else the environment's (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, as
+the system spells them). It may be at a private address, and it resolves host names itself, so behind one only literal
 addresses and names like localhost can be refused, which `net` does. Knows nothing of redirects or credentials.
 """
 
@@ -10,70 +9,100 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
+from base64 import b64encode
 from pathlib import Path
+from typing import NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
-import httpcore
 import httpx
 
 from localllm.errors import InvalidParameter
-from localllm.registry.fetch.direct import DirectConnection
-from localllm.registry.fetch.sockets import Backend, Resolve
+from localllm.registry.fetch.exchange import Connection, Exchange, Headers, Idle, Request
+from localllm.registry.fetch.sockets import Dialer, Patience, Resolve, Stream
+from localllm.registry.fetch.socks import ProxyFailed, enter_socks
 
-MAX_CONNECTIONS = 64
-IDLE_S = 30.0
-"""An idle connection is kept for so long."""
-
-_Pool = httpcore.ConnectionPool
-_Key = tuple[str | None, bool, bool, bool]
-"""Proxy, guarded, TLS, only for GET."""
+_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
 
-class Transport(httpx.BaseTransport):
-    """Raises httpcore's exceptions, and `ForbiddenAddress`. A request's extension `trusted` lifts the guard."""
+class Timeouts(NamedTuple):
+    """Of one request, in seconds."""
+
+    connect_s: float
+    read_s: float
+    """Without a single byte."""
+
+
+class _Route(NamedTuple):
+    """What connections that may stand in for each other have in common."""
+
+    scheme: str
+    host: str
+    port: int
+    proxy: str | None
+    guarded: bool
+
+
+class Routes:
+    """Sends requests, over idle connections where possible."""
 
     def __init__(self, *, proxy: str | None, ca_file: Path | None, resolver: Resolve) -> None:
         self._proxy = None if proxy is None else _checked_proxy(proxy)
         self._ca_file = ca_file
-        self._resolver = resolver
         self._lock = threading.Lock()
-        self._pools: dict[_Key, _Pool] = {}
         self._context: ssl.SSLContext | None = None
+        self._idle = Idle()
+        self._dialers = {guarded: Dialer(resolver, guarded=guarded) for guarded in (False, True)}
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Sends it; the answer's body is still to be read."""
-        trusted = request.extensions["trusted"]
-        pool = self._pool(request.url, guarded=not trusted, only_get=request.method == "GET")
-        assert isinstance(request.stream, Iterable)
-        response = pool.handle_request(
-            httpcore.Request(
-                method=request.method,
-                url=httpcore.URL(
-                    scheme=request.url.raw_scheme,
-                    host=request.url.raw_host,
-                    port=request.url.port,
-                    target=request.url.raw_path,
-                ),
-                headers=request.headers.raw,
-                content=request.stream,
-                extensions=request.extensions,
+    def send(self, url: httpx.URL, request: Request, timeouts: Timeouts, patience: Patience, *, guarded: bool) -> Reply:
+        """The response, whose body is still to be read. Raises `LinkError`, `ForbiddenAddress`."""
+        proxy = self._proxy_for(url)
+        scheme = url.scheme
+        host, port = url.raw_host.decode("ascii"), url.port or _PORTS[scheme]
+        route = _Route(scheme, host, port, proxy, guarded and proxy is None)
+        connection = self._idle.take(route) or Connection(self._connect(route, timeouts, patience))
+        if proxy is not None and scheme == "http" and not proxy.startswith("socks5"):
+            request = Request(
+                request.method,
+                url.raw_scheme + b"://" + url.netloc + url.raw_path,
+                [*request.headers, *_authorization(httpx.Proxy(proxy))],
+                request.body,
             )
-        )
-        return httpx.Response(
-            response.status, headers=response.headers, stream=_Body(response), extensions=response.extensions
-        )
+        return Reply(connection.send(request, timeouts.read_s, patience), route, self._idle)
 
     def close(self) -> None:
-        """Closes every connection."""
-        with self._lock:
-            for pool in self._pools.values():
-                pool.close()
-            self._pools.clear()
+        """Closes every idle connection."""
+        self._idle.close()
 
-    def proxy_for(self, url: httpx.URL) -> str | None:
-        """The proxy that a request goes through."""
+    def _connect(self, route: _Route, timeouts: Timeouts, patience: Patience) -> Stream:
+        context = self._ssl_context() if route.scheme == "https" else None
+        if route.proxy is None:
+            stream = self._dialers[route.guarded].dial(route.host, route.port, timeouts.connect_s, patience)
+        else:
+            stream = self._connect_by_proxy(route, httpx.Proxy(route.proxy), timeouts, patience)
+        if context is not None:
+            stream.start_tls(context, route.host, timeouts.connect_s)
+        return stream
+
+    def _connect_by_proxy(self, route: _Route, proxy: httpx.Proxy, timeouts: Timeouts, patience: Patience) -> Stream:
+        url = proxy.url
+        host = url.raw_host.decode("ascii")
+        stream = self._dialers[False].dial(host, url.port or _PORTS[url.scheme], timeouts.connect_s, patience)
+        if url.scheme == "https":
+            stream.start_tls(self._ssl_context(), host, timeouts.connect_s)
+        if url.scheme.startswith("socks5"):
+            enter_socks(stream, route.host, route.port, proxy.raw_auth, timeouts.connect_s)
+        elif route.scheme == "https":
+            shown = f"[{route.host}]" if ":" in route.host else route.host
+            target = f"{shown}:{route.port}".encode("ascii")
+            headers = [(b"Host", target), *_authorization(proxy)]
+            answer = Connection(stream).send(Request(b"CONNECT", target, headers), timeouts.connect_s, patience)
+            if not 200 <= answer.status < 300:
+                stream.close()
+                raise ProxyFailed(f"it answers {answer.status} to CONNECT")
+            return answer.end_tunnel()
+        return stream
+
+    def _proxy_for(self, url: httpx.URL) -> str | None:
         if self._proxy is not None:
             return self._proxy
         proxies = getproxies()
@@ -82,91 +111,59 @@ class Transport(httpx.BaseTransport):
             return None
         return _checked_proxy(found if "://" in found else f"http://{found}")
 
-    def _pool(self, url: httpx.URL, *, guarded: bool, only_get: bool) -> _Pool:
-        proxy = self.proxy_for(url)
-        key = (proxy, guarded and proxy is None, url.scheme == "https", only_get)
-        with self._lock:
-            if key not in self._pools:
-                self._pools[key] = self._new_pool(*key)
-            return self._pools[key]
-
-    def _new_pool(self, proxy: str | None, guarded: bool, tls: bool, only_get: bool) -> _Pool:
-        context = self._ssl_context() if tls or (proxy or "").startswith("https:") else None
-        backend = Backend(self._resolver, guarded=guarded)
-        if proxy is None and only_get:
-            return _DirectPool(context, backend)
-        if proxy is None:  # few requests, and none before the answer to the last one is read
-            return _Pool(ssl_context=context, max_connections=MAX_CONNECTIONS, network_backend=backend)
-        parsed = httpx.Proxy(proxy)
-        address = httpcore.URL(
-            scheme=parsed.url.raw_scheme, host=parsed.url.raw_host, port=parsed.url.port, target=parsed.url.raw_path
-        )
-        if parsed.url.scheme.startswith("socks5"):
-            return httpcore.SOCKSProxy(
-                address,
-                proxy_auth=parsed.raw_auth,
-                ssl_context=context,
-                max_connections=MAX_CONNECTIONS,
-                keepalive_expiry=IDLE_S,
-                network_backend=backend,
-            )
-        return httpcore.HTTPProxy(
-            address,
-            proxy_auth=parsed.raw_auth,
-            proxy_headers=parsed.headers.raw,
-            ssl_context=context,
-            proxy_ssl_context=context if parsed.url.scheme == "https" else None,
-            max_connections=MAX_CONNECTIONS,
-            keepalive_expiry=IDLE_S,
-            network_backend=backend,
-        )
-
     def _ssl_context(self) -> ssl.SSLContext:
-        """Made once, when the first https URL comes: reading the CAs takes 20 ms and more."""
-        if self._context is None:
-            try:
-                context = httpx.create_ssl_context()  # SSL_CERT_FILE and SSL_CERT_DIR, else certifi's
-                if self._ca_file is not None:
-                    context.load_verify_locations(cafile=self._ca_file)
-            except OSError as error:  # ssl.SSLError is one
-                raise InvalidParameter(
-                    f"the CA file {self._ca_file} cannot be used: {error}", param="ca_file"
-                ) from error
-            self._context = context
-        return self._context
+        """Created with the first https URL: reading the CAs takes 20 ms and more."""
+        with self._lock:
+            if self._context is None:
+                try:
+                    context = httpx.create_ssl_context()  # SSL_CERT_FILE and SSL_CERT_DIR, else certifi's
+                    if self._ca_file is not None:
+                        context.load_verify_locations(cafile=self._ca_file)
+                except OSError as error:  # ssl.SSLError is one
+                    raise InvalidParameter(
+                        f"the CA file {self._ca_file} cannot be used: {error}", param="ca_file"
+                    ) from error
+                self._context = context
+            return self._context
 
 
-class _DirectPool(httpcore.ConnectionPool):
-    """httpcore decides who gets which connection; the connections are ours."""
+class Reply:
+    """A response whose body is still to be read. Closed by `close`."""
 
-    def __init__(self, context: ssl.SSLContext | None, backend: Backend) -> None:
-        super().__init__(max_connections=MAX_CONNECTIONS)
-        self._direct = context, backend
-
-    def create_connection(self, origin: httpcore.Origin) -> httpcore.ConnectionInterface:
-        return DirectConnection(origin, *self._direct, IDLE_S)
-
-
-class _Body(httpx.SyncByteStream):
-    def __init__(self, response: httpcore.Response) -> None:
-        self._response = response
-
-    def __iter__(self) -> Iterator[bytes]:
-        assert isinstance(self._response.stream, Iterable)
-        yield from self._response.stream
+    def __init__(self, exchange: Exchange, route: _Route, idle: Idle) -> None:
+        self._exchange = exchange
+        self._route = route
+        self._idle = idle
+        self._is_closed = False
+        self.status = exchange.status
+        self.headers = httpx.Headers(exchange.headers)
+        self.body = exchange.body
 
     def close(self) -> None:
-        self._response.close()
+        """The connection waits for another request if this response was read to its end."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._exchange.is_reusable:
+            self._idle.give(self._route, self._exchange.connection)
+        else:
+            self._exchange.connection.stream.close()
+
+
+def _authorization(proxy: httpx.Proxy) -> Headers:
+    if proxy.raw_auth is None:
+        return []
+    return [(b"Proxy-Authorization", b"Basic " + b64encode(b":".join(proxy.raw_auth)))]
 
 
 def _checked_proxy(text: str) -> str:
-    """Raises `InvalidParameter` for what is no proxy that we can use; never prints a password."""
+    """Raises `InvalidParameter` for an unusable proxy; never prints a password."""
     try:
         url = httpx.Proxy(text).url
     except (ValueError, httpx.InvalidURL) as error:
-        raise InvalidParameter("proxy is no URL like http://HOST:PORT or socks5://HOST:PORT", param="proxy") from error
+        raise InvalidParameter(
+            "proxy must be a URL like http://HOST:PORT or socks5://HOST:PORT", param="proxy"
+        ) from error
     if not url.host:
-        raise InvalidParameter("proxy names no host; one is http://HOST:PORT", param="proxy")
-    if url.scheme.startswith("socks5") and find_spec("socksio") is None:
-        raise InvalidParameter("a SOCKS proxy needs the package socksio: pip install socksio", param="proxy")
+        raise InvalidParameter("proxy names no host; write http://HOST:PORT", param="proxy")
     return text

@@ -1,9 +1,9 @@
-"""Connections for httpcore that go to the address that was checked, and that let go at once when nobody wants them.
+"""TCP and TLS connections to checked addresses, with timeouts, deadlines and prompt cancellation.
 
-The name is resolved once, every address of it is checked, and one of these is connected to: there is no second look-up
-that could say something else (DNS rebinding). Host header and SNI still come from the URL.
-Sockets never block: a thread waits in slices of `SLICE_S` and looks at its `patience` in between, because closing a
-socket from another thread does not wake up who waits for it. Knows nothing of HTTP or of proxies.
+A host name is resolved once and every address it has is checked before one of them is connected to, so a second DNS
+answer cannot lead elsewhere (DNS rebinding). The Host header and SNI still come from the URL. Sockets are non-blocking:
+threads wait in slices of `SLICE_S` and check their `Patience` in between, because closing a socket from another thread
+does not wake a reader. Knows nothing of HTTP or proxies.
 """
 
 from __future__ import annotations
@@ -14,27 +14,19 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
-
-import httpcore
+from typing import TypeVar
 
 from localllm.errors import PullFailed
 from localllm.registry.fetch.guard import check_address
 from localllm.registry.remote import Cancelled
 
 SLICE_S = 0.1
-"""The longest that a wait goes on after somebody cancelled it."""
-READ_BYTES = 256 * 1024
-"""Read at once, if so much has arrived."""
+"""Upper bound on the time a wait continues after cancellation."""
 MIN_CONNECT_S = 2.0
-"""For each address of a host before the next one is tried."""
-
-DEFAULT_TIMEOUT_S = 60.0
-"""For whom names none."""
+"""Minimum time given to each address of a host before the next one is tried."""
 
 Resolve = Callable[[str, int], list[str]]
 """Host and port -> addresses, best first. Raises `OSError`."""
@@ -43,94 +35,74 @@ _Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", sel
 _T = TypeVar("_T")
 
 
-class NotTrusted(httpcore.ConnectError):
-    """The certificate is not that of the host, or of no authority that is believed."""
+class LinkError(Exception):
+    """A connection broke or timed out."""
+
+
+class NoConnection(LinkError):
+    """A connection could not be opened."""
+
+
+class NotTrusted(NoConnection):
+    """The certificate does not match the host, or no trusted authority issued it."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long the thread's network operations may take."""
+    """How long network operations may take."""
 
     is_cancelled: Callable[[], bool] = lambda: False
     deadline: float | None = None
-    """On `time.monotonic`'s clock."""
+    """On the clock of `time.monotonic`."""
 
     def check(self) -> None:
-        """Raises `Cancelled` or, past the deadline, `PullFailed`."""
+        """Raises `Cancelled`, or `PullFailed` past the deadline."""
         if self.is_cancelled():
-            raise Cancelled("cancelled; what has arrived stays")
+            raise Cancelled("cancelled; the bytes received so far are kept")
         if self.deadline is not None and time.monotonic() > self.deadline:
-            raise PullFailed("the server takes too long for a small answer")
-
-
-_thread = threading.local()
-
-
-@contextmanager
-def patience(value: Patience) -> Iterator[None]:
-    """What this thread does on the network inside has this patience. httpcore has no way to pass it along."""
-    before = _patience()
-    _thread.patience = value
-    try:
-        yield
-    finally:
-        _thread.patience = before
-
-
-def _patience() -> Patience:
-    return getattr(_thread, "patience", None) or Patience()
+            raise PullFailed("the server takes too long to send a small response")
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The system's resolver."""
+    """Asks the system's resolver."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class Backend(httpcore.NetworkBackend):
-    """What httpcore connects with. `guarded`: public addresses only."""
+class Dialer:
+    """Opens connections. `guarded`: to public addresses only."""
 
     def __init__(self, resolver: Resolve = resolve, *, guarded: bool) -> None:
         self._resolve = resolver
         self._guarded = guarded
         self._good: dict[tuple[str, int], str] = {}
-        """The address that answered last, so that eight connections don't wait for the same dead one."""
+        """The address that last accepted a connection: tried first, so that no other one waits for a dead address."""
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
-        """Raises `ForbiddenAddress` if one of the host's addresses is none that we may go to."""
-        assert local_address is None, "nobody asks for one"
-        assert not socket_options, "nobody asks for any"
-        deadline = time.monotonic() + (DEFAULT_TIMEOUT_S if timeout is None else timeout)
+    def dial(self, host: str, port: int, timeout_s: float, patience: Patience) -> Stream:
+        """Raises `NoConnection`, or `ForbiddenAddress` if any address of the host is not allowed."""
+        deadline = time.monotonic() + timeout_s
         try:
-            addresses = self._addresses(host, port, deadline)
+            addresses = self._addresses(host, port, deadline, patience)
         except OSError as error:
-            raise httpcore.ConnectError(f"{host} cannot be found: {error}") from error
+            raise NoConnection(f"{host} cannot be resolved: {error}") from error
         if self._guarded:
             for address in addresses:
                 check_address(address, host)
         good = self._good.get((host, port))
-        failure: Exception = OSError("it has no address")
+        failure = OSError("it has no address")
         for index, address in enumerate(sorted(addresses, key=lambda one: one != good)):
             share = (deadline - time.monotonic()) / (len(addresses) - index)
             try:
-                connected = _connect(address, port, time.monotonic() + max(share, MIN_CONNECT_S))
+                connected = _connect(address, port, time.monotonic() + max(share, MIN_CONNECT_S), patience)
             except OSError as error:
                 failure = error
                 continue
             self._good[host, port] = address
-            return Stream(connected)
-        kind = httpcore.ConnectTimeout if isinstance(failure, TimeoutError) else httpcore.ConnectError
-        raise kind(f"{host} does not answer: {failure}") from failure
+            return Stream(connected, patience)
+        raise NoConnection(f"{host} does not answer: {failure}") from failure
 
-    def _addresses(self, host: str, port: int, deadline: float) -> list[str]:
-        """A resolver cannot be interrupted, so it gets a thread of its own, which may outlive our interest."""
+    def _addresses(self, host: str, port: int, deadline: float, patience: Patience) -> list[str]:
+        """A resolver cannot be interrupted, so it runs in a thread that may outlive the request."""
         found: list[list[str] | OSError] = []
         done = threading.Event()
 
@@ -144,7 +116,7 @@ class Backend(httpcore.NetworkBackend):
 
         threading.Thread(target=ask, name="resolve", daemon=True).start()
         while not done.wait(SLICE_S):
-            _patience().check()
+            patience.check()
             if time.monotonic() > deadline:
                 raise TimeoutError("the name server does not answer")
         if isinstance(found[0], OSError):
@@ -152,7 +124,7 @@ class Backend(httpcore.NetworkBackend):
         return found[0]
 
 
-def _connect(address: str, port: int, deadline: float) -> socket.socket:
+def _connect(address: str, port: int, deadline: float, patience: Patience) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -161,7 +133,7 @@ def _connect(address: str, port: int, deadline: float) -> socket.socket:
         try:
             sock.connect((address, port))
         except BlockingIOError:
-            _wait(sock, selectors.EVENT_WRITE, deadline)
+            _wait(sock, selectors.EVENT_WRITE, deadline, patience)
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise OSError(code, f"{address} port {port}: {os.strerror(code)}") from None
@@ -171,114 +143,102 @@ def _connect(address: str, port: int, deadline: float) -> socket.socket:
     return sock
 
 
-def _wait(sock: socket.socket, events: int, deadline: float) -> None:
-    """Until the socket is ready. Raises `TimeoutError` at the deadline, and what the thread's patience raises."""
+def _wait(sock: socket.socket, events: int, deadline: float, patience: Patience) -> None:
+    """Until the socket is ready. Raises `TimeoutError` at the deadline, and what `patience` raises."""
     with _Selector() as selector:
         selector.register(sock, events)
         while True:
-            _patience().check()
-            left = deadline - time.monotonic()
-            if left <= 0:
+            patience.check()
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
                 raise TimeoutError("timed out")
-            if selector.select(min(SLICE_S, left)):
+            if selector.select(min(SLICE_S, remaining_s)):
                 return
 
 
-class Stream(httpcore.NetworkStream):
-    """A socket, with TLS or without. Times out when nothing moves."""
+class Stream:
+    """A connected socket, with or without TLS. Operations time out when no byte moves."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, patience: Patience) -> None:
         self._sock = sock
+        self.patience = patience
+        """Of the request that uses the connection now."""
 
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """What has arrived, and more than `max_bytes` if there is more: h11 takes any amount."""
-        size = max(max_bytes, READ_BYTES)
-        receive = _read_records if isinstance(self._sock, ssl.SSLSocket) else socket.socket.recv
+    def read_into(self, buffer: memoryview, timeout_s: float) -> int:
+        """Receives what has arrived; 0 at the end. Raises `LinkError`."""
+        receive = _receive_records if isinstance(self._sock, ssl.SSLSocket) else socket.socket.recv_into
         try:
-            return self._patiently(lambda: receive(self._sock, size), selectors.EVENT_READ, timeout)
+            return self._patiently(lambda: receive(self._sock, buffer), selectors.EVENT_READ, timeout_s)
         except TimeoutError as error:
-            raise httpcore.ReadTimeout("nothing arrives any more") from error
+            raise LinkError("nothing arrives any more") from error
         except OSError as error:
-            raise httpcore.ReadError(str(error)) from error
+            raise LinkError(str(error)) from error
 
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """Sends all of it. Raises `LinkError`."""
         sent = 0
         try:
-            while sent < len(buffer):
-                rest = memoryview(buffer)[sent:]
-                sent += self._patiently(partial(self._sock.send, rest), selectors.EVENT_WRITE, timeout)
+            while sent < len(data):
+                rest = memoryview(data)[sent:]
+                sent += self._patiently(partial(self._sock.send, rest), selectors.EVENT_WRITE, timeout_s)
         except TimeoutError as error:
-            raise httpcore.WriteTimeout("nothing is taken any more") from error
+            raise LinkError("the server stopped reading") from error
         except OSError as error:
-            raise httpcore.WriteError(str(error)) from error
+            raise LinkError(str(error)) from error
 
     def close(self) -> None:
+        """Closes the socket."""
         self._sock.close()
 
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        if isinstance(self._sock, ssl.SSLSocket):
-            self.close()
-            raise httpcore.ConnectError("a proxy that is itself reached by https cannot be used for https")
+    def start_tls(self, context: ssl.SSLContext, server_name: str, timeout_s: float) -> None:
+        """Raises `NoConnection`; the connection is closed then."""
         try:
-            wrapped = ssl_context.wrap_socket(
-                self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
-            )
-        except (OSError, ValueError) as error:
+            if isinstance(self._sock, ssl.SSLSocket):
+                raise NoConnection("a proxy that is itself reached by https cannot be used for https")
+            wrapped = context.wrap_socket(self._sock, server_hostname=server_name, do_handshake_on_connect=False)
+            self._sock = wrapped
+            self._patiently(wrapped.do_handshake, selectors.EVENT_READ, timeout_s)
+        except BaseException as error:
             self.close()
-            raise httpcore.ConnectError(str(error)) from error
-        stream = Stream(wrapped)
-        try:
-            stream._patiently(wrapped.do_handshake, selectors.EVENT_READ, timeout)
-        except TimeoutError as error:
-            stream.close()
-            raise httpcore.ConnectTimeout("no TLS handshake") from error
-        except ssl.SSLCertVerificationError as error:
-            stream.close()
-            raise NotTrusted(error.verify_message) from error
-        except OSError as error:  # ssl.SSLError is one
-            stream.close()
-            raise httpcore.ConnectError(str(error)) from error
-        except PullFailed:
-            stream.close()
+            if isinstance(error, TimeoutError):
+                raise NoConnection("the TLS handshake timed out") from error
+            if isinstance(error, ssl.SSLCertVerificationError):
+                raise NotTrusted(error.verify_message) from error
+            if isinstance(error, (OSError, ValueError)):  # ssl.SSLError is an OSError
+                raise NoConnection(str(error)) from error
             raise
-        return stream
 
-    def get_extra_info(self, info: str) -> Any:
-        if info == "ssl_object" and isinstance(self._sock, ssl.SSLSocket):
-            return self._sock
-        if info == "socket":
-            return self._sock
-        if info == "is_readable":  # asked of idle connections: then the server has closed it
-            with _Selector() as selector:
-                selector.register(self._sock, selectors.EVENT_READ)
-                return bool(selector.select(0))
-        return None
+    @property
+    def is_readable(self) -> bool:
+        """For idle connections: the server closed it, or sent bytes that nobody asked for."""
+        with _Selector() as selector:
+            selector.register(self._sock, selectors.EVENT_READ)
+            return bool(selector.select(0))
 
-    def _patiently(self, operation: Callable[[], _T], events: int, timeout: float | None) -> _T:
-        """Tries at once, since what is wanted is mostly there, and waits if not."""
-        deadline = time.monotonic() + (DEFAULT_TIMEOUT_S if timeout is None else timeout)
+    def _patiently(self, operation: Callable[[], _T], events: int, timeout_s: float) -> _T:
+        """Tries at once, since data is usually there, and waits if not."""
+        deadline = time.monotonic() + timeout_s
         while True:
             try:
                 return operation()
-            except ssl.SSLWantReadError:  # TLS may want to read in order to write, and the other way round
+            except ssl.SSLWantReadError:  # TLS may have to read in order to write, and the other way round
                 wanted = selectors.EVENT_READ
             except ssl.SSLWantWriteError:
                 wanted = selectors.EVENT_WRITE
             except BlockingIOError:
                 wanted = events
-            _wait(self._sock, wanted, deadline)
+            _wait(self._sock, wanted, deadline, self.patience)
 
 
-def _read_records(sock: socket.socket, size: int) -> bytes:
-    """A TLS record has 16 KiB at most; several at once are less work for everybody above."""
-    first: bytes = sock.recv(size)
-    parts, total = [first], len(first)
-    while parts[-1] and total < size:
+def _receive_records(sock: socket.socket, buffer: memoryview) -> int:
+    """A TLS record holds 16 KiB at most; reading several at once saves work in every layer above."""
+    total = sock.recv_into(buffer)
+    while 0 < total < len(buffer):
         try:
-            parts.append(sock.recv(size - total))
+            received = sock.recv_into(buffer[total:])
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             break
-        total += len(parts[-1])
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if not received:
+            break  # the next read sees the end, too
+        total += received
+    return total
