@@ -21,9 +21,11 @@ from localllm.registry.credentials import hub_token, registry_login
 from localllm.registry.digest import Digest
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import now_text
-from localllm.registry.fetch.download import Wanted, download_all
+from localllm.registry.fetch.download import download_all
+from localllm.registry.fetch.job import Wanted
 from localllm.registry.fetch.net import Net, NetOptions, SmallResponse, origin_of
 from localllm.registry.fetch.partial import discard
+from localllm.registry.fetch.width import Width
 from localllm.registry.listing import described, store_of
 from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.names import (
@@ -224,7 +226,7 @@ class Puller:
             digests = download_all(
                 list(missing.values()),
                 net=self._net,
-                connections=self._settings.download_connections,
+                width=Width(self._settings.download_connections),
                 cancel=cancel,
                 require_room=self._store.require_room,
                 on_wait=meter.waiting,

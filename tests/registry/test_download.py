@@ -15,10 +15,12 @@ from localllm.errors import AccessDenied, DiskFull, ForbiddenAddress, PullFailed
 from localllm.registry.digest import Digest
 from localllm.registry.fetch import download as downloads
 from localllm.registry.fetch import flight as flights
-from localllm.registry.fetch.download import Wanted, download, download_all
+from localllm.registry.fetch.download import download, download_all
+from localllm.registry.fetch.job import Wanted
 from localllm.registry.fetch.net import Net, NetOptions
 from localllm.registry.fetch.pacing import Backoff
 from localllm.registry.fetch.partial import discard, present_bytes, read_record, sidecar_of
+from localllm.registry.fetch.width import Width
 from localllm.registry.remote import Cancelled, Credential, RemoteFile
 from tests.registry.nasty_server import Asked, Nasty, Reply, Script, chunked, content
 
@@ -68,6 +70,7 @@ class Fetcher:
             self.path,
             net=self.net,
             connections=connections,
+            first_connections=connections,
             on_bytes=self.on_bytes,
             cancel=self.cancel,
             require_room=self.room.append,
@@ -522,6 +525,11 @@ def wanted_of(servers: list[Nasty], folder: Path, told: dict[str, int]) -> list[
     return [Wanted(known(server), path, telling(path.stem)) for server, path in zip(servers, paths, strict=True)]
 
 
+def fetch_all(wanted: list[Wanted], net: Net, connections: int) -> list[Digest]:
+    width = Width(connections, connections)
+    return download_all(wanted, net=net, width=width, cancel=threading.Event(), require_room=lambda _: None)
+
+
 def test_several_files_share_the_connections(net: Net, tmp_path: Path) -> None:
     told: dict[str, int] = {}
     servers = [Nasty(content(1024 * 1024 * (index % 3), seed=index)) for index in range(7)]
@@ -529,7 +537,9 @@ def test_several_files_share_the_connections(net: Net, tmp_path: Path) -> None:
         server.__enter__()
     try:
         wanted = wanted_of(servers, tmp_path, told)
-        digests = download_all(wanted, net=net, connections=3, cancel=threading.Event(), require_room=lambda _: None)
+        digests = download_all(
+            wanted, net=net, width=Width(3, 3), cancel=threading.Event(), require_room=lambda _: None
+        )
         assert digests == [server.digest for server in servers]
         for server, one in zip(servers, wanted, strict=True):
             assert one.partial.read_bytes() == server.content
@@ -546,11 +556,13 @@ def test_when_one_file_fails_the_others_keep_what_they_have(net: Net, tmp_path: 
         good.pause_s = 0.005
         bad.script = lambda _: Reply(404) if good.sent_bytes > SIZE // 4 else Reply(503, {"Retry-After": "0"})
         with Net(NetOptions(backoff=Backoff(first_s=0.05, max_s=0.05))) as patient_net, pytest.raises(PullFailed):
-            download_all(wanted, net=patient_net, connections=4, cancel=threading.Event(), require_room=lambda _: None)
+            download_all(
+                wanted, net=patient_net, width=Width(4, 4), cancel=threading.Event(), require_room=lambda _: None
+            )
         there = present_bytes(wanted[0].partial, digest=good.digest, size_bytes=SIZE)
         assert there == told["0"] > 0
         good.pause_s, bad.script, before = 0.0, lambda _: None, good.sent_when_idle()
-        download_all(wanted, net=net, connections=4, cancel=threading.Event(), require_room=lambda _: None)
+        fetch_all(wanted, net, 4)
         assert good.sent_bytes - before == SIZE - there
 
 

@@ -19,8 +19,9 @@ from localllm.registry.fetch.net import Hop, Reply
 from localllm.registry.fetch.pacing import MAX_MISTAKES, Backoff, Retryable
 from localllm.registry.fetch.partial import Record
 from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Ranges
+from localllm.registry.fetch.sharing import DEAD_S, SLOW_S
 from localllm.registry.fetch.silence import Silence
-from localllm.registry.fetch.transfer import DEAD_S, MAX_IGNORED_RANGES, MAX_RESTARTS, SLOW_S, Changed, Transfer
+from localllm.registry.fetch.transfer import MAX_IGNORED_RANGES, MAX_RESTARTS, Changed, Transfer
 from localllm.registry.remote import RemoteFile
 
 MIB = 1024 * 1024
@@ -326,14 +327,14 @@ def test_what_the_server_refuses_is_not_tried_again(status: int, error: type[Pul
 
 
 def test_an_idle_connection_takes_the_second_half_of_a_slow_ones_rest() -> None:
-    transfer = Transfer(wanted(size=4 * MIB))
-    slow = launch(transfer, connections=1)
-    transfer.answered(slow, part(slow, 4 * MIB))
-    others = [launch(transfer) for _ in range(2)]
+    transfer = Transfer(wanted(size=8 * MIB))
+    slow = launch(transfer, connections=2)
+    transfer.answered(slow, part(slow, 8 * MIB))
+    others = [launch(transfer) for _ in range(6)]
     assert slow.end == 2 * MIB
     slow.moved(1000, 1.0)
     for other in others:
-        transfer.answered(other, part(other, 4 * MIB))
+        transfer.answered(other, part(other, 8 * MIB))
         other.moved(MIB, 1.0)
         transfer.landed(other, 4)
     assert transfer.next_flight(1.0, 4) is None  # it has had no time yet to be slow

@@ -16,22 +16,24 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
 
 from localllm.errors import InvalidModelFile, PullFailed
 from localllm.registry.digest import Digest
 from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front, follow
-from localllm.registry.fetch.job import Job
+from localllm.registry.fetch.job import Job, Wanted
 from localllm.registry.fetch.net import Net, Reply
 from localllm.registry.fetch.pacing import Retryable
+from localllm.registry.fetch.ranges import chunk_bytes
 from localllm.registry.fetch.silence import Silence
 from localllm.registry.fetch.sockets import Patience
 from localllm.registry.fetch.transfer import Changed, Expired
+from localllm.registry.fetch.width import Width
 from localllm.registry.remote import Cancelled, OnBytes, RemoteFile
 
 CONNECTIONS = 8
+"""At most; `width` says how many at a time."""
 MAX_FILES_AT_ONCE = 4
 """Of one download: each has a hash to compute, and the earlier ones should be complete first."""
 TICK_S = 0.05
@@ -50,24 +52,13 @@ OnWait = Callable[[str, float], None]
 """Told which host nothing comes from, and for how many seconds."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A file to have, and where its bytes are collected."""
-
-    file: RemoteFile
-    partial: Path
-    on_bytes: OnBytes
-    """Also told, before anything else, of what an earlier download left."""
-    magic: bytes = b""
-    """With which its content begins, or the download ends there and nothing of it stays."""
-
-
 def download(
     file: RemoteFile,
     partial: Path,
     *,
     net: Net,
     connections: int = CONNECTIONS,
+    first_connections: int = 1,
     on_bytes: OnBytes,
     cancel: threading.Event,
     require_room: Callable[[int], None],
@@ -77,15 +68,16 @@ def download(
     `require_room` is asked for the bytes that are still to come, and raises `DiskFull`. Raises `PullFailed`,
     `AccessDenied`, `ForbiddenAddress`, `DiskFull`, `Cancelled`.
     """
+    width = Width(max(1, connections), min(first_connections, connections))
     wanted = [Wanted(file, partial, on_bytes)]
-    return download_all(wanted, net=net, connections=connections, cancel=cancel, require_room=require_room)[0]
+    return download_all(wanted, net=net, width=width, cancel=cancel, require_room=require_room)[0]
 
 
 def download_all(
     wanted: Sequence[Wanted],
     *,
     net: Net,
-    connections: int = CONNECTIONS,
+    width: Width | None = None,
     cancel: threading.Event,
     require_room: Callable[[int], None],
     on_wait: OnWait = lambda *_: None,
@@ -96,7 +88,7 @@ def download_all(
     """
     if len({one.partial for one in wanted}) != len(wanted):
         raise ValueError("two files would be written to one path")
-    return _Crew(wanted, net, max(1, connections), cancel, require_room, on_wait).run()
+    return _Crew(wanted, net, width or Width(CONNECTIONS), cancel, require_room, on_wait).run()
 
 
 class _Crew:
@@ -104,13 +96,13 @@ class _Crew:
         self,
         wanted: Sequence[Wanted],
         net: Net,
-        connections: int,
+        width: Width,
         cancel: threading.Event,
         require_room: Callable[[int], None],
         on_wait: OnWait,
     ) -> None:
         self._net = net
-        self._connections = connections
+        self._width = width
         self._cancel = cancel
         self._require_room = require_room
         self._lock = threading.Condition()
@@ -118,14 +110,14 @@ class _Crew:
         self._sync_failure: OSError | None = None
         self._on_wait = on_wait
         how = net.options.backoff, net.options.patience_s
-        self._jobs = [Job(one.file, one.partial, one.on_bytes, *how, one.magic) for one in wanted]
+        self._jobs = [Job(one, *how) for one in wanted]
 
     def run(self) -> list[Digest]:
         for job in self._jobs:
             self._tell(job)
         self._check_room()
         syncer = threading.Thread(target=self._sync, name="sync", daemon=True)
-        threads = self._connections + MAX_FILES_AT_ONCE
+        threads = self._width.most + MAX_FILES_AT_ONCE
         try:
             with ThreadPoolExecutor(threads, thread_name_prefix="download") as pool:
                 try:
@@ -146,7 +138,7 @@ class _Crew:
 
     def _watch(self, pool: ThreadPoolExecutor) -> None:
         """Until all is there. Raises the first error of any thread."""
-        futures: set[Future[None]] = {pool.submit(self._connect) for _ in range(self._connections)}
+        futures: set[Future[None]] = {pool.submit(self._connect) for _ in range(self._width.most)}
         silence = Silence(time.monotonic())
         while True:
             for job in self._activate():
@@ -156,6 +148,7 @@ class _Crew:
                 future.result()
             with self._lock:
                 host, num_bytes = self._awaited()
+                self._observe(num_bytes)
             waited_s = silence.waited_s(time.monotonic(), None if host is None else num_bytes)
             if host is not None and waited_s is not None:
                 self._on_wait(host, waited_s)
@@ -173,6 +166,16 @@ class _Crew:
         if not waiting or any(flight.is_paused for job in waiting for flight in job.transfer.flights):
             return None, present
         return waiting[0].transfer.host, present
+
+    def _observe(self, num_bytes: int) -> None:
+        """Decides how many connections there are from here on."""
+        flights = [flight for job in self._jobs for flight in job.transfer.flights]
+        num_moving = sum(flight.pos > flight.start for flight in flights)
+        before = self._width.connections
+        is_limited = any(flight.is_paused for flight in flights)
+        self._width.observe(time.monotonic(), num_bytes, num_moving, is_limited=is_limited)
+        if self._width.connections > before:
+            self._lock.notify_all()
 
     def _is_finished(self) -> bool:
         return all(job.digest is not None for job in self._jobs)
@@ -203,8 +206,13 @@ class _Crew:
         with self._lock:
             while not (self._stop.is_set() or self._is_finished()):
                 now, wait_s = time.monotonic(), IDLE_S
-                for job in sorted((job for job in self._jobs if job.is_open), key=lambda job: job.num_flights):
-                    flight = job.transfer.next_flight(now, self._connections)
+                connections = self._width.connections
+                each = chunk_bytes(self._width.bytes_per_s / connections)
+                open_jobs = [job for job in self._jobs if job.is_open]
+                if sum(job.num_flights for job in open_jobs) >= connections:
+                    open_jobs = []
+                for job in sorted(open_jobs, key=lambda job: job.num_flights):
+                    flight = job.transfer.next_flight(now, connections, each)
                     if flight is not None:
                         return job, flight
                     pause_s = job.transfer.wait_s(now)
@@ -217,7 +225,7 @@ class _Crew:
         transfer = job.transfer
         try:
             self._ask(job, flight)
-            self._decide(job, lambda: transfer.landed(flight, self._connections))
+            self._decide(job, lambda: transfer.landed(flight, self._width.most))
         except Changed:
             self._decide(job, lambda: transfer.changed(flight))
         except Expired as expired:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -22,7 +23,7 @@ from localllm.registry.remote import OnBytes, RemoteFile
 RECORD_SHARE = 64
 """A process that is killed fetches at most this part of a file again, and what was on its way."""
 MIN_RECORD_BYTES = 128 * 1024
-MAX_LAG_BYTES = 64 * 1024 * 1024
+MAX_LAG_BYTES = 256 * 1024 * 1024
 """That the hash may fall behind what is being received. The front leaps by as much when eight chunks are complete."""
 
 
@@ -38,24 +39,34 @@ class SyncWork(NamedTuple):
         self.file.sync_and_record(self.record, self.generation)
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """A file to have, and where its bytes are collected."""
+
+    file: RemoteFile
+    partial: Path
+    on_bytes: OnBytes
+    """Also told, before anything else, of what an earlier download left."""
+    magic: bytes = b""
+    """With which its content begins, or the download ends there and nothing of it stays."""
+
+
 class Job:
     """A file to have."""
 
     def __init__(
         self,
-        wanted: RemoteFile,
-        path: Path,
-        on_bytes: OnBytes,
+        wanted: Wanted,
         backoff: Backoff,
         patience_s: float = PATIENCE_S,
-        magic: bytes = b"",
     ) -> None:
+        path = wanted.partial
         record = read_record(path)
         good = Ranges() if record is None else good_ranges(path, record)
-        self.wanted = wanted
+        self.wanted = wanted.file
         self.path = path
-        self.on_bytes = on_bytes
-        self.transfer = Transfer(wanted, record, good, backoff, patience_s)
+        self.on_bytes = wanted.on_bytes
+        self.transfer = Transfer(wanted.file, record, good, backoff, patience_s)
         self.renewing = threading.Lock()
         """Held by the connection that gets another credential."""
         self.digest: Digest | None = None
@@ -73,7 +84,7 @@ class Job:
         self._sized: tuple[int, int] | None = None
         self._told = 0
         self._recorded = 0
-        self._magic = magic
+        self._magic = wanted.magic
         self._looked_at = 0
         """The generation of the content whose first bytes were looked at."""
 

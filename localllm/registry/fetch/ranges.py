@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 MIN_CHUNK_BYTES = 1024 * 1024
 MAX_CHUNK_BYTES = 8 * 1024 * 1024
-"""Asked for at once. Larger ones save round trips, smaller ones let the hash follow more closely."""
+"""Requested at once where the rate is not known. Larger chunks save round trips, smaller ones let the hash follow
+more closely."""
+MAX_FAST_CHUNK_BYTES = 32 * 1024 * 1024
+"""Requested at once over a fast connection, where a round trip costs more bytes."""
+CHUNK_S = 2.0
+"""How long a chunk should take, within those bounds: a round trip between two is lost."""
 
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII | re.IGNORECASE)
 _UNSATISFIED = re.compile(r"bytes \*/(\d{1,19})", re.ASCII | re.IGNORECASE)
@@ -73,18 +78,25 @@ class Ranges:
         return Ranges((start, min(end, size)) for start, end in self if start < size)
 
 
-def next_chunk(held: Ranges, size: int, connections: int) -> Range | None:
-    """The first missing piece to ask for next, or None; `held` is what is there or on its way.
+def chunk_bytes(bytes_per_s: float) -> int:
+    """What to request at once over a connection that has this rate."""
+    return min(MAX_FAST_CHUNK_BYTES, max(MAX_CHUNK_BYTES, int(bytes_per_s * CHUNK_S)))
 
-    Chunks get smaller towards the end, so that all connections finish together and the hash is not far behind.
+
+def next_chunk(held: Ranges, size: int, connections: int, most: int = MAX_CHUNK_BYTES) -> Range | None:
+    """The next missing piece to request, or None; `held` is what has arrived or is on its way.
+
+    The only connection requests all that is missing in one place. Of several, each requests a chunk of at most `most`
+    bytes: less towards the end, so that they finish together and the hash is not far behind.
     """
     missing = held.missing(size)
     if not missing:
         return None
-    left = sum(end - start for start, end in missing)
-    chunk = max(MIN_CHUNK_BYTES, min(MAX_CHUNK_BYTES, left // (2 * connections)))
     start, end = missing[0]
-    return start, min(end, start + chunk)
+    if connections == 1:
+        return start, end
+    num_missing = sum(end - start for start, end in missing)
+    return start, min(end, start + max(MIN_CHUNK_BYTES, min(most, num_missing // (2 * connections))))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from localllm.registry.fetch.hasher import Front
 from localllm.registry.fetch.net import Hop, Reply
 from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, MAX_MISTAKES, PATIENCE_S, Backoff, Retryable
 from localllm.registry.fetch.partial import Record
-from localllm.registry.fetch.ranges import MIN_CHUNK_BYTES, Range, Ranges, next_chunk
+from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Range, Ranges, next_chunk
+from localllm.registry.fetch.sharing import shorten, steal
 from localllm.registry.remote import Credential, RemoteFile
 from localllm.registry.sources.source import MAX_FILE_BYTES
 
@@ -31,11 +32,6 @@ MAX_RESTARTS = 3
 """A file that has to be begun anew more often is given up."""
 MAX_IGNORED_RANGES = 2
 """Whole files instead of ranges, from a server that had understood ranges, before ranges are given up."""
-MIN_STEAL_BYTES = 512 * 1024
-SLOW_S = 2.0
-"""A flight that has taken this long, and needs it once more, is helped by a connection that has nothing else to do."""
-DEAD_S = 5.0
-"""One on which nothing moved for so long is replaced by such a connection."""
 
 
 class Changed(Exception):
@@ -161,8 +157,8 @@ class Transfer:
         """Until `next_flight` may have something because time has passed."""
         return max(0.0, self._not_before - now)
 
-    def next_flight(self, now: float, connections: int) -> Flight | None:
-        """What a free connection should ask for now, if anything."""
+    def next_flight(self, now: float, connections: int, chunk_bytes: int = MAX_CHUNK_BYTES) -> Flight | None:
+        """What a free connection should request now, if anything: `chunk_bytes` at most, where there are several."""
         if self.is_complete or now < self._not_before:
             return None
         if self._limit is not None and len(self.flights) >= self._limit:
@@ -172,11 +168,18 @@ class Transfer:
         if not self._has_ranges or self._no_ranges:
             return None if self.flights else self._launch(*self._probe(connections), now)
         assert self.size is not None
+        chunk = next_chunk(self._held(self.size), self.size, connections, chunk_bytes)
+        if chunk is None and shorten(self.flights, chunk_bytes):
+            chunk = next_chunk(self._held(self.size), self.size, connections, chunk_bytes)
+        chunk = chunk or steal(self.flights, now)
+        return None if chunk is None else self._launch(*chunk, now)
+
+    def _held(self, size: int) -> Ranges:
+        """What has arrived or is on its way."""
         held = Ranges(self.done)
         for flight in self.flights:
-            held.add(flight.start, self.size if flight.end is None else flight.end)
-        chunk = next_chunk(held, self.size, connections) or self._steal(now)
-        return None if chunk is None else self._launch(*chunk, now)
+            held.add(flight.start, size if flight.end is None else flight.end)
+        return held
 
     def _probe(self, connections: int) -> tuple[int, int | None]:
         if self._no_ranges:
@@ -190,25 +193,6 @@ class Transfer:
         flight = Flight(start, end, now, self.generation, self._round, conditional)
         self.flights.append(flight)
         return flight
-
-    def _steal(self, now: float) -> Range | None:
-        """The second half of what the slowest flight still has to do."""
-        slowest, longest_s = None, SLOW_S
-        for flight in self.flights:
-            if flight.is_paused or flight.end is None:
-                continue
-            if now - flight.moved_at > DEAD_S:
-                flight.dropped = True  # when it has noticed, its rest is missing again
-                return None
-            left, moved, seconds = flight.end - flight.pos, flight.pos - flight.start, now - flight.started_at
-            left_s = left * seconds / moved if moved else seconds
-            if seconds >= SLOW_S and left >= 2 * MIN_STEAL_BYTES and left_s > longest_s:
-                slowest, longest_s = flight, left_s
-        if slowest is None or slowest.end is None:
-            return None
-        middle, end = slowest.pos + (slowest.end - slowest.pos) // 2, slowest.end
-        slowest.end = middle
-        return middle, end
 
     def target(self, flight: Flight) -> Hop | None:
         """Where to ask instead of the file's own URL."""
