@@ -11,7 +11,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
 from localllm.errors import InvalidModelFile, InvalidParameter
+from localllm.gguf import read_model_info
 from localllm.registry import names
 from localllm.registry.disk.intake import How
 from localllm.registry.disk.locks import Hold
@@ -88,6 +91,11 @@ def adopt(
             stop=foreign.stop,
             ctx=foreign.ctx,
         )
+        if manifest.template is None and foreign.fallback_template is not None:
+            with store.open_model(manifest) as opened:
+                has_own = bool(read_model_info(opened.path).chat_templates)
+            if not has_own:
+                manifest = msgspec.structs.replace(manifest, template=foreign.fallback_template)
         _check_not_taken(manifest, store, asked=name is not None)
         store.put(manifest)
     return manifest

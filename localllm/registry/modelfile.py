@@ -5,7 +5,7 @@
     PARAMETER temperature 0.7             see `parameters`
     SYSTEM \"\"\"texts in three quotes, or in one "
     run over lines\"\"\"                    up to a line that ends with the same quotes; there are no escapes
-    TEMPLATE, MESSAGE, LICENSE            a Jinja template; the roles system, user and assistant; any number of texts
+    TEMPLATE, MESSAGE, LICENSE            Jinja or Go's language; the roles system, user and assistant; any number
 
 Instructions in any case and order. Line ends become \\n. Every error names the line. Opens no file and no model.
 """
@@ -20,6 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.registry.go_template.translating import to_jinja
 from localllm.registry.parameters import Given, Parameters, collect, lines_of
 from localllm.types import Message, SamplingParams
 
@@ -98,7 +99,7 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
         else:
             texts[one.name] = one.value
             if one.name == "template":
-                checked_template(one.value, f"Modelfile, line {one.line}: this TEMPLATE")
+                texts[one.name] = checked_template(one.value, f"Modelfile, line {one.line}: this TEMPLATE")
     if not bases:
         raise InvalidParameter("the Modelfile has no FROM; its first line says FROM and a model", param="from")
     found = collect(given)
@@ -212,13 +213,16 @@ def _with_plain_line_ends(text: str) -> str:
 
 
 def checked_template(text: str, what: str) -> str:
-    """The text, if it may be Jinja. Raises `InvalidParameter` that begins with `what`."""
+    """Jinja: the text, or what one in Go's language means. Raises `InvalidParameter` that begins with `what`."""
     if is_go_template(text):
-        raise InvalidParameter(
-            f"{what} is in Go's template language, which only Ollama reads; leave it out, and the model's own template "
-            "is used, or write it in Jinja",
-            param="template",
-        )
+        try:
+            return to_jinja(text)
+        except InvalidParameter as error:
+            raise InvalidParameter(
+                f"{what} cannot be translated to Jinja: {error.message}; leave it out, and the model's own template is "
+                "used, or write it in Jinja",
+                param="template",
+            ) from error
     if text and "{{" not in text and "{%" not in text:
         raise InvalidParameter(
             f"{what} has no place for messages; write it in Jinja, or leave it out", param="template"

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from localllm import osdep
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, PullFailed
 from localllm.registry import catalog
@@ -46,6 +48,7 @@ from localllm.registry.sources.headers import Measure, Offer, plan_offer
 from localllm.registry.sources.ollama_only import refused_header
 from localllm.registry.sources.source import CancellableFetch, Fetch
 from localllm.settings.config import Settings
+from localllm.types import ModelInfo
 from localllm.types.states import AvailableModel, PullState
 
 OnState = Callable[[PullState], None]
@@ -149,11 +152,13 @@ class Puller:
             manifest = _manifest(plan, stored)
             meter.tell("checking", force=True)
             try:
-                self._check(manifest)
+                info = self._check(manifest)
             except InvalidModelFile:
                 for digest in fetched:
                     self._store.discard(digest)
                 raise
+            if manifest.template is None and not info.chat_templates:
+                manifest = msgspec.structs.replace(manifest, template=plan.fallback_template)
             self._store.put(manifest)
         meter.tell("done", force=True)
         return described(manifest)
@@ -247,13 +252,16 @@ class Puller:
         size_bytes = self._store.blob_path(digest).stat().st_size
         return StoredFile(role=file.role, file_name=file.file_name, size_bytes=size_bytes, digest=digest)
 
-    def _check(self, manifest: Manifest) -> None:
-        """Raises `InvalidModelFile` for what is no GGUF model, `LoadFailed` for one that only Ollama can read."""
+    def _check(self, manifest: Manifest) -> ModelInfo:
+        """What the file's header says.
+
+        Raises `InvalidModelFile` for what is no GGUF model, `LoadFailed` for one that only Ollama can read.
+        """
         from localllm.gguf import read_header, read_model_info
 
         with self._store.open_model(manifest) as opened:
             try:
-                read_model_info(opened.path)
+                info = read_model_info(opened.path)
                 header = read_header(opened.path)
             except InvalidModelFile as error:
                 raise InvalidModelFile(
@@ -263,6 +271,7 @@ class Puller:
             reason = refused_header(str(architecture), (tensor.name for tensor in header.tensors))
             if reason is not None:
                 raise LoadFailed(f"{manifest.name}: {reason}", param="model")
+        return info
 
 
 class _Guarded:

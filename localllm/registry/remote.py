@@ -67,6 +67,8 @@ class PullPlan:
     system: str | None = None
     template: str | None = None
     """Jinja only."""
+    fallback_template: str | None = None
+    """Jinja, for a file without a template of its own."""
     messages: tuple[Message, ...] = ()
     """With which every chat begins."""
     params: SamplingParams = field(default_factory=SamplingParams)

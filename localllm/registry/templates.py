@@ -1,6 +1,6 @@
 """Which chat template a model has: what was asked for, its manifest's, its file's, or one of its architecture's own.
 
-Knows nothing of Jinja beyond telling it from Go's templates.
+Knows nothing of Jinja beyond telling it from Go's templates, which are translated.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from localllm.errors import InvalidParameter
+from localllm.registry.go_template.translating import to_jinja
 from localllm.registry.modelfile import is_go_template
 from localllm.types import ModelInfo
 
@@ -110,9 +111,12 @@ def _read(asked: str) -> str:
 
 
 def _checked(text: str, where: str) -> str:
-    if is_go_template(text):
-        raise _wrong(f"{where} is in Go's template language, which only Ollama reads; write it in Jinja")
-    return text
+    if not is_go_template(text):
+        return text
+    try:
+        return to_jinja(text)
+    except InvalidParameter as error:
+        raise _wrong(f"{where} cannot be translated to Jinja: {error.message}; write it in Jinja") from error
 
 
 def _has_place(text: str) -> bool:

@@ -75,10 +75,9 @@ def test_layers_become_files_texts_and_parameters(server: OciServer, net: Net) -
     assert plan.messages == (Message("user", "Hi"), Message("assistant", "Ho"))
     assert plan.license == "Apache-2.0"
     assert plan.license_text == (LICENSE, "And another one")
-    assert len(plan.notices) == 2
-    assert "Go template is not used" in plan.notices[0]
-    assert "num_gpu" in plan.notices[1]
-    assert "--gpu-layers" in plan.notices[1]
+    (notice,) = plan.notices
+    assert "num_gpu" in notice
+    assert "--gpu-layers" in notice
 
 
 def test_the_urls_of_a_plan_serve_what_the_digests_promise(server: OciServer, net: Net) -> None:
@@ -259,6 +258,7 @@ def download_of(file: RemoteFile, net: Net, folder: Path) -> Digest:
         file,
         folder / "part",
         net=net,
+        first_connections=8,
         on_bytes=lambda _: None,
         cancel=threading.Event(),
         require_room=lambda _: None,

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from localllm.chat.template import apply
 from localllm.errors import (
     ForbiddenAddress,
     InvalidModelFile,
@@ -124,6 +125,31 @@ def test_a_model_of_a_registry_brings_what_it_sets(settings: Settings, gguf: byt
     found.release()
     assert found.defaults.system == "Be brief."
     assert found.defaults.params == SamplingParams(temperature=0.5, stop=("END",))
+
+
+def test_an_old_models_go_template_is_used_where_its_file_has_none(
+    settings: Settings, gguf: bytes, tiny_chat_model: Path
+) -> None:
+    go = b"{{ if .System }}{{ .System }} {{ end }}USER: {{ .Prompt }} ASSISTANT: {{ .Response }}"
+    with OciServer() as registry:
+        registry.add("library/old", [("model", gguf), ("template", go)])
+        registry.add("library/new", [("model", tiny_chat_model.read_bytes()), ("template", go)])
+        registry.add("library/odd", [("model", gguf), ("template", b"{{ .Prompt }}{{ .Wishes }}")])
+        told: list[PullState] = []
+        for name in ("old", "new", "odd"):
+            pull(settings, f"ollama:{registry.host}/library/{name}", on_state=told.append)
+        old, new, odd = (
+            resolve(f"ollama:{registry.host}/library/{name}", settings.data_dir) for name in ("old", "new", "odd")
+        )
+    try:
+        assert old.template is not None
+        messages = [{"role": "system", "content": "A"}, {"role": "user", "content": "B"}]
+        assert apply(old.template, messages=messages) == "A USER: B ASSISTANT: "
+        assert (new.template, odd.template) == (None, None)
+        assert any("column 17: the field .Wishes" in notice for notice in told[-1].notices)
+    finally:
+        for file in (old, new, odd):
+            file.release()
 
 
 def test_a_plain_url_is_hashed_and_believed(settings: Settings, hub: HubServer, gguf: bytes) -> None:

@@ -278,9 +278,9 @@ NOBODY = "sha256:" + "0" * 64
         ({"model": "x"}, 400, "give either from, the name of a model, or files"),
         ({"model": "x", "from": "demo", "files": {"a": NOBODY}}, 400,
          "give either from, the name of a model, or files"),
-        ({"model": "x", "from": "demo", "template": "{{ .Prompt }}"}, 400,
-         "this template is in Go's template language, which only Ollama reads; leave it out, and the model's own "
-         "template is used, or write it in Jinja"),
+        ({"model": "x", "from": "demo", "template": "{{ .Prompt }} {{ .Wishes }}"}, 400,
+         "this template cannot be translated to Jinja: the Go template, line 1, column 18: the field .Wishes is not "
+         "supported; leave it out, and the model's own template is used, or write it in Jinja"),
         ({"model": "x", "from": "demo", "adapters": {"a": NOBODY}}, 400,
          "adapters is not supported: LoRA adapters cannot be applied yet; leave it out or send {}"),
         ({"model": "x", "from": "demo", "draft_files": {"a": NOBODY}}, 400,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localllm.chat.template import apply
 from localllm.errors import InvalidParameter
 from localllm.registry.modelfile import (
     MAX_MODELFILE_BYTES,
@@ -94,11 +95,14 @@ def test_utf16_and_a_byte_order_mark_are_read_as_windows_editors_write_them() ->
         assert parse_modelfile("FROM m\nSYSTEM Grüße\n".encode(encoding)).system == "Grüße"
 
 
-def test_a_jinja_template_is_taken_and_one_of_go_refused() -> None:
+def test_a_jinja_template_is_taken_and_one_of_go_translated_or_refused_by_name() -> None:
     jinja = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
     assert parse_modelfile(f'FROM m\nTEMPLATE """{jinja}"""\n').template == jinja
-    with pytest.raises(InvalidParameter, match=r"line 2: this TEMPLATE is in Go's.*leave it out") as caught:
-        parse_modelfile('FROM m\nTEMPLATE """{{ if .System }}{{ .System }}{{ end }}{{ .Prompt }}"""\n')
+    template = parse_modelfile('FROM m\nTEMPLATE """{{ if .System }}{{ .System }}{{ end }}{{ .Prompt }}"""\n').template
+    assert template is not None
+    assert apply(template, messages=[{"role": "user", "content": "Hi"}], add_generation_prompt=True) == "Hi"
+    with pytest.raises(InvalidParameter, match=r"line 2: this TEMPLATE .* column 4: define .*leave it out") as caught:
+        parse_modelfile('FROM m\nTEMPLATE """{{ define "x" }}{{ .Prompt }}{{ end }}"""\n')
     assert caught.value.param == "template"
     with pytest.raises(InvalidParameter, match="no place for messages"):
         parse_modelfile("FROM m\nTEMPLATE hello\n")

@@ -67,6 +67,8 @@ class ForeignModel:
     system: str | None = None
     template: str | None = None
     """Jinja only."""
+    fallback_template: str | None = None
+    """Jinja, for a file without a template of its own."""
     messages: tuple[Message, ...] = ()
     params: SamplingParams = field(default_factory=SamplingParams)
     stop: tuple[str, ...] = ()

@@ -21,7 +21,6 @@ from localllm.registry.foreign.group import describe
 from localllm.registry.foreign.model import ForeignFile, ForeignModel, Skipped
 from localllm.registry.foreign.walk import files_in, read_small, size_of, subfolders
 from localllm.registry.manifest import MAX_FILES, MAX_MANIFEST_BYTES, Role
-from localllm.registry.modelfile import is_go_template
 from localllm.registry.naming import canonical, short_name
 from localllm.registry.sources.oci_layers import read_texts
 from localllm.registry.sources.source import clean
@@ -207,27 +206,16 @@ def _with_texts(model: ForeignModel, texts: list[tuple[str, bytes]], shown: str)
         found = read_texts(texts, clean(shown))
     except PullFailed as error:
         raise _Broken(f"has a text that cannot be used: {error.message}") from error
-    template, notices = _template(texts)
     return dataclasses.replace(
         model,
         license=model.license or found.license,
         license_text=found.license_text,
         system=found.system,
-        template=template,
+        template=found.template,
+        fallback_template=found.fallback,
         messages=found.messages,
-        notices=(*notices, *found.notices),
+        notices=found.notices,
         params=found.parameters.params,
         stop=found.parameters.stop,
         ctx=found.parameters.ctx,
     )
-
-
-def _template(texts: list[tuple[str, bytes]]) -> tuple[str | None, tuple[str, ...]]:
-    """A Jinja template, and what to say about one in Go's language."""
-    for kind, content in texts:
-        if kind in ("template", "prompt"):
-            text = content.decode("utf-8", "replace")
-            if "{%" in text and not is_go_template(text):
-                return text, ()
-            return None, ("its chat template is in Go's language: the one in the model's file is used instead",)
-    return None, ()

@@ -23,7 +23,7 @@ from localllm.registry.manifest import MAX_FILES
 from localllm.registry.names import DEFAULT_HOST, RegistryName
 from localllm.registry.remote import Credential, PullPlan, RemoteFile
 from localllm.registry.sources.oci_auth import Login, credentials
-from localllm.registry.sources.oci_layers import JINJA, Texts, read_texts
+from localllm.registry.sources.oci_layers import GO, JINJA, Texts, read_texts
 from localllm.registry.sources.ollama_only import OFTEN_ITS_OWN, refused_family
 from localllm.registry.sources.source import Fetch, SizeBytes, checked_file_name, clean, decode, header, left_out
 
@@ -35,8 +35,7 @@ MAX_TEXT_BYTES = 1024 * 1024
 MAX_TEXT_LAYERS = 32
 
 _INDEXES = ("application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.oci.image.index.v1+json")
-_TEXTS = ("system", "params", "messages", "license", JINJA)
-_GO = ("template", "prompt")
+_TEXTS = ("system", "params", "messages", "license", JINJA, *GO)
 _REFUSED = {
     "adapter": "it comes with an adapter (LoRA), and adapters are not supported yet; pull the model it was made for",
     "draft": "it comes with a draft model, which only Ollama's patched loader reads; pull a tag without one",
@@ -110,6 +109,7 @@ def plan(
         license_text=texts.license_text,
         system=texts.system,
         template=texts.template,
+        fallback_template=texts.fallback,
         messages=texts.messages,
         params=texts.parameters.params,
         stop=texts.parameters.stop,
@@ -261,8 +261,6 @@ def _notices(config: _Config, by_kind: list[tuple[str, _Layer]], *, with_project
     if config.renderer or config.parser:
         named = clean(config.renderer or config.parser)
         notices.append(f"Ollama formats its chats with code of its own ({named}); here the file's own template does it")
-    elif any(kind in _GO for kind in kinds):
-        notices.append("its Go template is not used; the chat template in the GGUF file is")
     family = config.model_family.lower()
     if config.requires or (family in OFTEN_ITS_OWN and "projector" not in kinds):
         version = f" {clean(config.requires)}" if config.requires else ""
@@ -272,7 +270,7 @@ def _notices(config: _Config, by_kind: list[tuple[str, _Layer]], *, with_project
         notices.append(left_out(projectors[0].digest.short, projectors[0].size))
     elif len(projectors) > 1:
         notices.append(f"it has {kinds.count('projector')} projectors; the first is used")
-    unknown = sorted({clean(kind)[:60] for kind in kinds} - {"model", "projector", *_TEXTS, *_GO})
+    unknown = sorted({clean(kind)[:60] for kind in kinds} - {"model", "projector", *_TEXTS})
     if unknown:
         notices.append(f"layers of unknown kinds are left out: {', '.join(unknown[:8])}")
     return notices

@@ -10,13 +10,17 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import PullFailed
+from localllm.errors import InvalidParameter, PullFailed
+from localllm.registry.go_template.translating import to_jinja
+from localllm.registry.modelfile import is_go_template
 from localllm.registry.parameters import Parameters, collect_usable
 from localllm.registry.sources.source import clean, decode
 from localllm.types import Message
 
 JINJA = "application/vnd.localllm.template.jinja"
 """The media type of a chat template of ours: Ollama's are in Go's language."""
+GO = ("template", "prompt")
+"""The kinds of layers with a template in Go's language."""
 MAX_PARAMETERS = 100
 MAX_MESSAGES = 1000
 ROLES = ("system", "user", "assistant")
@@ -40,6 +44,8 @@ class Texts:
     license_text: tuple[str, ...]
     messages: tuple[Message, ...]
     template: str | None
+    fallback: str | None
+    """A template for files that have none: the one in Go's language, in Jinja."""
     parameters: Parameters
     notices: tuple[str, ...]
 
@@ -48,7 +54,6 @@ def read_texts(layers: list[tuple[str, bytes]], origin: str) -> Texts:
     """`(kind, content)` of each. Raises `PullFailed` for what is no text, or not of its kind's form."""
     licenses = [_license_text(content) for kind, content in layers if kind == "license"]
     systems = [_text(content, f"the system message of {origin}") for kind, content in layers if kind == "system"]
-    templates = [_text(content, f"the chat template of {origin}") for kind, content in layers if kind == JINJA]
     values: dict[str, Any] = {}
     messages: list[Message] = []
     notices: list[str] = []
@@ -61,15 +66,36 @@ def read_texts(layers: list[tuple[str, bytes]], origin: str) -> Texts:
     if len(values) > MAX_PARAMETERS:
         raise PullFailed(f"{origin} sets {len(values):,} parameters; the most is {MAX_PARAMETERS}")
     parameters, unused = collect_usable(values)
+    template, fallback, said = _templates(layers, origin)
+    notices += said
     return Texts(
         system=systems[-1] if systems and systems[-1].strip() else None,
         license=_license(licenses[0]) if licenses else None,
         license_text=tuple(licenses),
         messages=tuple(messages),
-        template=templates[-1] if templates else None,
+        template=template,
+        fallback=fallback,
         parameters=parameters,
         notices=(*notices, *(clean(sentence) for sentence in unused)),
     )
+
+
+def _templates(layers: list[tuple[str, bytes]], origin: str) -> tuple[str | None, str | None, list[str]]:
+    """The one in Jinja, the one in Go's language, translated, and what to say."""
+    template = fallback = None
+    notices: list[str] = []
+    for kind, content in layers:
+        if kind != JINJA and kind not in GO:
+            continue
+        text = _text(content, f"the chat template of {origin}")
+        if kind == JINJA or ("{%" in text and not is_go_template(text)):
+            template = text
+        elif is_go_template(text):
+            try:
+                fallback = to_jinja(text)
+            except InvalidParameter as error:
+                notices.append(f"only the GGUF file's own chat template can be used: {clean(error.message)}")
+    return template, fallback, notices
 
 
 def _text(content: bytes, what: str) -> str:
