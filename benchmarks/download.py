@@ -85,7 +85,7 @@ def fetch(url: str, target: Path, digest: str, size: int, connections: int, is_h
     if not is_hashing:
         setattr(downloads, "follow", _wait_only)  # noqa: B010 (mypy: it is no part of the module's face)
     file = RemoteFile(
-        file_name="f.gguf", url=url, typed=True, size_bytes=size, digest=Digest(digest) if is_hashing else None
+        file_name="f.gguf", url=url, named_by_user=True, size_bytes=size, digest=Digest(digest) if is_hashing else None
     )
     with Net(NetOptions()) as net:
         cpu_s, started = _cpu_s(resource.RUSAGE_SELF), time.perf_counter()

@@ -65,14 +65,14 @@ MEASURED_SHARE = 0.9
 class Puller:
     """A way out to the sources, with this user's settings; a context manager. For one thread at a time."""
 
-    def __init__(self, settings: Settings, *, is_trusted: bool = True, measure: Measure | None = None) -> None:
-        """Not `is_trusted`: names come from the network, and must lead to no private address.
+    def __init__(self, settings: Settings, *, named_by_user: bool = True, measure: Measure | None = None) -> None:
+        """Not `named_by_user`: names come from the network, and must lead to no private address.
 
         `measure`: memory that a model needs, by its header (`supervisor.fit.measure`); None: guessed by its size.
         """
         self._settings = settings
         self._measure = measure
-        self._is_trusted = is_trusted
+        self._named_by_user = named_by_user
         self._store = store_of(settings.data_dir)
         self._endpoint = settings.hub_endpoint
         self._insecure = [host.strip() for host in settings.insecure_registries.split(",") if host.strip()]
@@ -99,11 +99,11 @@ class Puller:
         """
         name = canonical(parse(text))
         fetch: Fetch = CancellableFetch(self._net, cancel)
-        if self._is_trusted:
+        if self._named_by_user:
             return self._plan(name, fetch)
         guarded = _Guarded(fetch, {origin_of(self._endpoint)})
         plan = self._plan(name, guarded)
-        return dataclasses.replace(plan, files=tuple(guarded.distrusted(file) for file in plan.files))
+        return dataclasses.replace(plan, files=tuple(guarded.restricted(file) for file in plan.files))
 
     def pull(
         self,
@@ -281,11 +281,11 @@ class _Guarded:
         self._fetch = fetch
         self._configured = configured
 
-    def get_small(self, url: str, *, typed: bool = False, **rest: Any) -> SmallResponse:
-        return self._fetch.get_small(url, typed=typed and self._may(url), **rest)
+    def get_small(self, url: str, *, named_by_user: bool = False, **rest: Any) -> SmallResponse:
+        return self._fetch.get_small(url, named_by_user=named_by_user and self._may(url), **rest)
 
-    def distrusted(self, file: RemoteFile) -> RemoteFile:
-        return dataclasses.replace(file, typed=file.typed and self._may(file.url))
+    def restricted(self, file: RemoteFile) -> RemoteFile:
+        return dataclasses.replace(file, named_by_user=file.named_by_user and self._may(file.url))
 
     def _may(self, url: str) -> bool:
         return origin_of(url) in self._configured

@@ -44,11 +44,11 @@ def push(
     *,
     on_state: OnState = lambda _: None,
     cancel: threading.Event,
-    is_trusted: bool = True,
+    named_by_user: bool = True,
 ) -> str:
     """Upload a model of the store; returns the name by which it can be pulled. `target`: None: its own name.
 
-    Not `is_trusted`: names come from the network, and lead to no private address. Raises `ModelNotFound`,
+    Not `named_by_user`: names come from the network, and lead to no private address. Raises `ModelNotFound`,
     `InvalidParameter`, `UnsupportedParameter` for a split model, `AccessDenied`, `PullFailed`, `Cancelled`.
     """
     if isinstance(parse(name), Demo):
@@ -79,7 +79,7 @@ def push(
             net,
             login=registry_login(to.host),
             insecure_hosts=insecure,
-            typed=is_trusted or to.host in insecure,  # the owner has named it
+            named_by_user=named_by_user or to.host in insecure,  # the owner has named it
             cancel=cancel,
         )
         sent = _Sent(uploads, on_state, cancel)

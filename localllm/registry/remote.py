@@ -34,7 +34,7 @@ class RemoteFile:
     role: Role = "model"
     file_name: str
     url: str
-    typed: bool = False
+    named_by_user: bool = False
     """The user typed or configured the host, so that it may be a private address. That holds for no redirect."""
     size_bytes: int | None
     """None: the source did not say; the first answer does."""

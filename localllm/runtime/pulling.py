@@ -41,7 +41,7 @@ class Pulls:
             from localllm.registry.pull import Puller  # on that thread: it takes a fifth of a second the first time
 
             measured = measure(self._settings.load_options())
-            with Puller(self._settings, is_trusted=False, measure=measured) as puller:
+            with Puller(self._settings, named_by_user=False, measure=measured) as puller:
                 return puller.pull(name, on_state=tell, cancel=cancel)
 
         self._threads.check_room()
@@ -63,7 +63,7 @@ class Pulls:
         def work() -> str:
             from localllm.registry.push import push
 
-            return push(id, None, self._settings, on_state=tell, cancel=cancel, is_trusted=False)
+            return push(id, None, self._settings, on_state=tell, cancel=cancel, named_by_user=False)
 
         self._threads.check_room()
         return await self._finish(work, cancel)

@@ -167,7 +167,7 @@ def test_names_from_the_network_lead_to_no_private_registry(registry: Registry, 
     settings = made(tmp_path / "mine", "me")
     target = f"ollama:{registry.host}/team/theirs:v1"
     with pytest.raises(ForbiddenAddress):
-        push("me", target, settings, cancel=threading.Event(), is_trusted=False)
+        push("me", target, settings, cancel=threading.Event(), named_by_user=False)
 
 
 @pytest.mark.parametrize(

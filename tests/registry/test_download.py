@@ -85,13 +85,13 @@ def fetch(net: Net, tmp_path: Path) -> Fetcher:
 def known(server: Nasty) -> RemoteFile:
     """As a registry describes it."""
     return RemoteFile(
-        file_name="file.gguf", url=server.url, typed=True, size_bytes=len(server.content), digest=server.digest
+        file_name="file.gguf", url=server.url, named_by_user=True, size_bytes=len(server.content), digest=server.digest
     )
 
 
 def unknown(server: Nasty) -> RemoteFile:
     """As a plain URL does."""
-    return RemoteFile(file_name="file.gguf", url=server.url, typed=True, size_bytes=None, digest=None)
+    return RemoteFile(file_name="file.gguf", url=server.url, named_by_user=True, size_bytes=None, digest=None)
 
 
 kinds = pytest.mark.parametrize("kind", [known, unknown])

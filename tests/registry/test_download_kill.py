@@ -22,7 +22,7 @@ from localllm.registry.fetch.download import download
 from localllm.registry.fetch.net import Net
 from localllm.registry.remote import RemoteFile
 url, path, digest, size = sys.argv[1:]
-file = RemoteFile(file_name="f.gguf", url=url, typed=True, size_bytes=int(size) or None,
+file = RemoteFile(file_name="f.gguf", url=url, named_by_user=True, size_bytes=int(size) or None,
                   digest=Digest.parse(digest) if digest else None)
 with Net() as net:
     print(download(file, Path(path), net=net, connections=4, on_bytes=lambda n: None, cancel=threading.Event(),

@@ -100,7 +100,7 @@ def test_the_urls_of_a_plan_serve_what_the_digests_promise(server: HubServer, ne
         plan = planned(name, server, net, with_projector=True)
         assert plan.files[-1].role == "projector"
         for file in plan.files:
-            body = net.get_small(file.url, typed=file.typed, credential=file.credential).body
+            body = net.get_small(file.url, named_by_user=file.named_by_user, credential=file.credential).body
             assert (len(body), hashlib.sha256(body).hexdigest()) == (file.size_bytes, file.digest and file.digest.hex)
 
 
@@ -308,12 +308,12 @@ class Scripted:
         url: str,
         *,
         credential: Credential | None = None,
-        typed: bool = False,
+        named_by_user: bool = False,
         max_bytes: int = MAX_MANIFEST_BYTES,
         headers: Mapping[str, str] | None = None,
     ) -> SmallResponse:
         assert len(self.body) <= max_bytes
-        assert (typed, headers) == (False, None)
+        assert (named_by_user, headers) == (False, None)
         assert credential == Credential("https://huggingface.co", "Bearer hf_x")
         return SmallResponse(200, {}, self.body, url)
 

@@ -56,7 +56,7 @@ def secret_for(server: Nasty) -> Credential:
 
 def test_a_small_answer_comes_whole_with_its_status_and_headers(server: Nasty, net: Net) -> None:
     server.script = lambda _: Reply(401, {"WWW-Authenticate": 'Bearer realm="x"'}, b"who are you?")
-    answer = net.get_small(server.url, typed=True, headers={"Accept": "application/json"})
+    answer = net.get_small(server.url, named_by_user=True, headers={"Accept": "application/json"})
     assert (answer.status, answer.body, answer.url) == (401, b"who are you?", server.url)
     assert answer.headers["www-authenticate"] == 'Bearer realm="x"'
     assert server.asked[0].headers["accept"] == "application/json"
@@ -66,14 +66,14 @@ def test_a_small_answer_comes_whole_with_its_status_and_headers(server: Nasty, n
 def test_nothing_is_remembered_of_a_visit(server: Nasty, net: Net) -> None:
     server.script = lambda _: Reply(200, {"Set-Cookie": "you=4711; Path=/"})
     for _ in range(2):
-        net.get_small(server.url, typed=True)
+        net.get_small(server.url, named_by_user=True)
     assert "cookie" not in server.asked[1].headers
 
 
 def test_a_relative_redirect_keeps_the_credential(server: Nasty, net: Net) -> None:
     server.script = redirecting("/other", 307)
     server.content = b"here"
-    answer = net.get_small(server.url, typed=True, credential=secret_for(server))
+    answer = net.get_small(server.url, named_by_user=True, credential=secret_for(server))
     assert (answer.body, answer.url) == (b"here", f"{server.origin}/other")
     assert [asked.headers.get("authorization") for asked in server.asked] == ["Bearer hunter2"] * 2
 
@@ -82,17 +82,17 @@ def test_a_credential_is_lost_at_the_first_foreign_origin_and_does_not_come_back
     with Nasty() as home, Nasty() as foreign, Net(NetOptions(allow_private_hosts=True)) as net:
         home.script = redirecting(f"{foreign.origin}/there")
         foreign.script = lambda _: Reply(302, {"Location": f"{home.origin}/again"})
-        net.get_small(home.url, typed=True, credential=secret_for(home))
+        net.get_small(home.url, named_by_user=True, credential=secret_for(home))
         assert [asked.headers.get("authorization") for asked in home.asked] == ["Bearer hunter2", None]
         assert "authorization" not in foreign.asked[0].headers
 
 
 def test_a_credential_never_goes_to_another_origin_than_its_own(server: Nasty, net: Net) -> None:
     for origin in ("https://huggingface.co", server.origin.replace("http", "https"), f"http://127.0.0.1:{1}"):
-        net.get_small(server.url, typed=True, credential=Credential(origin, "Bearer hunter2"))
+        net.get_small(server.url, named_by_user=True, credential=Credential(origin, "Bearer hunter2"))
     assert all("authorization" not in asked.headers for asked in server.asked)
     with pytest.raises(ValueError, match="credential"):
-        net.get_small(server.url, typed=True, headers={"AUTHORIZATION": "Bearer hunter2"})
+        net.get_small(server.url, named_by_user=True, headers={"AUTHORIZATION": "Bearer hunter2"})
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_redirect_never_leads_to_a_private_address(server: Nasty, target: str)
     with Nasty(b"internal") as inside, Net(resolver=resolver) as net:
         server.script = redirecting(target.format(port=inside.port))
         with pytest.raises(ForbiddenAddress, match="allow private hosts"):
-            net.get_small(server.url, typed=True)
+            net.get_small(server.url, named_by_user=True)
         assert inside.asked == []
 
 
@@ -131,18 +131,18 @@ def test_a_url_that_nobody_typed_never_leads_to_a_private_address(server: Nasty,
 def test_a_connection_that_a_trusted_request_left_open_is_not_used_by_an_untrusted_one(server: Nasty) -> None:
     with Net(resolver=lambda *_: ["127.0.0.1"]) as net:
         url = f"http://models.example:{server.port}/file.gguf"
-        assert net.get_small(url, typed=True).status == 200
+        assert net.get_small(url, named_by_user=True).status == 200
         with pytest.raises(ForbiddenAddress):
             net.get_small(url)
 
 
 def test_a_typed_private_host_may_redirect_to_itself_but_not_to_its_neighbour(server: Nasty, net: Net) -> None:
     server.script = redirecting(f"{server.origin}/other")
-    assert net.get_small(server.url, typed=True).status == 200
+    assert net.get_small(server.url, named_by_user=True).status == 200
     with Nasty() as neighbour:
         server.script = redirecting(neighbour.url)
         with pytest.raises(ForbiddenAddress):
-            net.get_small(server.url, typed=True)
+            net.get_small(server.url, named_by_user=True)
 
 
 @pytest.mark.parametrize(
@@ -151,30 +151,30 @@ def test_a_typed_private_host_may_redirect_to_itself_but_not_to_its_neighbour(se
 def test_a_redirect_to_something_else_than_the_web_is_not_followed(server: Nasty, net: Net, location: str) -> None:
     server.script = redirecting(location)
     with pytest.raises(PullFailed):
-        net.get_small(server.url, typed=True)
+        net.get_small(server.url, named_by_user=True)
     assert len(server.asked) <= MAX_REDIRECTS + 1
 
 
 def test_redirects_in_a_circle_end(server: Nasty, net: Net) -> None:
     server.script = lambda asked: Reply(302, {"Location": f"{asked.path}x"})
     with pytest.raises(PullFailed, match="more than 10 times"):
-        net.get_small(server.url, typed=True)
+        net.get_small(server.url, named_by_user=True)
     assert len(server.asked) == MAX_REDIRECTS + 1
 
 
 def test_a_server_that_is_busy_is_asked_again_when_it_says(server: Nasty, net: Net, waits: Waits) -> None:
     server.content = b"at last"
     server.script = lambda asked: Reply(503, {"Retry-After": "7"}) if asked.number < 2 else None
-    assert net.get_small(server.url, typed=True).body == b"at last"
+    assert net.get_small(server.url, named_by_user=True).body == b"at last"
     assert waits == [7.0, 7.0]
 
 
 def test_a_server_that_stays_busy_is_an_answer_and_one_that_hangs_up_is_an_error(server: Nasty, net: Net) -> None:
     server.script = lambda _: Reply(503, {}, b"no")
-    assert net.get_small(server.url, typed=True).status == 503
+    assert net.get_small(server.url, named_by_user=True).status == 503
     server.script = lambda _: Reply(200, {}, b"half", length=9, drop=True)
     with pytest.raises(Retryable, match=r"127\.0\.0\.1"):
-        net.get_small(server.url, typed=True)
+        net.get_small(server.url, named_by_user=True)
     assert len(server.asked) == 6
 
 
@@ -190,7 +190,7 @@ def test_an_answer_of_10_gb_in_a_few_megabytes_is_stopped_at_once(server: Nasty,
     server.script = lambda _: Reply(200, {"Content-Encoding": "gzip"}, bomb(), length=10_000_000)
     started = time.monotonic()
     with pytest.raises(PullFailed, match="more than 4,194,304 bytes"):
-        net.get_small(server.url, typed=True)
+        net.get_small(server.url, named_by_user=True)
     assert time.monotonic() - started < 5
     assert len(server.asked) == 1
 
@@ -201,19 +201,19 @@ def test_an_answer_that_is_too_large_is_stopped_however_it_is_sent(server: Nasty
     whole = b"".join(chunked([body]))
     headers = {"Transfer-Encoding": "chunked"} if is_chunked else {}
     server.script = lambda _: Reply(200, headers, whole if is_chunked else body, None if is_chunked else -1)
-    assert len(net.get_small(server.url, typed=True, max_bytes=2000).body) == 2000
+    assert len(net.get_small(server.url, named_by_user=True, max_bytes=2000).body) == 2000
     with pytest.raises(PullFailed, match="more than 1,999 bytes"):
-        net.get_small(server.url, typed=True, max_bytes=1999)
+        net.get_small(server.url, named_by_user=True, max_bytes=1999)
 
 
 def test_gzip_is_understood_and_anything_else_or_broken_is_an_error(server: Nasty, net: Net) -> None:
     packed = gzip.compress(b"a manifest" * 100)
     server.script = lambda _: Reply(200, {"Content-Encoding": "gzip"}, packed)
-    assert net.get_small(server.url, typed=True).body == b"a manifest" * 100
+    assert net.get_small(server.url, named_by_user=True).body == b"a manifest" * 100
     for body, encoding in ((packed[:-9], "gzip"), (packed + b"more", "gzip"), (b"\0" * 50, "gzip"), (packed, "br")):
         server.script = lambda _, body=body, encoding=encoding: Reply(200, {"Content-Encoding": encoding}, body)  # type: ignore[misc]
         with pytest.raises(PullFailed):
-            net.get_small(server.url, typed=True)
+            net.get_small(server.url, named_by_user=True)
 
 
 def test_a_slow_trickle_ends_at_the_time_limit(server: Nasty) -> None:
@@ -224,13 +224,13 @@ def test_a_slow_trickle_ends_at_the_time_limit(server: Nasty) -> None:
 
     server.script = lambda _: Reply(200, {}, trickle(), length=1_000_000)
     with Net(NetOptions(small_timeout_s=0.4)) as net, pytest.raises(PullFailed, match="too long"):
-        net.get_small(server.url, typed=True)
+        net.get_small(server.url, named_by_user=True)
 
 
 def test_a_server_that_accepts_and_says_nothing_is_given_up(server: Nasty, waits: Waits) -> None:
     server.script = lambda _: Reply(200, {}, b"", length=5, stall=True)
     with Net(NetOptions(read_timeout_s=0.1), pause=waits) as net, pytest.raises(Retryable, match="nothing arrives"):
-        net.get_small(server.url, typed=True)
+        net.get_small(server.url, named_by_user=True)
     assert len(waits) == 2
 
 
@@ -249,7 +249,7 @@ def test_cancelling_ends_a_read_and_a_pause_within_300_ms(server: Nasty) -> None
             timer = threading.Timer(0.2, stop)
             timer.start()
             with pytest.raises(Cancelled):
-                net.get_small(server.url, typed=True, cancel=cancel)
+                net.get_small(server.url, named_by_user=True, cancel=cancel)
             assert time.monotonic() - cancelled_at[0] < 0.3
             timer.join()
 
@@ -258,9 +258,9 @@ def test_garbage_instead_of_http_is_an_error_that_names_the_host(net: Net) -> No
     with Nasty() as server:
         server.script = lambda _: Reply(200, {"Content-Length": "-1"}, b"", None)
         with pytest.raises(PullFailed, match=r"127\.0\.0\.1"):
-            net.get_small(server.url, typed=True)
+            net.get_small(server.url, named_by_user=True)
     with pytest.raises(Retryable, match=r"127\.0\.0\.1"):  # and nobody listens there now
-        net.get_small(server.url, typed=True)
+        net.get_small(server.url, named_by_user=True)
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
@@ -276,7 +276,7 @@ def test_one_connection_serves_many_requests_also_after_chunked_and_empty_answer
     ]
     server.keep_unframed = True
     server.script = lambda asked: replies[asked.number]
-    lengths = [len(net.get_small(server.url, typed=True).body) for _ in replies]
+    lengths = [len(net.get_small(server.url, named_by_user=True).body) for _ in replies]
     assert lengths == [300_000, 70_001, 0, 4, 2]
     assert server.num_connections == 1
 
@@ -287,14 +287,14 @@ def test_what_comes_together_with_an_answer_is_not_taken_for_the_next_one(
 ) -> None:
     server.content = b"good"
     server.script = lambda asked: Reply(raw=answer + OK + b"evil") if asked.number == 0 else None
-    net.get_small(server.url, typed=True)
-    assert net.get_small(server.url, typed=True).body == b"good"
+    net.get_small(server.url, named_by_user=True)
+    assert net.get_small(server.url, named_by_user=True).body == b"good"
     assert server.num_connections == 2
 
 
 def test_a_server_that_hangs_up_between_requests_is_not_noticed(server: Nasty, net: Net, waits: Waits) -> None:
     server.script = lambda _: Reply(200, {}, b"body", drop=True)
-    assert [net.get_small(server.url, typed=True).body for _ in range(3)] == [b"body"] * 3
+    assert [net.get_small(server.url, named_by_user=True).body for _ in range(3)] == [b"body"] * 3
     assert len(waits) <= 2  # it may hang up just when it is asked
 
 
@@ -314,7 +314,7 @@ def test_a_server_that_hangs_up_between_requests_is_not_noticed(server: Nasty, n
 def test_what_is_no_http_is_an_error_and_not_a_crash(server: Nasty, net: Net, raw: bytes) -> None:
     server.script = lambda _: Reply(raw=raw, drop=True)
     with pytest.raises(PullFailed, match=r"127\.0\.0\.1"):
-        net.get_small(server.url, typed=True)
+        net.get_small(server.url, named_by_user=True)
 
 
 @pytest.mark.parametrize(
@@ -347,22 +347,22 @@ def tls_server() -> Nasty:
 def test_https_works_with_ones_own_authority_and_says_what_to_do_without() -> None:
     with tls_server() as server:
         with Net(NetOptions(ca_file=CERT)) as net:
-            assert len(net.get_small(server.url, typed=True).body) == 1_000_000
+            assert len(net.get_small(server.url, named_by_user=True).body) == 1_000_000
         with Net() as net, pytest.raises(PullFailed, match="name its certificate as CA file"):
-            net.get_small(server.url, typed=True)
+            net.get_small(server.url, named_by_user=True)
 
 
 def test_https_is_not_left_by_a_redirect() -> None:
     with tls_server() as server, Nasty() as plain, Net(NetOptions(ca_file=CERT, allow_private_hosts=True)) as net:
         server.script = redirecting(plain.url)
         with pytest.raises(PullFailed, match="https to http"):
-            net.get_small(server.url, typed=True)
+            net.get_small(server.url, named_by_user=True)
         assert plain.asked == []
 
 
 def test_a_ca_file_that_is_none_names_the_setting(tmp_path: Path) -> None:
     with Net(NetOptions(ca_file=tmp_path / "none.pem")) as net, pytest.raises(InvalidParameter) as caught:
-        net.get_small("https://127.0.0.1:1/", typed=True)
+        net.get_small("https://127.0.0.1:1/", named_by_user=True)
     assert caught.value.param == "ca_file"
 
 

@@ -83,7 +83,7 @@ def test_layers_become_files_texts_and_parameters(server: OciServer, net: Net) -
 def test_the_urls_of_a_plan_serve_what_the_digests_promise(server: OciServer, net: Net) -> None:
     server.add("library/m", [("model", MODEL), ("projector", b"GGUF of pictures")])
     for file in planned(server, net).files:
-        body = net.get_small(file.url, typed=file.typed, credential=file.credential).body
+        body = net.get_small(file.url, named_by_user=file.named_by_user, credential=file.credential).body
         assert (len(body), hashlib.sha256(body).hexdigest()) == (file.size_bytes, file.digest and file.digest.hex)
 
 
@@ -96,7 +96,7 @@ def test_a_registry_is_asked_in_the_form_that_it_knows(server: OciServer, net: N
 
 
 @pytest.mark.parametrize(
-    ("name", "insecure", "url", "typed"),
+    ("name", "insecure", "url", "named_by_user"),
     [
         ("ollama:m", (), "https://registry.ollama.ai/v2/library/m/manifests/latest", False),
         ("ollama:reg.example/n/m:t", (), "https://reg.example/v2/n/m/manifests/t", True),
@@ -110,20 +110,20 @@ def test_a_registry_is_asked_in_the_form_that_it_knows(server: OciServer, net: N
     ],
 )
 def test_tls_is_left_out_for_this_machine_and_for_hosts_that_are_listed_only(
-    name: str, insecure: tuple[str, ...], url: str, typed: bool
+    name: str, insecure: tuple[str, ...], url: str, named_by_user: bool
 ) -> None:
     asked: list[tuple[str, bool]] = []
 
     class Recorder(Net):
-        def get_small(self, url: str, *, typed: bool = False, **options: Any) -> SmallResponse:
-            asked.append((url, typed))
+        def get_small(self, url: str, *, named_by_user: bool = False, **options: Any) -> SmallResponse:
+            asked.append((url, named_by_user))
             return SmallResponse(404, options["headers"], b"", url)
 
     parsed = parse(name)
     assert isinstance(parsed, RegistryName)
     with Recorder() as net, pytest.raises(ModelNotFound):
         oci.plan(parsed, net, insecure_hosts=insecure)
-    assert asked == [(url, typed)]
+    assert asked == [(url, named_by_user)]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_registry_that_wants_a_login_gets_one_and_so_do_its_blobs(login: str, 
         file = plan.files[0]
         assert file.credential is not None
         assert file.credential.origin == server.url
-        assert net.get_small(file.url, typed=True, credential=file.credential).body == MODEL
+        assert net.get_small(file.url, named_by_user=True, credential=file.credential).body == MODEL
         if login == "anonymous":
             token = next(asked for asked in server.asked if asked.path == "/token")
             assert token.query == {"service": [server.host], "scope": ["repository:team/m:pull"]}

@@ -129,7 +129,10 @@ def test_https_goes_through_connect_and_the_certificate_is_that_of_the_host_itse
         address = f"http://user:secret@127.0.0.1:{proxy.port}"
         with Net(NetOptions(proxy=address, ca_file=CERT)) as net:
             for _ in range(2):
-                assert len(net.get_small(server.url.replace("127.0.0.1", "localhost"), typed=True).body) == 1_000_000
+                assert (
+                    len(net.get_small(server.url.replace("127.0.0.1", "localhost"), named_by_user=True).body)
+                    == 1_000_000
+                )
         assert len(proxy.asked) == 1, "the second request goes over the same connection"
         assert proxy.asked[0].startswith(b"CONNECT localhost:%d HTTP/1.1\r\n" % server.port)
         assert b"proxy-authorization: basic dxnlcjpzzwnyzxq=" in proxy.asked[0].lower()

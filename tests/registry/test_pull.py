@@ -57,7 +57,7 @@ def settings(tmp_path: Path, hub: HubServer) -> Settings:
 def pull(
     settings: Settings, name: str, *, trusted: bool = True, on_state: Callable[[PullState], None] | None = None
 ) -> AvailableModel:
-    with Puller(settings, is_trusted=trusted) as puller:
+    with Puller(settings, named_by_user=trusted) as puller:
         return puller.pull(name, on_state=on_state or (lambda _: None), cancel=threading.Event())
 
 

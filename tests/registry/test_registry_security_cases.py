@@ -94,11 +94,11 @@ class Scripted:
         url: str,
         *,
         credential: Credential | None = None,
-        typed: bool = False,
+        named_by_user: bool = False,
         max_bytes: int = MAX_MANIFEST_BYTES,
         headers: Mapping[str, str] | None = None,
     ) -> SmallResponse:
-        assert (credential, typed) == (None, True)
+        assert (credential, named_by_user) == (None, True)
         assert url.startswith("https://reg.example/v2/n/m/")
         body = self.manifest if headers else self.blobs.get(url.rpartition("/")[2])
         assert body is None or len(body) <= max_bytes

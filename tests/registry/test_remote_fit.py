@@ -65,7 +65,7 @@ def offered(settings: Settings, name: str) -> list[Offer]:
 
 def remote(server: HubServer, name: str, size_bytes: int | None) -> RemoteFile:
     url = f"{server.url}/{REPO}/resolve/{COMMIT}/{name}"
-    return RemoteFile(file_name=name, url=url, typed=True, size_bytes=size_bytes, digest=None)
+    return RemoteFile(file_name=name, url=url, named_by_user=True, size_bytes=size_bytes, digest=None)
 
 
 def test_every_quantization_is_offered_with_what_its_header_says(

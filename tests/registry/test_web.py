@@ -40,7 +40,7 @@ def test_a_url_is_planned_with_its_size_name_and_quantization(server: FileServer
     plan = web.plan(UrlName(url), net)
     assert (plan.name, plan.source, plan.quant, plan.size_bytes) == (url, url, "Q4_K_M", len(BIG))
     file = plan.files[0]
-    assert (file.file_name, file.url, file.typed, file.digest) == ("my model-Q4_K_M.gguf", url, True, None)
+    assert (file.file_name, file.url, file.named_by_user, file.digest) == ("my model-Q4_K_M.gguf", url, True, None)
 
 
 def test_one_shard_stands_for_all(server: FileServer, net: Net) -> None:

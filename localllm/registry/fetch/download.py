@@ -289,7 +289,7 @@ class _Crew:
         with self._net.stream(
             file.url if hop is None else str(hop.url),
             credential=flight.credential if hop is None else hop.credential,
-            typed=file.typed if hop is None else hop.trusted,
+            named_by_user=file.named_by_user if hop is None else hop.named_by_user,
             headers=headers,
             patient=Patience(lambda: flight.dropped or self._stop.is_set()),
         ) as reply:

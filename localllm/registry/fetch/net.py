@@ -89,7 +89,7 @@ class Hop:
     """Where a request goes next, and what it may take along."""
 
     url: httpx.URL
-    trusted: bool
+    named_by_user: bool
     """The user typed or configured the host: it may be private."""
     credential: Credential | None
 
@@ -104,7 +104,7 @@ class Hop:
         if self.url.scheme == "https" and url.scheme == "http":
             raise PullFailed(f"{self.url.host} redirects from https to http; that is not followed")
         same = origin_of(str(url)) == origin_of(str(self.url))
-        return Hop(url, self.trusted and same, self.credential if same else None)
+        return Hop(url, self.named_by_user and same, self.credential if same else None)
 
 
 class Reply:
@@ -203,7 +203,7 @@ class Net:
         url: str,
         *,
         credential: Credential | None = None,
-        typed: bool = False,
+        named_by_user: bool = False,
         max_bytes: int = MAX_MANIFEST_BYTES,
         headers: Mapping[str, str] | None = None,
         cancel: threading.Event | None = None,
@@ -219,7 +219,9 @@ class Net:
         for attempt in range(1, SMALL_ATTEMPTS + 1):
             response: SmallResponse | None = None
             try:
-                with self.stream(url, credential=credential, typed=typed, headers=asked, patient=patient) as reply:
+                with self.stream(
+                    url, credential=credential, named_by_user=named_by_user, headers=asked, patient=patient
+                ) as reply:
                     failure = reply.retryable()
                     response = _read_small(reply, max_bytes)
             except Retryable as error:
@@ -242,7 +244,7 @@ class Net:
         url: str,
         *,
         credential: Credential | None = None,
-        typed: bool = False,
+        named_by_user: bool = False,
         headers: Mapping[str, str] | None = None,
         patient: Patience | None = None,
     ) -> Iterator[Reply]:
@@ -252,7 +254,7 @@ class Net:
         """
         if headers is not None and _SECRET_HEADERS & {name.lower() for name in headers}:
             raise ValueError("secrets go into a credential, which knows where it may be sent")
-        hop = self._first_hop(url, credential, typed)
+        hop = self._first_hop(url, credential, named_by_user)
         for _ in range(MAX_REDIRECTS + 1):
             response = self._send(hop, headers or {}, patient or Patience())
             try:
@@ -272,7 +274,7 @@ class Net:
         url: str,
         *,
         credential: Credential | None = None,
-        typed: bool = False,
+        named_by_user: bool = False,
         headers: Mapping[str, str] | None = None,
         content: bytes | Iterable[bytes] = b"",
         timeout_s: float | None = None,
@@ -283,7 +285,7 @@ class Net:
         Raises `Retryable` when there is no answer, `PullFailed`, `ForbiddenAddress`, `Cancelled`.
         """
         patient = Patience((lambda: False) if cancel is None else cancel.is_set)
-        hop = self._first_hop(url, credential, typed)
+        hop = self._first_hop(url, credential, named_by_user)
         response = self._send(hop, headers or {}, patient, method=method, content=content, timeout_s=timeout_s)
         try:
             if method == "HEAD":
@@ -299,7 +301,7 @@ class Net:
             self.pause(seconds, is_cancelled)
         return seconds
 
-    def _first_hop(self, url: str, credential: Credential | None, typed: bool) -> Hop:
+    def _first_hop(self, url: str, credential: Credential | None, named_by_user: bool) -> Hop:
         try:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, ValueError) as error:
@@ -308,7 +310,7 @@ class Net:
             raise PullFailed(f"{url[:200]!r} is no URL of the web, or has a user in it")
         if credential is not None and credential.origin != origin_of(url):
             credential = None
-        return Hop(parsed, typed, credential)
+        return Hop(parsed, named_by_user, credential)
 
     def _send(
         self,
@@ -320,8 +322,8 @@ class Net:
         content: bytes | Iterable[bytes] = b"",
         timeout_s: float | None = None,
     ) -> routes.Reply:
-        trusted = hop.trusted or self.options.allow_private_hosts
-        if not trusted:
+        may_be_private = hop.named_by_user or self.options.allow_private_hosts
+        if not may_be_private:
             check_name(hop.url.host)
         asked = httpx.Headers({"host": hop.url.netloc.decode("ascii"), "user-agent": self._agent, "accept": "*/*"})
         asked.update({"accept-encoding": "identity", **headers})
@@ -333,7 +335,7 @@ class Net:
         timeouts = Timeouts(self.options.connect_timeout_s, timeout_s or self.options.read_timeout_s)
         with _explained(hop.url):
             request = Request(method.encode("ascii"), hop.url.raw_path, asked.raw, body)
-            return self._routes.send(hop.url, request, timeouts, patient, guarded=not trusted)
+            return self._routes.send(hop.url, request, timeouts, patient, guarded=not may_be_private)
 
 
 def origin_of(url: str) -> str:

@@ -173,7 +173,7 @@ def _remote(hub: Hub, listing: Listing, file: ListedFile, role: Role) -> RemoteF
         role=role,
         file_name=checked_file_name(file.name, hub.host),
         url=hub.file_url(listing, file.path),
-        typed=hub.typed,
+        named_by_user=hub.named_by_user,
         size_bytes=file.size_bytes,
         digest=file.digest,
         credential=hub.credential,

@@ -113,7 +113,7 @@ class Hub:
             raise InvalidParameter("HF_TOKEN has characters that no token has", param="token")
         self._fetch = fetch
         self.endpoint = endpoint.rstrip("/")
-        self.typed = self.endpoint != DEFAULT_ENDPOINT
+        self.named_by_user = self.endpoint != DEFAULT_ENDPOINT
         self.host = host_of(endpoint)
         self._origin = origin_of(endpoint)
         self.credential = Credential(self._origin, f"Bearer {token}") if token else None
@@ -153,7 +153,7 @@ class Hub:
         return [_hit(one) for one in found if _REPO.fullmatch(one.id)][:limit]  # others have no name here
 
     def _get(self, url: str) -> SmallResponse:
-        return self._fetch.get_small(url, credential=self.credential, typed=self.typed)
+        return self._fetch.get_small(url, credential=self.credential, named_by_user=self.named_by_user)
 
     def _tree(self, repo: str, commit: str) -> list[_Sibling]:
         """The GGUF files of the repository's tree; none where the endpoint has no such thing."""

@@ -124,7 +124,7 @@ class _Registry:
     def __init__(self, name: RegistryName, fetch: Fetch, login: Login | None, insecure_hosts: Collection[str]) -> None:
         plain = is_plain(name.host, insecure_hosts)
         self.name = name
-        self.typed = name.host != DEFAULT_HOST
+        self.named_by_user = name.host != DEFAULT_HOST
         self.credential: Credential | None = None
         self._origin = origin_of(f"{'http' if plain else 'https'}://{name.host}")
         self._base = f"{self._origin}/v2/{name.namespace}/{name.model}"
@@ -175,13 +175,15 @@ class _Registry:
     ) -> SmallResponse:
         def get(credential: Credential | None) -> SmallResponse:
             return self._fetch.get_small(
-                url, credential=credential, typed=self.typed, max_bytes=max_bytes, headers=headers
+                url, credential=credential, named_by_user=self.named_by_user, max_bytes=max_bytes, headers=headers
             )
 
         response = get(self.credential)
         if response.status == 401 and origin_of(response.url) == self._origin:
             challenge = response.headers.get("www-authenticate") or ""
-            for credential in credentials(challenge, self._origin, self._fetch, self._login, typed=self.typed):
+            for credential in credentials(
+                challenge, self._origin, self._fetch, self._login, named_by_user=self.named_by_user
+            ):
                 response = get(credential)
                 if response.status not in (401, 403):
                     self.credential = credential
@@ -237,7 +239,7 @@ def _files(registry: _Registry, by_kind: list[tuple[str, _Layer]], *, with_proje
             role="projector" if layer in projectors else "model",
             file_name=checked_file_name(file_name, name.host),
             url=registry.blob_url(layer.digest),
-            typed=registry.typed,
+            named_by_user=registry.named_by_user,
             size_bytes=layer.size,
             digest=layer.digest,
             credential=registry.credential,

@@ -54,7 +54,9 @@ class _Token(msgspec.Struct):
     access_token: str | None = None
 
 
-def credentials(challenge: str, origin: str, fetch: Fetch, login: Login | None, *, typed: bool) -> Iterator[Credential]:
+def credentials(
+    challenge: str, origin: str, fetch: Fetch, login: Login | None, *, named_by_user: bool
+) -> Iterator[Credential]:
     """What to answer to `WWW-Authenticate: challenge` of that origin, one after the other.
 
     Raises `AccessDenied` if the place for tokens is no URL to be asked, or if a login would have to go there.
@@ -67,7 +69,7 @@ def credentials(challenge: str, origin: str, fetch: Fetch, login: Login | None, 
         return
     realm = _Realm(dict(_PARAMETER.findall(rest)), origin)
     url = realm.url
-    anonymous = _token(fetch, url, origin, None, typed=typed and not realm.is_foreign)
+    anonymous = _token(fetch, url, origin, None, named_by_user=named_by_user and not realm.is_foreign)
     if anonymous is not None:
         yield anonymous
     if configured is not None and login is not None:
@@ -80,7 +82,7 @@ def credentials(challenge: str, origin: str, fetch: Fetch, login: Login | None, 
                 f"make a token there, and set LOCALLLM_REGISTRY_LOGINS={host}=TOKEN"
             )
         else:
-            theirs = _token(fetch, url, origin, configured, typed=typed)
+            theirs = _token(fetch, url, origin, configured, named_by_user=named_by_user)
             if theirs is not None:
                 yield theirs
 
@@ -107,9 +109,11 @@ class _Realm:
         self.url = f"{where}{parts.path or '/'}?{query}"
 
 
-def _token(fetch: Fetch, url: str, origin: str, credential: Credential | None, *, typed: bool) -> Credential | None:
+def _token(
+    fetch: Fetch, url: str, origin: str, credential: Credential | None, *, named_by_user: bool
+) -> Credential | None:
     """None: there is no token for us."""
-    response = fetch.get_small(url, credential=credential, typed=typed, max_bytes=MAX_TOKEN_BYTES)
+    response = fetch.get_small(url, credential=credential, named_by_user=named_by_user, max_bytes=MAX_TOKEN_BYTES)
     if response.status != 200:
         return None
     answer = decode(response.body, _Token, f"{host_of(origin)} (its token)")

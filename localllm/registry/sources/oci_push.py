@@ -43,10 +43,10 @@ class Uploads:
         *,
         login: Login | None = None,
         insecure_hosts: Collection[str] = (),
-        typed: bool = True,
+        named_by_user: bool = True,
         cancel: threading.Event,
     ) -> None:
-        """`typed`: a person named the host, so that it may be private. Raises `UnsupportedParameter`."""
+        """`named_by_user`: a person named the host, so that it may be private. Raises `UnsupportedParameter`."""
         if name.host == DEFAULT_HOST:
             raise UnsupportedParameter(
                 f"{name.host} takes only what is signed with a key of Ollama's own; push to another registry: "
@@ -56,7 +56,7 @@ class Uploads:
         self.name = name
         self._net = net
         self._login = login
-        self._typed = typed
+        self._named_by_user = named_by_user
         self._cancel = cancel
         self._origin = origin_of(f"{'http' if is_plain(name.host, insecure_hosts) else 'https'}://{name.host}")
         self._base = f"{self._origin}/v2/{name.namespace}/{name.model}"
@@ -102,7 +102,7 @@ class Uploads:
             "PUT",
             url,
             credential=self._credential,
-            typed=self._typed and origin_of(url) == self._origin,
+            named_by_user=self._named_by_user and origin_of(url) == self._origin,
             headers={"Content-Type": "application/octet-stream", "Content-Length": str(size_bytes)},
             content=content(),
             timeout_s=COMMIT_TIMEOUT_S,
@@ -121,7 +121,7 @@ class Uploads:
                 method,
                 url,
                 credential=credential,
-                typed=self._typed,
+                named_by_user=self._named_by_user,
                 headers=headers,
                 content=content,
                 cancel=self._cancel,
@@ -130,7 +130,9 @@ class Uploads:
         response = ask(self._credential)
         if response.status == 401:
             challenge = response.headers.get("www-authenticate") or ""
-            for credential in credentials(challenge, self._origin, self._net, self._login, typed=self._typed):
+            for credential in credentials(
+                challenge, self._origin, self._net, self._login, named_by_user=self._named_by_user
+            ):
                 response = ask(credential)
                 if response.status not in (401, 403):
                     self._credential = credential

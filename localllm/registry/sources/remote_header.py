@@ -78,7 +78,7 @@ class RangedFile:
         response = self._fetch.get_small(
             self._file.url,
             credential=self._file.credential,
-            typed=self._file.typed,
+            named_by_user=self._file.named_by_user,
             max_bytes=end - start,
             headers={"range": f"bytes={start}-{end - 1}", "accept-encoding": "identity"},
         )

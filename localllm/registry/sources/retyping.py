@@ -46,8 +46,8 @@ def retyped(products: Products, quant: str | None, *, from_bytes: int, to_bytes:
     if recipe is None or not products.matrices:
         return Products()
     base, better, head = recipe
-    plainly = tuple(_typed(each, head if each.is_head else base) for each in products.matrices)
-    at_best = tuple(_typed(each, head if each.is_head else better) for each in products.matrices)
+    plainly = tuple(_named_by_user(each, head if each.is_head else base) for each in products.matrices)
+    at_best = tuple(_named_by_user(each, head if each.is_head else better) for each in products.matrices)
     beside = _beside(products, from_bytes, sum(map(_bytes, plainly)) / max(1.0, sum(map(_bytes, products.matrices))))
     low, high = sum(map(_bytes, plainly)) + beside, sum(map(_bytes, at_best)) + beside
     share = 0.0 if high == low else min(max((to_bytes - low) / (high - low), 0.0), 1.0)
@@ -55,7 +55,7 @@ def retyped(products: Products, quant: str | None, *, from_bytes: int, to_bytes:
     return msgspec.structs.replace(products, matrices=tuple(mixed))
 
 
-def _typed(each: Matrices, type: str) -> Matrices:
+def _named_by_user(each: Matrices, type: str) -> Matrices:
     """What is F32 in a quantized file stays that: a router, say."""
     if each.type == "F32":
         return each

@@ -39,7 +39,7 @@ class Fetch(Protocol):
         url: str,
         *,
         credential: Credential | None = None,
-        typed: bool = False,
+        named_by_user: bool = False,
         max_bytes: int = MAX_MANIFEST_BYTES,
         headers: Mapping[str, str] | None = None,
     ) -> SmallResponse:
@@ -59,13 +59,18 @@ class CancellableFetch:
         url: str,
         *,
         credential: Credential | None = None,
-        typed: bool = False,
+        named_by_user: bool = False,
         max_bytes: int = MAX_MANIFEST_BYTES,
         headers: Mapping[str, str] | None = None,
     ) -> SmallResponse:
         """As `Net.get_small`."""
         return self.net.get_small(
-            url, credential=credential, typed=typed, max_bytes=max_bytes, headers=headers, cancel=self.cancel
+            url,
+            credential=credential,
+            named_by_user=named_by_user,
+            max_bytes=max_bytes,
+            headers=headers,
+            cancel=self.cancel,
         )
 
 

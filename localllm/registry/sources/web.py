@@ -33,7 +33,7 @@ def plan(name: UrlName, fetch: Fetch) -> PullPlan:
         RemoteFile(
             file_name=checked_file_name(_file_name(url), host_of(url)),
             url=url,
-            typed=True,
+            named_by_user=True,
             size_bytes=_probe(fetch, url),
             digest=None,
         )
@@ -74,7 +74,10 @@ def _probe(fetch: Fetch, url: str) -> int | None:
     """The size in bytes; None where the server does not say it without sending everything."""
     try:
         response = fetch.get_small(
-            url, typed=True, max_bytes=PROBE_BYTES, headers={"Range": "bytes=0-0", "Accept-Encoding": "identity"}
+            url,
+            named_by_user=True,
+            max_bytes=PROBE_BYTES,
+            headers={"Range": "bytes=0-0", "Accept-Encoding": "identity"},
         )
     except (Cancelled, ForbiddenAddress, Retryable):
         raise
