@@ -19,10 +19,11 @@ from localllm.registry.fetch.download import download, download_all
 from localllm.registry.fetch.job import Wanted
 from localllm.registry.fetch.net import Net, NetOptions
 from localllm.registry.fetch.pacing import Backoff
-from localllm.registry.fetch.partial import discard, present_bytes, read_record, sidecar_of
+from localllm.registry.fetch.partial import discard, read_record, sidecar_of
 from localllm.registry.fetch.width import Width
 from localllm.registry.remote import Cancelled, Credential, RemoteFile
 from tests.registry.nasty_server import Asked, Nasty, Reply, Script, chunked, content
+from tests.registry.partials import present_bytes
 
 SIZE = 4 * 1024 * 1024 + 321
 CONTENT = content(SIZE)

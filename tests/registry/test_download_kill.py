@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from localllm.registry.fetch.partial import present_bytes
 from tests.registry.nasty_server import Nasty, content
+from tests.registry.partials import present_bytes
 
 SIZE = 16 * 1024 * 1024 + 77
 CHILD = """

@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from localllm import osdep
-from localllm.registry.digest import Digest
 from localllm.registry.disk.files import disk_errors_are_clear
 from localllm.registry.fetch.ranges import Range, Ranges
 
@@ -71,16 +70,6 @@ def good_ranges(partial: Path, record: Record) -> Ranges:
     except FileNotFoundError:
         return Ranges()
     return record.good(osdep.boot_id()).within(size)
-
-
-def present_bytes(partial: Path, *, digest: Digest | None, size_bytes: int | None) -> int:
-    """How much of this file an earlier download has left, for progress bars; 0 if it would be of no use."""
-    record = read_record(partial)
-    if record is None or record.digest != (None if digest is None else str(digest)):
-        return 0
-    if size_bytes is not None and size_bytes != record.size_bytes:
-        return 0
-    return good_ranges(partial, record).num_bytes
 
 
 def discard(partial: Path) -> None:

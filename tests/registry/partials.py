@@ -1,0 +1,18 @@
+"""What a partial file holds, for tests that look at it between two downloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localllm.registry.digest import Digest
+from localllm.registry.fetch.partial import good_ranges, read_record
+
+
+def present_bytes(partial: Path, *, digest: Digest | None, size_bytes: int | None) -> int:
+    """How much of this file an earlier download has kept; 0 if the next one cannot use it."""
+    record = read_record(partial)
+    if record is None or record.digest != (None if digest is None else str(digest)):
+        return 0
+    if size_bytes is not None and size_bytes != record.size_bytes:
+        return 0
+    return good_ranges(partial, record).num_bytes
