@@ -1,10 +1,10 @@
-"""Downloads over loopback: throughput of `download()` against curl with as many connections, and against sha256 itself.
+"""Downloads over loopback: throughput of `download()` against curl, which has one connection, and against sha256.
 
     python -m benchmarks.download [--gib 1] [--connections 8] [--rounds 3]
 
 A small sendfile server in a process of its own serves one file. In turns: `download()`, which hashes what it receives;
-the same without hashing; `curl --parallel` with as many ranges, which hashes nothing, into one file each; and raw
-hashlib.sha256 over memory. CPU seconds of both sides are kept, since on few cores they compete. Needs Linux and curl.
+the same without hashing; curl, which hashes nothing; and raw hashlib.sha256 over memory. `--connections` is the most
+that `download()` may use: it finds out how many help. CPU seconds of both sides are kept, since on few cores they compete. Needs Linux and curl.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _one_round(url: str, folder: Path, digest: str, size: int, connections: int)
     works: dict[str, Callable[[], dict[str, float]]] = {
         "download": lambda: ours(True),
         "without_hash": lambda: ours(False),
-        "curl": lambda: curl(url, folder, size, connections),
+        "curl": lambda: curl(url, folder, size, 1),
         "sha256": lambda: raw_sha256(size),
     }
     for name, work in works.items():
