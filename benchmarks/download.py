@@ -4,7 +4,8 @@
 
 A small sendfile server in a process of its own serves one file. In turns: `download()`, which hashes what it receives;
 the same without hashing; curl, which hashes nothing; and raw hashlib.sha256 over memory. `--connections` is the most
-that `download()` may use: it finds out how many help. CPU seconds of both sides are kept, since on few cores they compete. Needs Linux and curl.
+that `download()` may use: it finds out how many help. CPU seconds of both sides are kept, since on few cores they
+compete. Needs Linux and curl.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _SCANS = {
 def find_foreign(roots: Sequence[Root] | None = None, *, skipped: Skipped) -> Iterator[ForeignModel]:
     """Every model under the roots (by default: of the programs that are known), one by one as they are found.
 
-    Broken ones come with their `problem`; what could not be looked at is told to `skipped`. A file that is found
+    Broken ones come with their `problem`; `skipped` is called with what could not be read. A file that is found
     twice is one model, and no two models have the same `suggested_name`.
     """
     seen: dict[tuple[Path, ...], str] = {}

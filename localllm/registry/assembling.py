@@ -1,6 +1,6 @@
 """A model made of what a client names: one that is on this machine, or files that were uploaded, quantized if asked.
 
-What is said with it goes through the same checks as a Modelfile. Opens no path that a client names, and pulls nothing.
+Its settings go through the same checks as a Modelfile. Opens no path that a client names, and pulls nothing.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def assemble(wanted: NewModel, data_dir: Path, tell: Tell, cancel: threading.Eve
     store = store_of(data_dir)
     with store.hold(f"create of {name}") as hold:
         if files:
-            base = _uploaded(files, store, hold)  # headers only: what is wrong with them is told before anything else
+            base = _uploaded(files, store, hold)  # headers only: problems are reported before any other work
             tell(MakeState(phase="reading"))
         else:
             base = base_of(base_name, store, hold, resolver(store))
-            if not base.name:  # the carried file: where it lies is nobody's business
+            if not base.name:  # the bundled file: its path stays private
                 base = msgspec.structs.replace(base, source=base_name)
         made: frozenset[Digest] = frozenset()
         if wanted_type is not None:
@@ -67,12 +67,12 @@ def assemble(wanted: NewModel, data_dir: Path, tell: Tell, cancel: threading.Eve
 
 
 def template_of(wanted: NewModel) -> str | None:
-    """The chat template that is set with it. Raises `InvalidParameter` for what is none."""
+    """The chat template that is set with it. Raises `InvalidParameter` for an invalid one."""
     return _said(wanted)[2].template
 
 
 def _said(wanted: NewModel) -> tuple[dict[str, str], str, Modelfile]:
-    """The files, or the model to build on; and what is set."""
+    """The files, or the model to build on; and the settings."""
     if wanted.modelfile is None:
         if bool(wanted.files) == bool(wanted.base):
             raise InvalidParameter("give either from, the name of a model, or files", param="from")
@@ -110,7 +110,9 @@ def _uploaded(files: Mapping[str, str], store: Store, hold: Hold) -> Manifest:
         if not store.has_blob(digest, None):
             raise InvalidParameter(f"files: there is no {digest} ({shown}); send it to /api/blobs first", param="files")
         if not name.lower().endswith(".gguf") and _magic(store.blob_path(digest)) != b"GGUF":
-            raise InvalidParameter(f"files: {shown} is no GGUF file, and no other format is read", param="files")
+            raise InvalidParameter(
+                f"files: {shown} is not a GGUF file, and no other format is supported", param="files"
+            )
         try:
             header = read_header(store.blob_path(digest))
         except LocalLLMError as error:
@@ -144,7 +146,7 @@ def _check_whole(manifest: Manifest, store: Store) -> None:
             read_model_info(opened.path)
         except LocalLLMError as error:
             reason = error.details.get("reason") or error.public
-            raise InvalidParameter(f"files: they are no whole model: {reason}", param="files") from error
+            raise InvalidParameter(f"files: they are not a complete model: {reason}", param="files") from error
 
 
 def _quantized(

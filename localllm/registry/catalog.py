@@ -26,7 +26,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """As in `qwen3:0.6b`, without the tag; several entries share it."""
     tag: str
     default: bool = False
-    """This tag is meant when none is typed; true of exactly one tag of each name."""
+    """The default tag of its name; true for exactly one tag of each name."""
     kind: Kind
     """What it is for; a model that sees pictures is `vision`, though it chats as well."""
     repo: str
@@ -77,7 +77,7 @@ class Catalog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sorted(found, key=lambda entry: entry.size_bytes)
 
     def suggest(self, name: str) -> list[str]:
-        """Up to three names (or names with tags) that may have been meant by `name`, the likeliest first."""
+        """Up to three names (or names with tags) similar to `name`, the likeliest first."""
         typed = name.lower()
         known = [*self.names, *(entry.id for entry in self.entries)]
         close = difflib.get_close_matches(typed, known, n=MAX_SUGGESTIONS)

@@ -147,7 +147,7 @@ class _Base:
         if not isinstance(name, PathName):
             return self._resolve(text)
         if not self._allow_paths:
-            # One answer for whatever is or is not there: it must tell nothing of this machine's files.
+            # The same answer whether the file exists or not: it must reveal nothing about this machine's files.
             raise InvalidParameter(
                 f"FROM {text[:80]!r} is a path, and a server opens none for its clients; name a model", param="from"
             )

@@ -1,4 +1,4 @@
-"""What this user has to show: Hugging Face's token where its own tools keep it, and logins of registries.
+"""The user's credentials: Hugging Face's token, where its own tools keep it, and logins of registries.
 
 None of it is ever in a setting that is printed, or in a log. Knows nothing of where it is sent; `net` guards that.
 """
@@ -19,11 +19,11 @@ _BETWEEN = re.compile(r",(?=\s*(?:[\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?=|\s*$)", re.
 
 
 def hub_token() -> str | None:
-    """`HF_TOKEN`, else the file that `hf auth login` writes. Raises `InvalidParameter` for what is no token."""
+    """`HF_TOKEN`, else the file that `hf auth login` writes. Raises `InvalidParameter` for an invalid token."""
     token = os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or _token_file()
     token = (token or "").strip()
     if not token.isascii() or not token.isprintable() or " " in token or len(token) > MAX_TOKEN_CHARS:
-        raise InvalidParameter("HF_TOKEN is not a token: it has characters that no token has", param="HF_TOKEN")
+        raise InvalidParameter("HF_TOKEN is not a token: it contains characters that no token has", param="HF_TOKEN")
     return token or None
 
 
@@ -39,7 +39,7 @@ def _token_file() -> str | None:
 def registry_login(host: str) -> Login | None:
     """For one registry, named with its port if it has one: ours, else what `docker login` keeps.
 
-    Raises `InvalidParameter` for what is no login.
+    Raises `InvalidParameter` for an invalid login.
     """
     return _own_logins().get(host.lower()) or docker_login(host)
 

@@ -22,7 +22,7 @@ class Digest:
     def __init__(self, hex: str) -> None:
         """Raises `InvalidParameter` for anything but 64 lower-case hexadecimal digits."""
         if not isinstance(hex, str) or not _HEX.fullmatch(hex):
-            raise InvalidParameter(f"{str(hex)[:100]!r} is no sha256", param="digest")
+            raise InvalidParameter(f"{str(hex)[:100]!r} is not a sha256", param="digest")
         self.hex = hex
 
     @classmethod
@@ -30,7 +30,9 @@ class Digest:
         """`sha256:HEX`, or `sha256-HEX` as files are named. Raises `InvalidParameter`."""
         match = _DIGEST.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            raise InvalidParameter(f"{str(text)[:100]!r} is no digest; one is sha256: and 64 digits", param="digest")
+            raise InvalidParameter(
+                f"{str(text)[:100]!r} is not a digest; write sha256: and 64 hexadecimal digits", param="digest"
+            )
         return cls(match[1])
 
     @property

@@ -50,7 +50,7 @@ class _Answer(msgspec.Struct):
 
 
 def docker_login(host: str) -> Login | None:
-    """None where nobody has logged in. Raises `InvalidParameter` for a file that is none of docker's."""
+    """None if there is no login. Raises `InvalidParameter` for an invalid Docker configuration."""
     path = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:
         raw = path.read_bytes()
@@ -59,7 +59,7 @@ def docker_login(host: str) -> Login | None:
     try:
         config = msgspec.json.decode(raw[:MAX_CONFIG_BYTES], type=_Config)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        raise InvalidParameter(f"{path} is no configuration of docker's: {error}", param="registry_logins") from error
+        raise InvalidParameter(f"{path} is not a Docker configuration: {error}", param="registry_logins") from error
     names = _HUB if host.lower() in _HUB else {host.lower()}
     for key, helper in config.credHelpers.items():
         if _host(key) in names and (found := _asked(helper, key)) is not None:
@@ -88,7 +88,9 @@ def _kept(auth: _Auth, path: Path) -> Login | None:
     try:
         user, colon, password = base64.b64decode(auth.auth, validate=True).decode("utf-8").partition(":")
     except ValueError as error:  # UnicodeDecodeError and binascii.Error are ones
-        raise InvalidParameter(f"{path} has a login that is no base64 of text", param="registry_logins") from error
+        raise InvalidParameter(
+            f"{path} has a login that is not base64-encoded text", param="registry_logins"
+        ) from error
     return Login(secret=password.rstrip("\0"), user=user) if colon and user and password else None
 
 

@@ -1,4 +1,4 @@
-"""Which model guesses for which: what was typed to a file, and the catalog's pairs.
+"""Draft models: resolves the name that the user typed, and knows the catalog's pairs.
 
 Knows nothing of what is loaded, and of whether vocabularies are the same: that shows when both are loaded.
 """
@@ -25,7 +25,7 @@ class Found(NamedTuple):
 
 
 def pair_of(id: str) -> str | None:
-    """The name of the draft for the model of this id; None: nobody knows one."""
+    """The name of the draft for the model with this id; None: the catalog has none."""
     if id == DEMO:
         return DEMO_DRAFT
     try:

@@ -84,7 +84,7 @@ class Removed(NamedTuple):
 def remove(name: str, data_dir: Path) -> Removed:
     """Forgets a model of the store, also one whose manifest is damaged. Raises `ModelNotFound`.
 
-    Its bytes go with the next `gc` if nothing else needs them.
+    The next `gc` deletes its bytes if nothing else needs them.
     """
     store = store_of(data_dir)
     damaged = _damaged(name, store)
@@ -118,7 +118,7 @@ def _damaged(name: str, store: Store) -> DamagedManifest | None:
 
 
 def copy(source: str, target: str, data_dir: Path) -> Manifest:
-    """A second name for a model of the store. Raises `ModelNotFound`, `InvalidParameter` for a name that is no name."""
+    """A second name for a model of the store. Raises `ModelNotFound`, `InvalidParameter` for an invalid name."""
     if isinstance(parse(source), Demo):
         raise InvalidParameter("demo is a part of localllm; localllm create makes a model FROM demo", param="source")
     return store_of(data_dir).copy(parse(stored(source, data_dir).name), parse(target))

@@ -27,7 +27,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     role: Role = "model"
     file_name: str
-    """As its source calls it, without folders; the shards of a split model are told apart by it."""
+    """As its source calls it, without folders; it identifies the shards of a split model."""
     size_bytes: int
     digest: Digest
     path: str | None = None
@@ -74,7 +74,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(raw: bytes, origin: str) -> Manifest:
-    """Raises `InvalidModelFile`, naming `origin`, for what is no manifest of a version we know."""
+    """Raises `InvalidModelFile`, naming `origin`, for what is not a manifest of a version we know."""
     try:
         if len(raw) > MAX_MANIFEST_BYTES:
             raise ValueError(f"it has {len(raw):,} bytes; the most is {MAX_MANIFEST_BYTES:,}")
@@ -87,7 +87,7 @@ def decode_manifest(raw: bytes, origin: str) -> Manifest:
             if file.size_bytes < 0 or not _is_plain(file.file_name):
                 raise ValueError(f"{file.file_name!r} of {file.size_bytes} bytes is no file of a model")
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        raise InvalidModelFile(f"{origin} is no manifest: {error}") from error
+        raise InvalidModelFile(f"{origin} is not a manifest: {error}") from error
     return manifest
 
 

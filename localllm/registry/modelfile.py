@@ -67,7 +67,7 @@ class Modelfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What is understood and has no effect here."""
+        """Instructions that are accepted and have no effect here."""
         return tuple(f"{text}: it has no effect here" for name, text in _WITHOUT_EFFECT.items() if getattr(self, name))
 
 
@@ -95,7 +95,7 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
         elif one.name == "license":
             licenses.append(_not_empty(one))
         elif one.name in texts:
-            raise _wrong(one.line, f"{one.name.upper()} is there twice; keep one of them", one.name)
+            raise _wrong(one.line, f"{one.name.upper()} is given twice; keep one of them", one.name)
         else:
             texts[one.name] = one.value
             if one.name == "template":
@@ -115,7 +115,8 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
 
 
 def format_modelfile(modelfile: Modelfile) -> str:
-    """The text that `parse_modelfile` reads back to the same. Raises `InvalidParameter` for what has no such text."""
+    """The text that `parse_modelfile` reads back to the same. Raises `InvalidParameter` for values that no Modelfile
+    can express."""
     lines = [f"FROM {_quoted(base, 'FROM')}" for base in modelfile.bases]
     parameters = Parameters(params=modelfile.params, stop=modelfile.stop, ctx=modelfile.ctx)
     lines += [f"PARAMETER {name} {_quoted(value, name)}" for name, value in lines_of(parameters)]

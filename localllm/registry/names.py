@@ -46,7 +46,7 @@ class Demo:
 
 @dataclass(frozen=True)
 class CatalogName:
-    """A name of `catalog.toml`; without a tag the default one is meant."""
+    """A name of `catalog.toml`; without a tag it means the default one."""
 
     name: str
     tag: str | None = None
@@ -119,7 +119,7 @@ ModelName = Demo | CatalogName | HubRepo | HubFile | RegistryName | UrlName | Pa
 
 
 def parse(text: str) -> ModelName:
-    """The name that was typed. Raises `InvalidParameter` that says what is wrong with it."""
+    """Parses what the user typed. Raises `InvalidParameter` with the reason."""
     if not 1 <= len(text) <= MAX_NAME_CHARS:
         raise _wrong(text, f"it has {len(text)} characters; a name has 1 to {MAX_NAME_CHARS}")
     if any(ord(char) < 32 or ord(char) == 127 for char in text):

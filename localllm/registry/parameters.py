@@ -47,12 +47,12 @@ _OF_A_MACHINE = {
 }
 """How a model is loaded on one machine: the option that says it there, where there is one."""
 _NOT_SERVED = {
-    "num_keep": "nothing is ever shifted out of the context here, so leave it out",
+    "num_keep": "the context is never shifted here, so leave it out",
     "penalize_newline": "line ends count as any other token does, so leave it out",
     "tfs_z": "llama.cpp has dropped it; min_p does its work",
     "draft_num_predict": "draft models are not served yet, so leave it out",
-    "logprobs": "it belongs into each request, so leave it out",
-    "prompt_logprobs": "it belongs into each request, so leave it out",
+    "logprobs": "it belongs in each request, so leave it out",
+    "prompt_logprobs": "it belongs in each request, so leave it out",
 }
 
 
@@ -84,7 +84,7 @@ def collect(given: Iterable[Given]) -> Parameters:
             values = one.value if isinstance(one.value, list | tuple) else [one.value]
             lists.setdefault(field, []).extend(_value(one, field, kind, value) for value in values)
         elif field in fields:
-            raise _wrong(one, "is there twice; keep one of them")
+            raise _wrong(one, "is given twice; keep one of them")
         else:
             fields[field] = _value(one, field, kind, one.value)
         _try(one, {**fields, **_as_fields(lists)})
@@ -163,7 +163,7 @@ def _field(one: Given) -> str:
     if field not in _KINDS:
         known = [*_KINDS, *_OURS]
         close = difflib.get_close_matches(one.name, known, n=2) or ["temperature", "num_ctx", "stop"]
-        raise _wrong(one, f"is no parameter; there are, for example, {' and '.join(close)}")
+        raise _wrong(one, f"is not a parameter; similar ones are {' and '.join(close)}")
     return field
 
 
@@ -171,7 +171,7 @@ def _value(one: Given, field: str, kind: _Kind, value: Any) -> Any:
     """The value in its type; where Ollama has a number for "none", None."""
     if kind.type is str:
         if not isinstance(value, str):
-            raise _wrong(one, f"wants a text, not {_shown(value)}")
+            raise _wrong(one, f"must be a text, not {_shown(value)}")
         return value
     if kind.type is tuple:
         token, _, bias = str(value)[:MAX_TEXT_CHARS].partition(":")

@@ -1,4 +1,5 @@
-"""A name to a model in the store: asks its source, fetches what is missing, checks it, and only then says it is there.
+"""From a name to a model in the store: asks the source, fetches missing files, verifies them, and only then lists the
+model.
 
 Two pulls of one model, in whatever processes, share one download. Knows nothing of HTTP, of files' formats beyond their
 header, or of how progress is shown.
@@ -57,7 +58,7 @@ GGUF_MAGIC = b"GGUF"
 STATE_EVERY_S = 0.2
 SPEED_OVER_S = 5.0
 MEMORY_SHARE = 0.7
-"""Of this machine's memory, for a model whose quantization nobody named, where its need is guessed by its size."""
+"""The share of memory for a model whose quantization was not named and whose need is estimated from its size."""
 MEASURED_SHARE = 0.9
 """Likewise, where its header says what it needs: `supervisor.room.USABLE_SHARE`."""
 
@@ -93,9 +94,9 @@ class Puller:
         self._net.close()
 
     def plan(self, text: str, cancel: threading.Event) -> PullPlan:
-        """What would be downloaded for this name, now.
+        """What a pull of this name would download now.
 
-        Raises `InvalidParameter` for what is no name of a remote model, `ModelNotFound`, `PullFailed`s.
+        Raises `InvalidParameter` for a name that is not a remote model's, `ModelNotFound`, `PullFailed`s.
         """
         name = canonical(parse(text))
         fetch: Fetch = CancellableFetch(self._net, cancel)
@@ -113,9 +114,9 @@ class Puller:
         on_state: OnState = lambda _: None,
         cancel: threading.Event,
     ) -> AvailableModel:
-        """The model is in the store afterwards, in the version that its source has now.
+        """Fetches the model into the store, in its source's current version.
 
-        Raises what `plan` raises, `DiskFull`, `InvalidModelFile` for what is no model, `Cancelled`. What has arrived
+        Raises what `plan` raises, `DiskFull`, `InvalidModelFile` for what is not a model, `Cancelled`. What has arrived
         stays.
         """
         on_state(PullState(phase="looking", id=text))
@@ -145,7 +146,7 @@ class Puller:
         return hub.search(words, self._net, endpoint=self._endpoint, token=hub_token(), limit=limit)
 
     def fetch(self, plan: PullPlan, *, on_state: OnState, cancel: threading.Event) -> AvailableModel:
-        """Download what a plan names and the store lacks."""
+        """Downloads the files of a plan that are not in the store."""
         meter = _Meter(plan, on_state)
         with self._store.hold(f"pull of {plan.name}") as hold:
             stored, fetched = self._fetch_files(plan, hold, meter, cancel)
@@ -224,7 +225,7 @@ class Puller:
                     continue
                 # In the order of their keys: two pulls with files in common never wait for each other.
                 partial = claims.enter_context(self._store.claim(key, cancel=cancel, waiting=meter.others))
-                if self._is_here(file):  # somebody else has fetched it meanwhile
+                if self._is_here(file):  # another process has fetched it meanwhile
                     meter.add(file.size_bytes or 0)
                     continue
                 missing[key] = Wanted(file, partial, meter.add, GGUF_MAGIC)
@@ -255,7 +256,7 @@ class Puller:
     def _check(self, manifest: Manifest) -> ModelInfo:
         """What the file's header says.
 
-        Raises `InvalidModelFile` for what is no GGUF model, `LoadFailed` for one that only Ollama can read.
+        Raises `InvalidModelFile` for a file that is not a GGUF model, `LoadFailed` for one that only Ollama can read.
         """
         from localllm.gguf import read_header, read_model_info
 
@@ -264,9 +265,7 @@ class Puller:
                 info = read_model_info(opened.path)
                 header = read_header(opened.path)
             except InvalidModelFile as error:
-                raise InvalidModelFile(
-                    f"what {manifest.source} gave is not a model that can be used: {error.message}"
-                ) from error
+                raise InvalidModelFile(f"what {manifest.source} gave is not a usable model: {error.message}") from error
             architecture = header.metadata["general.architecture"].value
             reason = refused_header(str(architecture), (tensor.name for tensor in header.tensors))
             if reason is not None:

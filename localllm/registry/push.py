@@ -98,7 +98,7 @@ def target_of(text: str) -> RegistryName:
     name = _parsed(text) or _parsed(f"ollama:{text}")
     if not isinstance(name, RegistryName):
         raise InvalidParameter(
-            f"{text!r} names no place in a registry; that is like ollama:HOST/NAMESPACE/MODEL:TAG", param="target"
+            f"{text!r} is not a place in a registry; write one like ollama:HOST/NAMESPACE/MODEL:TAG", param="target"
         )
     return name
 

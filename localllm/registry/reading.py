@@ -10,7 +10,8 @@ from localllm.types import ModelInfo
 
 
 def read_info(file: ModelFile, chat_template: str | None = None) -> ModelInfo:
-    """By its header, whose size and digest nobody has checked now. `chat_template`: as `with_template` has it.
+    """Reads the header only; the size and digest of the file are not checked. `chat_template`: as `with_template` has
+    it.
 
     Raises `InvalidModelFile`, with the remedy, and `InvalidParameter`.
     """

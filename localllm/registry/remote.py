@@ -39,7 +39,7 @@ class RemoteFile:
     size_bytes: int | None
     """None: the source did not say; the first answer does."""
     digest: Digest | None
-    """None: the source did not say (plain URLs); then what is received is hashed and believed."""
+    """None: unknown (plain URLs); the digest of the received bytes is accepted."""
     credential: Credential | None = None
     renew: Callable[[], Credential | None] | None = field(default=None, compare=False, repr=False)
     """Gets another credential where the source's are for some minutes. From any thread; raises `PullFailed`."""
@@ -59,9 +59,9 @@ class PullPlan:
     need_bytes: int | None = None
     """Of memory, by its header; None: not known before the download."""
     info: ModelInfo | None = None
-    """What the header says, where somebody asked what the model needs."""
+    """From the header, if the model's memory need was asked for."""
     why: str | None = None
-    """Why this quantization, if nobody asked for one: a phrase for people."""
+    """Why this quantization was chosen, if none was asked for: a phrase for people."""
     license: str | None = None
     license_text: tuple[str, ...] = ()
     system: str | None = None
@@ -85,4 +85,4 @@ class PullPlan:
 
 
 OnBytes = Callable[[int], None]
-"""Told how many bytes more are on disk; negative when some had to be thrown away. From any thread."""
+"""Called with the number of new bytes on disk; negative if some were discarded. From any thread."""

@@ -33,7 +33,7 @@ class ModelFile(NamedTuple):
     ctx: int | None = None
     """What its manifest sets."""
     release: Callable[[], None] = lambda: None
-    """To be called once the file is not needed any more: until then the store keeps it."""
+    """Call it once the file is no longer needed; until then the store keeps it."""
     remedy: str | None = None
     """For one of the store whose file turns out to be damaged: a phrase."""
 
@@ -41,7 +41,7 @@ class ModelFile(NamedTuple):
 def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> ModelFile:
     """The model of that name. Without `allow_paths` (names from outside) nothing shows which files there are.
 
-    Raises `InvalidParameter` for what is no name, `ModelNotFound` for what is not on this machine, `LoadFailed` for a
+    Raises `InvalidParameter` for an invalid name, `ModelNotFound` for what is not on this machine, `LoadFailed` for a
     model of the store that lacks a file.
     """
     wanted = PathName(str(name)) if isinstance(name, Path) else _parse(name, allow_paths=allow_paths)
@@ -79,7 +79,7 @@ def canonical(name: ModelName) -> ModelName:
 
 
 def find(name: ModelName, store: Store) -> Manifest | None:
-    """What the store has under this name; a short name without a tag is one that somebody made, else the catalog's."""
+    """What the store has under this name; a short name without a tag is a locally made model, else the catalog's."""
     manifest = store.find(name)
     if manifest is None and canonical(name) != name:
         manifest = store.find(canonical(name))
@@ -87,7 +87,7 @@ def find(name: ModelName, store: Store) -> Manifest | None:
 
 
 def not_here(name: ModelName) -> ModelNotFound:
-    """Says what is known of a model that is not on this machine, and how to get it."""
+    """The error for a model that is not on this machine, with how to get it."""
     if not isinstance(name, CatalogName):
         return ModelNotFound(f"{name} is not on this machine; localllm pull {name} downloads it", param="model")
     from localllm.registry import catalog

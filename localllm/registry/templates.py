@@ -1,6 +1,6 @@
-"""Which chat template a model has: what was asked for, its manifest's, its file's, or one of its architecture's own.
+"""Chooses a model's chat template: the one asked for, the manifest's, the file's, or the architecture's.
 
-Knows nothing of Jinja beyond telling it from Go's templates, which are translated.
+Distinguishes Jinja from Go templates, which are translated.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class _Usage:
 def verify(
     works: Iterable[Work], store: Store, *, on_bytes: OnBytes, cancel: threading.Event, set_aside: bool = True
 ) -> list[tuple[Manifest, DamagedFile]]:
-    """What is damaged, which leaves its place so that a pull fetches it. `on_bytes` is called from threads.
+    """The damaged blobs, which are set aside so that a pull fetches them again. `on_bytes` is called from threads.
 
     Raises `Cancelled`, and `OSError` where a disk cannot be read.
     """

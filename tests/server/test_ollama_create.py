@@ -237,7 +237,7 @@ def test_the_shards_of_a_model_are_one(ollama: Ollama, tmp_path: Path) -> None:
     assert [file.file_name for file in ollama.manifest("split").files] == [shard.name for shard in shards]
     first = dict([next(iter(sorted(files.items())))])
     status, words = ollama.refused(model="part", files=first)
-    assert (status, words.startswith("files: they are no whole model")) == (400, True)
+    assert (status, words.startswith("files: they are not a complete model")) == (400, True)
 
 
 def test_a_model_is_quantized_as_it_is_made(ollama: Ollama, gguf: bytes) -> None:
@@ -286,7 +286,7 @@ NOBODY = "sha256:" + "0" * 64
         ({"model": "x", "from": "demo", "draft_files": {"a": NOBODY}}, 400,
          "draft_files is not supported: draft models are not served yet; leave it out or send {}"),
         ({"model": "x", "from": "demo", "parameters": {"temprature": 1}}, 400,
-         "parameters: the parameter temprature is no parameter; there are, for example, temperature"),
+         "parameters: the parameter temprature is not a parameter; similar ones are temperature"),
         ({"model": "x", "from": "demo", "parameters": {"num_gpu": 1}}, 400,
          "parameters: the parameter num_gpu is for one machine, not for a model: leave it out, say --gpu-layers when "
          "it is run or served"),

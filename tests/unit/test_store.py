@@ -582,7 +582,7 @@ def test_gc_keeps_unfinished_downloads_for_a_week_and_then_not(store: Store) -> 
     report = store.gc()
     assert report.removed == ()
     assert {(item.kind, item.reason) for item in report.kept} == {
-        ("partial", "it was begun not long ago, and the pull can be gone on with"),
+        ("partial", "it was started recently, and the pull can be resumed"),
         ("blob", "it was fetched for a model that is not complete yet"),
     }
     for path in (store.root / "partials").iterdir():

@@ -1,7 +1,7 @@
-"""The contents in the store: what state they are in, and how one gets there whole or not at all.
+"""The blobs in the store: their state, and how one is added atomically.
 
-A blob is ours alone and read-only, or a hard link to a file that somebody else may still change: then a note beside it
-says which inode it was, and when it was changed last. Knows nothing of models, nor of the net.
+A blob is owned by the store and read-only, or a hard link to a file that another program may still change: then a note
+beside it records the inode and its last change. Knows nothing of models or networks.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Blobs:
         self._locks = locks
 
     def fault(self, digest: Digest, size_bytes: int | None) -> str | None:
-        """What is wrong with a blob, as a phrase; None if nothing is. Its content is not read."""
+        """The fault of a blob, as a phrase; None if there is none. Does not read the content."""
         try:
             found = os.lstat(self._layout.blob(digest))
         except FileNotFoundError:
             return MISSING
         if not stat.S_ISREG(found.st_mode):
-            return "is no ordinary file"
+            return "is not a regular file"
         if size_bytes is not None and found.st_size != size_bytes:
             return f"has {found.st_size:,} bytes and should have {size_bytes:,}"
         note = self._shared_note(digest, found)
@@ -61,7 +61,7 @@ class Blobs:
         return _stat_or_none(self._layout.blob(digest))
 
     def _shared_note(self, digest: Digest, found: os.stat_result) -> SharedNote | None:
-        """None: the blob is ours. A note about another inode tells of an earlier blob."""
+        """None: the store owns the blob. A note about another inode belongs to an earlier blob."""
         try:
             note = msgspec.json.decode(self._layout.shared_note(digest).read_bytes(), type=SharedNote)
         except FileNotFoundError:
@@ -71,7 +71,7 @@ class Blobs:
         return note if note.inode == found.st_ino else None
 
     def publish(self, partial: Path, digest: Digest, hold: Hold | None) -> Path:
-        """A complete partial becomes a blob, in one step. What was there in its place is kept if it is as good."""
+        """Turns a complete partial into a blob, in one step. An equally good existing blob is kept."""
         _check_ordinary(partial)
         with disk_errors_are_clear(self._layout.root):
             make_writable_partial(partial)
@@ -92,7 +92,7 @@ class Blobs:
         return final
 
     def link(self, source: Path, expected: os.stat_result, digest: Digest, hold: Hold | None) -> None:
-        """A hard link to `source`, whose digest and state are known, becomes a blob. Raises `OSError` if it can't."""
+        """Adds a hard link to `source`, whose digest and state are known, as a blob. Raises `OSError`."""
         note = SharedNote(inode=expected.st_ino, modified_ns=expected.st_mtime_ns, path=str(source))
         temporary = self._layout.temporary(_place(digest))
         with self._alone_at(digest):
@@ -106,11 +106,11 @@ class Blobs:
             write_whole(self._layout.shared_note(digest), msgspec.json.encode(note))
             osdep.replace_file(temporary, self._layout.blob(digest))
             osdep.sync_folder(self._layout.blobs)
-            temporary.unlink(missing_ok=True)  # replacing a link to the same file does nothing at all
+            temporary.unlink(missing_ok=True)  # replacing a link to the same file is a no-op
 
     @contextlib.contextmanager
     def _alone_at(self, digest: Digest) -> Iterator[None]:
-        """Nobody else puts a blob, and the note that goes with it, in this place."""
+        """Excludes other writers of this blob and its note."""
         with self._locks.claim(id_of(_place(digest))), self._locks.gate(exclusive=False):
             yield
 
@@ -129,7 +129,7 @@ class Blobs:
         self._layout.leaving_note(digest).unlink(missing_ok=True)
 
     def remove(self, digest: Digest) -> None:
-        """The blob and what is noted of it; the content first. The caller has the gate to itself."""
+        """Deletes the blob and then its note. The caller holds the gate exclusively."""
         osdep.remove_file(self._layout.blob(digest))
         self._layout.shared_note(digest).unlink(missing_ok=True)
         self.forget_fetched(digest)
@@ -151,7 +151,7 @@ class Blobs:
         return True
 
     def note_leaving(self, digest: Digest) -> None:
-        """Whoever unloads it last deletes it. The caller has the gate to itself."""
+        """The last process to unload it deletes it. The caller holds the gate exclusively."""
         self._layout.partials.mkdir(exist_ok=True)
         os.close(osdep.open_plain(self._layout.leaving_note(digest), os.O_WRONLY | os.O_CREAT))
 
@@ -165,7 +165,7 @@ def _place(digest: Digest) -> str:
 
 
 def make_writable_partial(path: Path) -> None:
-    """Only an ordinary file with one name is gone on with: what is written to another one lands elsewhere."""
+    """Only a regular file with a single name is resumed: writing to any other one would change a file elsewhere."""
     found = _stat_or_none(path)
     if found is None:
         return
@@ -178,7 +178,7 @@ def make_writable_partial(path: Path) -> None:
 def _check_ordinary(path: Path) -> None:
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-        raise InternalError(f"{path} is no ordinary file of its own, and becomes no blob")
+        raise InternalError(f"{path} is not a regular file of its own and cannot become a blob")
 
 
 def _stat_or_none(path: Path) -> os.stat_result | None:

@@ -1,4 +1,4 @@
-"""Files that are written whole, read to the end with a hash, or not left behind. Knows nothing of the store."""
+"""Files that are written atomically, hashed while they are read, or deleted after use. Knows nothing of the store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """What was written to it survives a loss of power."""
+    """Makes what was written to it survive a power failure."""
     fd = osdep.open_plain(path, os.O_RDWR)
     try:
         os.fsync(fd)
@@ -99,7 +99,7 @@ def _chunks(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None) -
 
 
 def create(path: Path) -> int:
-    """A new file in the place of whatever was there; never what a link or another name of a file leads to."""
+    """Creates a new file, replacing what was there; never writes through a symbolic or hard link."""
     osdep.remove_file(path)
     return osdep.open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 

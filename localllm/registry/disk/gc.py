@@ -34,7 +34,7 @@ from localllm.registry.disk.manifests import DamagedManifest, Manifests
 from localllm.registry.disk.views import num_links, remove_view, shards_of, view_id
 
 KEEP_PARTIALS_S = 7 * 24 * 3600.0
-"""An unfinished pull can be gone on with for so long. Ollama deletes them when it starts (ollama#2463)."""
+"""An unfinished pull can be resumed for this long. Ollama deletes them when it starts (ollama#2463)."""
 
 Kind = Literal["blob", "view", "partial", "damaged"]
 """`damaged`: a blob that `verify` has set aside."""
@@ -86,7 +86,7 @@ class Survey:
     partial_at: dict[str, float] = field(default_factory=dict)
     partial_bytes: dict[str, int] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
-    """Ids of partials that somebody works on."""
+    """Ids of partials that are in use."""
     set_aside: dict[Path, os.stat_result] = field(default_factory=dict)
     """Damaged blobs."""
     leaving: set[Digest] = field(default_factory=set)
@@ -96,7 +96,7 @@ class Survey:
 
 
 def decide(survey: Survey, *, now: float, keep_partials_s: float) -> list[Item]:
-    """Everything that no manifest needs, with the reason for what is to stay. Views come before the blobs in them."""
+    """Everything that no manifest needs, with the reason for what is kept. Views come before the blobs in them."""
     broken = next((one for one in survey.damaged if one.digests is None), None)
     unknown = None if broken is None else f"{broken.path} cannot be read, and might need it"
     items, links = [], Counter[tuple[int, int]]()
@@ -119,7 +119,7 @@ def decide(survey: Survey, *, now: float, keep_partials_s: float) -> list[Item]:
         is_young = now - survey.partial_at[id] < keep_partials_s and any(
             not path.name.endswith(".tmp") for path in survey.partials[id]
         )
-        young = "it was begun not long ago, and the pull can be gone on with" if is_young else None
+        young = "it was started recently, and the pull can be resumed" if is_young else None
         reason = "it is being fetched" if id in survey.busy else young
         items.append(Item(kind="partial", id=id, size_bytes=survey.partial_bytes[id], reason=reason))
     return items
@@ -214,7 +214,7 @@ class Collector:
         return None
 
     def _tidy(self, survey: Survey) -> None:
-        """Small things that a crash left behind. Whoever makes one has the gate, so it is nobody's now."""
+        """Small leftovers of a crash. Their makers hold the gate, so no one uses them now."""
         for folder in (self._layout.manifests, self._layout.blobs):
             for path, _ in _scan(folder):
                 if path.name.startswith(TEMPORARY):
@@ -243,6 +243,6 @@ def _scan(folder: Path) -> list[tuple[Path, os.stat_result]]:
 
 
 def _disk_bytes(found: os.stat_result) -> int:
-    """A download may leave holes for what has not come yet."""
+    """A partial has holes where bytes are missing."""
     blocks: int | None = getattr(found, "st_blocks", None)
     return found.st_size if blocks is None else min(found.st_size, blocks * 512)

@@ -42,7 +42,7 @@ class Source(NamedTuple):
     """When it was opened."""
 
     def check_unchanged(self) -> None:
-        """Raises `LoadFailed` if somebody has written to it since it was opened."""
+        """Raises `LoadFailed` if it was modified since it was opened."""
         now = os.fstat(self.fd)
         if (now.st_size, now.st_mtime_ns) != (self.state.st_size, self.state.st_mtime_ns):
             raise LoadFailed(f"{self.path} changed while it was read; try again when it is complete")
@@ -157,7 +157,7 @@ class Intake:
 
     @contextlib.contextmanager
     def temporary(self, key: str) -> Iterator[Path]:
-        """A path that is ours alone for the time, with nothing left there afterwards."""
+        """A private path; whatever is there at the end is deleted."""
         with self._locks.claim(id_of(key)):
             path = self._layout.temporary(key)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ class Intake:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Source]:
-    """Follows links, as the file is somebody else's; waits for no pipe (CVE-2024-39721)."""
+    """Follows links, since the file belongs to another program; never waits for a pipe (CVE-2024-39721)."""
     try:
         fd = osdep.open_plain(Path(os.path.realpath(path)), os.O_RDONLY)
     except FileNotFoundError as error:
@@ -179,7 +179,7 @@ def _opened(path: Path) -> Iterator[Source]:
     try:
         state = os.fstat(fd)
         if not stat.S_ISREG(state.st_mode):
-            raise InvalidParameter(f"{path} is no ordinary file", param="path")
+            raise InvalidParameter(f"{path} is not a regular file", param="path")
         yield Source(path, fd, state)
     finally:
         os.close(fd)
@@ -188,13 +188,13 @@ def _opened(path: Path) -> Iterator[Source]:
 def _check_digest(source: Source, found: Digest, expected: Digest | None) -> None:
     if expected is not None and found != expected:
         raise InvalidModelFile(
-            f"{source.path} is damaged: its sha256 is {found.hex}, and should be {expected.hex}; get it anew",
+            f"{source.path} is damaged: its sha256 is {found.hex}, and should be {expected.hex}; download it again",
             path=str(source.path),
         )
 
 
 def fault_of_reference(path: Path, size_bytes: int, modified_ns: int | None) -> str | None:
-    """What is wrong with a file that was taken in by reference, as a phrase; None if nothing is."""
+    """The fault of a file that was taken in by reference, as a phrase; None if there is none."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -202,7 +202,7 @@ def fault_of_reference(path: Path, size_bytes: int, modified_ns: int | None) -> 
     except OSError as error:
         return f"cannot be read ({(error.strerror or errno.errorcode.get(error.errno or 0, '?')).lower()})"
     if not stat.S_ISREG(found.st_mode):
-        return "is no ordinary file any more"
+        return "is no longer a regular file"
     if found.st_size != size_bytes or (modified_ns is not None and found.st_mtime_ns != modified_ns):
         return "was changed since it was taken in"
     return None

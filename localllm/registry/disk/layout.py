@@ -50,7 +50,7 @@ class Layout:
         return self.blobs / digest.file_name
 
     def shared_note(self, digest: Digest) -> Path:
-        """Of a blob that is a hard link to a file which somebody else may change."""
+        """Of a blob that is a hard link to a file which another program may change."""
         return self.blobs / f"{digest.file_name}.shared"
 
     def damaged(self, digest: Digest) -> Path:
@@ -66,20 +66,20 @@ class Layout:
         return self.partials / f"{digest.file_name}.fetched"
 
     def partial(self, key: str) -> Path:
-        """Where the download of `key` collects its bytes, and goes on after an interruption."""
+        """Where the download of `key` collects its bytes, and resumes after an interruption."""
         return self.partials / f"{id_of(key)}.part"
 
     def temporary(self, key: str) -> Path:
-        """Where something is made that cannot be gone on with."""
+        """For work that cannot be resumed."""
         return self.partials / f"{id_of(key)}.tmp"
 
     @property
     def gate(self) -> Path:
-        """The lock that keeps `gc` apart from those who make something needed."""
+        """The lock between `gc` and whoever makes content needed."""
         return self.locks / "gate"
 
     def claim(self, id: str) -> Path:
-        """The lock of whoever works on the partial with this id."""
+        """The lock of the process that works on the partial with this id."""
         return self.locks / f"claim-{id}"
 
     def manifest(self, name: ModelName) -> Path:

@@ -44,7 +44,7 @@ class FileLock:
         self._released = False
 
     def release(self, *, remove: bool = False) -> None:
-        """Unlock, and delete the file if it serves nobody else. Twice is fine."""
+        """Unlocks, and deletes the file if no other process uses it. Idempotent."""
         if self._released:
             return
         self._released = True
@@ -56,7 +56,7 @@ class FileLock:
 
 
 def try_lock(path: Path, *, exclusive: bool) -> FileLock | None:
-    """None: it is somebody else's. Raises `InvalidParameter` where the file system has no locks."""
+    """None: another owner has it. Raises `InvalidParameter` where the file system has no locks."""
     while True:
         fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -99,7 +99,7 @@ class Hold:
         self._lock = lock
 
     def add(self, *digests: Digest) -> None:
-        """Whatever of these is in the store by now will stay."""
+        """Keeps these blobs from `gc`, as far as they are in the store by now."""
         self.add_lines(*map(str, digests))
 
     def add_lines(self, *lines: str) -> None:
@@ -144,7 +144,7 @@ class Locks:
     def claim(
         self, id: str, *, cancel: threading.Event | None = None, waiting: Callable[[], None] | None = None
     ) -> Iterator[None]:
-        """Waits for whoever has it, and calls `waiting` now and then. Raises `Cancelled`."""
+        """Waits for the current owner, calling `waiting` now and then. Raises `Cancelled`."""
         cancel = cancel or threading.Event()
         tell_at = 0.0
         while (lock := self._try_claim(id)) is None:
@@ -173,7 +173,7 @@ class Locks:
         return Hold(self, lock)
 
     def survey(self) -> dict[str, str]:
-        """What is held -> by whom, as people read it. The caller has the gate to itself. Dead holds are deleted."""
+        """What is held -> by whom, for display. The caller holds the gate exclusively. Dead holds are deleted."""
         held: dict[str, str] = {}
         for path in _entries(self._layout.locks, "hold-"):
             lock = try_lock(path, exclusive=True)
@@ -185,7 +185,7 @@ class Locks:
         return held
 
     def busy(self, id: str) -> bool:
-        """Whether somebody has the claim; if not, its file goes. The caller has the gate to itself."""
+        """Whether the claim is taken; if not, deletes its file. The caller holds the gate exclusively."""
         path = self._layout.claim(id)
         if not path.exists():
             return False

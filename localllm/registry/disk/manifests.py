@@ -24,14 +24,14 @@ _DIGEST = re.compile(rb'"digest"\s*:\s*"(sha256:[0-9a-f]{64})"')
 
 
 class DamagedManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """A file among the manifests that is none, or not the one that its name says."""
+    """A file in the manifests folder that is not a manifest, or not the one its name says."""
 
     name: str
-    """Of the model, where that can still be told, else the file's without `.json`: either can be removed."""
+    """The model's name if it is legible, else the file's without `.json`: either can be removed."""
     path: str
     reason: str
     digests: tuple[str, ...] | None = None
-    """Every content that it names; None: it is too broken to tell."""
+    """Every digest that it names; None: it is too broken to read."""
     modified_unix_s: int = 0
 
     @property
@@ -104,7 +104,7 @@ class Manifests:
         try:
             expected = self._layout.manifest(parse(manifest.name))
         except InvalidParameter as error:
-            raise InvalidModelFile(f"{path} is no manifest: {error.message}") from error
+            raise InvalidModelFile(f"{path} is not a manifest: {error.message}") from error
         if expected != path:
             raise InvalidModelFile(f"{path} is the manifest of {manifest.name}, whose place is {expected.name}")
         return manifest
@@ -119,8 +119,8 @@ class Manifests:
             raw = encode_manifest(manifest)
         except UnicodeEncodeError as error:
             raise InvalidParameter(
-                f"the manifest of {manifest.name} has text that is no Unicode ({error.object!r}): if it is the path "
-                "of a file, rename that, or take it in as a copy",
+                f"the manifest of {manifest.name} contains text that is not valid Unicode ({error.object!r}): "
+                "if it is the path of a file, rename that, or take it in as a copy",
                 param="path",
             ) from error
         if decode_manifest(raw, str(path)) != manifest:
@@ -163,6 +163,6 @@ def _digests_in(raw: bytes) -> tuple[str, ...] | None:
 def _bounded(path: Path) -> bytes:
     fd = open_ordinary(path)
     if fd is None:
-        raise InvalidModelFile(f"{path} is no manifest: it is no ordinary file")
+        raise InvalidModelFile(f"{path} is not a manifest: it is not a regular file")
     with open(fd, "rb") as file:
         return file.read(MAX_MANIFEST_BYTES + 1)

@@ -48,7 +48,7 @@ class DamagedFile(msgspec.Struct, frozen=True, kw_only=True):
     file: StoredFile
     path: str
     reason: str
-    """A phrase for people that goes on from the path."""
+    """A phrase for people, following the path."""
     is_set_aside: bool = False
     """It has left its place, so that the next pull fetches it."""
 
@@ -141,7 +141,7 @@ class Store:
         return self._locks.hold(what, tuple(map(str, digests)))
 
     def publish(self, partial: Path, digest: Digest, *, hold: Hold | None = None) -> Path:
-        """A complete partial, whose digest the caller has computed, becomes a blob and is gone.
+        """Turns a complete partial, whose digest the caller has computed, into a blob.
 
         Without a hold, `gc` may take the blob once it is older than `gc`'s limit for partials.
         """
@@ -188,11 +188,11 @@ class Store:
                 upload.close()
 
     def scratch(self, key: str) -> contextlib.AbstractContextManager[Path]:
-        """A path for something in the making, ours alone; what is there at the end is deleted."""
+        """A private path for a file under construction; whatever is there at the end is deleted."""
         return self._intake.temporary(key)
 
     def discard(self, digest: Digest) -> None:
-        """Deletes a content that is damaged or is no model, whoever needs it, so that it can be fetched anew."""
+        """Deletes a blob that is damaged or not a model, even if a manifest needs it; it can be fetched again."""
         with self._locks.gate(exclusive=True):
             self._blobs.remove(digest)
 
@@ -207,7 +207,7 @@ class Store:
         return self._manifests.scan()
 
     def list(self) -> tuple[Manifest, ...]:
-        """All models that can be read; who shows them should say what `scan` says of the others."""
+        """All readable models; lists should also show what `scan` reports about the others."""
         return self.scan()[0]
 
     def put(self, manifest: Manifest) -> None:
@@ -275,7 +275,8 @@ class Store:
         raise kind(f"{name} lacks {file.file_name}: {blob} {fault}; {again(manifest)}", path=str(blob))
 
     def open_model(self, manifest: Manifest) -> OpenModel:
-        """Its files, checked by size (and time, where somebody else may change them), and kept until it is closed.
+        """Its files, checked by size (and time, where another program may change them) and protected until it is
+        closed.
 
         Raises `ModelNotFound`, `LoadFailed`.
         """
@@ -295,7 +296,7 @@ class Store:
         return OpenModel(manifest, path, projectors[0] if projectors else None, hold, closed)
 
     def _closed(self, needed: frozenset[str], digests: tuple[Digest, ...]) -> None:
-        """What was removed while it was loaded goes now, on a thread: a disk may take its time for large files."""
+        """Deletes what was removed while it was loaded, on a thread: deleting large files can take time."""
         if any(map(self._blobs.leaves, digests)):
             ids = frozenset(line.removeprefix(view_line("")) for line in needed)
             threading.Thread(target=self._collect_left, args=(ids,), name="leaving").start()
@@ -308,7 +309,7 @@ class Store:
             logger.warning("not_deleted", extra={"fields": {"reason": str(error)}})
 
     def _hold_if_writable(self, what: str, lines: tuple[str, ...]) -> Hold | None:
-        """None on a read-only disk, as in a container: nobody deletes anything there."""
+        """None on a read-only disk, as in a container: nothing can be deleted there."""
         try:
             return self._locks.hold(what, lines)
         except OSError as error:
@@ -351,7 +352,7 @@ class Store:
     # --- Room ---------------------------------------------------------------------------------------------------------
 
     def gc(self, *, dry_run: bool = False, keep_partials_s: float = KEEP_PARTIALS_S) -> GcReport:
-        """Deletes what nobody needs, and unfinished downloads that were not touched for `keep_partials_s`."""
+        """Deletes what is not needed, and unfinished downloads not touched for `keep_partials_s`."""
         collector = Collector(self._layout, self._locks, self._blobs, self._manifests)
         return collector.collect(dry_run=dry_run, keep_partials_s=keep_partials_s)
 
@@ -390,7 +391,7 @@ def _wrong_content(
 ) -> str | None:
     fd = open_ordinary(Path(os.path.realpath(path)))
     if fd is None:
-        return "is no ordinary file"
+        return "is not a regular file"
     try:
         found = hash_file(fd, on_bytes, cancel)
     finally:

@@ -1,4 +1,4 @@
-"""A content that arrives in pieces from outside, hashed as it comes, and is kept if it is what was announced.
+"""An upload that arrives in pieces, is hashed on the way, and is kept if its digest is the announced one.
 
 Knows nothing of HTTP.
 """

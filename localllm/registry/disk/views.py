@@ -1,7 +1,7 @@
 """Folders in which the shards of a split model lie under their own names, as links to blobs.
 
 llama.cpp opens the first shard and derives the other names from its name. Each link is put in its place in one step,
-and a view is used only when all are there, so a half made or spoilt one is completed by whoever opens the model next.
+and a view is used only when all are there, so an incomplete or damaged one is repaired when the model is next opened.
 Knows nothing of locks.
 """
 

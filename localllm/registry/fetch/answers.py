@@ -1,6 +1,6 @@
-"""What a server's answer to a request for a file, or a part of it, says. Believed as little as possible.
+"""What a server's response to a request for a file, or a part of it, means. Trusted as little as possible.
 
-Parses at the edge: behind this there are `Part`, `Whole` and `Nothing`, or an exception. Knows nothing of what we have.
+Parses at the edge: callers get `Part`, `Whole`, `Nothing` or an exception. Does not know which bytes are on disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from localllm.registry.fetch.ranges import parse_content_range, parse_unsatisfie
 
 
 class Refused(Exception):
-    """The server does not give it (401, 403, 404, 410); `error` says so to people."""
+    """The server refuses (401, 403, 404, 410); `error` explains it to the user."""
 
     def __init__(self, error: PullFailed) -> None:
         super().__init__(error.message)
@@ -23,7 +23,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """206: the range that was asked for, or its beginning."""
+    """206: the requested range, or its beginning."""
 
     end: int
     total: int | None
@@ -32,17 +32,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Whole:
-    """200: everything, whatever was asked for."""
+    """200: the whole file, regardless of the request."""
 
     length: int | None
     validator: str | None
     is_framed: bool
-    """If it is cut short, that is noticed."""
+    """Truncation can be detected."""
 
 
 @dataclass(frozen=True)
 class Nothing:
-    """416: there is no such range in a file of `total` bytes."""
+    """416: the file, of `total` bytes, has no such range."""
 
     total: int | None
 
@@ -53,7 +53,7 @@ Answer = Part | Whole | Nothing
 def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> Answer:
     """The answer to a request for [start, asked_end) of the file `name`, or for all of it if `asked_end` is None.
 
-    Raises `Retryable`, `Refused`, or `PullFailed` for what will not get better.
+    Raises `Retryable`, `Refused`, or `PullFailed` for permanent failures.
     """
     host = reply.hop.url.host
     failure = reply.retryable()
@@ -65,12 +65,12 @@ def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> A
             raise Refused(
                 AccessDenied(f"{name} is gated: ask for access on {page} with the account of HF_TOKEN", status=403)
             )
-        message = f"{host} answers {reply.status} when asked for {name}: it wants a token, or another one"
+        message = f"{host} answers {reply.status} when asked for {name}: it requires a token, or a different one"
         raise Refused(AccessDenied(message, status=reply.status))
     if reply.status in (404, 410):
         raise Refused(PullFailed(f"{host} has no {name} (it answers {reply.status})", status=reply.status))
     if reply.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise PullFailed(f"{host} sends {name} in an encoding that nobody asked for")
+        raise PullFailed(f"{host} sends {name} in an encoding that was not requested")
     if reply.status == 200:
         return Whole(reply.length, validator_of(reply), reply.is_framed)
     if reply.status == 206 and asked_end is not None:
@@ -78,7 +78,7 @@ def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> A
         if found is None or found.start != start or found.end > asked_end:
             raise Retryable(f"{host} sends another range of {name} than it was asked for")
         if reply.length is not None and reply.length != found.end - found.start:
-            raise Retryable(f"{host} sends a range of {name} and contradicts itself about its length")
+            raise Retryable(f"{host} sends a range of {name} and contradicts itself about the length")
         return Part(found.end, found.total, validator_of(reply))
     if reply.status == 416 and asked_end is not None:
         return Nothing(parse_unsatisfied(reply.headers.get("content-range")))
@@ -93,7 +93,7 @@ def _page_of_terms(reply: Reply) -> str | None:
 
 
 def validator_of(reply: Reply) -> str | None:
-    """What tells one content from another: a strong ETag, else when it was changed."""
+    """What identifies the content: a strong ETag, else the time of the last change."""
     etag = reply.headers.get("etag", "")
     if etag.startswith('"') and etag.endswith('"') and 2 < len(etag) <= 256:
         return etag

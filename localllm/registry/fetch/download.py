@@ -1,13 +1,13 @@
-"""Files of other machines become verified bytes on this disk: several connections, several files, and any interruption.
+"""Downloads files and verifies them, over several connections, resuming after any interruption.
 
     connections   (threads) take the next missing piece of some file, ask for it, write what comes where it belongs
     hashers       (a thread per file) follow the front of what is written; the last byte's hash is the file's
     syncer        (a thread) takes what is written to the disk now and then, and only then records it as safe
     the caller's  thread watches: the cancel flag, and the first error, which ends all
 
-`transfer` decides everything, under the one lock here. What has arrived stays for the next time, whatever happens, but
-for a file whose digest is wrong. Two downloads must not share a partial file; the store's claims see to that.
-Knows nothing of names, sources or the store.
+`transfer` decides everything, under the one lock here. Received bytes are kept for the next attempt, except those of a
+file whose digest is wrong. Two downloads must not share a partial file; the store's claims see to that. Knows nothing
+of names, sources or the store.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ROOM_STEP_BYTES = 256 * 1024 * 1024
 
 
 OnWait = Callable[[str, float], None]
-"""Told which host nothing comes from, and for how many seconds."""
+"""Called with the silent host and the seconds since it last sent anything."""
 
 
 def download(
@@ -63,9 +63,9 @@ def download(
     cancel: threading.Event,
     require_room: Callable[[int], None],
 ) -> Digest:
-    """Fetches the file into `partial` and returns the sha256 of what is there now, which is what its source said.
+    """Fetches the file into `partial` and returns its sha256, which matches the source's.
 
-    `require_room` is asked for the bytes that are still to come, and raises `DiskFull`. Raises `PullFailed`,
+    `require_room` is called with the number of missing bytes, and may raise `DiskFull`. Raises `PullFailed`,
     `AccessDenied`, `ForbiddenAddress`, `DiskFull`, `Cancelled`.
     """
     width = Width(max(1, connections), min(first_connections, connections))
@@ -127,7 +127,7 @@ class _Crew:
                     with self._lock:
                         self._stop.set()
                         self._lock.notify_all()
-            syncer.join()  # not where this fails: a disk that takes its time holds up nobody who gives up
+            syncer.join()  # not after a failure: a slow disk must not delay giving up
         finally:
             for job in self._jobs:
                 job.close()
@@ -155,7 +155,7 @@ class _Crew:
             if self._sync_failure is not None:
                 raise self._sync_failure
             if self._cancel.is_set():
-                raise Cancelled("the download was cancelled; what has arrived stays")
+                raise Cancelled("the download was cancelled; the bytes received so far are kept")
             if not futures and self._is_finished():
                 return
 
@@ -202,7 +202,7 @@ class _Crew:
             self._fly(*work)
 
     def _next_work(self) -> tuple[Job, Flight] | None:
-        """The file with the fewest connections goes first. None: nothing will come any more."""
+        """The file with the fewest connections goes first. None: there is no more work."""
         with self._lock:
             while not (self._stop.is_set() or self._is_finished()):
                 now, wait_s = time.monotonic(), IDLE_S
@@ -234,11 +234,11 @@ class _Crew:
             if self._stop.is_set():
                 self._decide(job, lambda: transfer.left(flight))
             else:
-                self._fail(job, flight, Retryable("a connection brought nothing any more", is_outage=True))
+                self._fail(job, flight, Retryable("a connection stopped delivering data", is_outage=True))
         except Retryable as error:
             self._fail(job, flight, error)
         except BaseException:
-            self._stop.set()  # before anybody else begins something
+            self._stop.set()  # before another thread starts anything
             self._decide(job, lambda: transfer.left(flight))
             raise
 
@@ -247,7 +247,7 @@ class _Crew:
         self._decide(job, lambda: job.transfer.failed(flight, error, now, chance))
 
     def _renew(self, job: Job, flight: Flight, error: PullFailed) -> None:
-        """Another credential in the place of the flight's. Raises `error` where there is none."""
+        """Replaces the flight's credential. Raises `error` if there is no other one."""
         transfer = job.transfer
         try:
             with job.renewing:
@@ -318,7 +318,7 @@ class _Crew:
             if record is not None:
                 record()
             if flight.is_done and flight.end != flight.answer_end:
-                return  # somebody else took over the rest; otherwise the end of the answer is still to be read
+                return  # another flight took over the rest; otherwise, the end of the response is still to be read
             self._keep_pace(job, flight, num_bytes)
 
     def _keep_pace(self, job: Job, flight: Flight, num_bytes: int) -> None:
@@ -386,7 +386,7 @@ class _Crew:
             for job, work in works:
                 try:
                     work.run()
-                except OSError as error:  # the disk is at fault, and what is on it is not to be relied on
+                except OSError as error:  # the disk failed, so its content cannot be relied on
                     self._sync_failure = error
                     return
                 with self._lock:

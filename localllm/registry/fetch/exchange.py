@@ -65,7 +65,7 @@ class Connection:
         return self._buffer
 
     def rest(self) -> None:
-        """Nobody uses it until further notice."""
+        """Marks it idle."""
         self._idle_since = time.monotonic()
         self.stream.patience = Patience()
 

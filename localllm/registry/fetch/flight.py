@@ -9,7 +9,7 @@ from localllm.registry.remote import Credential
 
 STALL_S = 30.0
 STALL_BYTES = 4096
-"""A connection that brings less than this in `STALL_S` is given up, though it never times out."""
+"""A connection that delivers less than this in `STALL_S` is given up, even if it never times out."""
 
 
 @dataclass(eq=False)
@@ -18,7 +18,7 @@ class Flight:
 
     start: int
     end: int | None
-    """Where somebody else takes over; None: where the answer ends."""
+    """Where another flight takes over; None: the end of the response."""
     started_at: float
     generation: int
     """Of the file's content; what a flight of an older one brings counts for nothing."""
@@ -67,7 +67,7 @@ class Flight:
             self._window_at, self._window_bytes = now, 0
 
     def paused(self, seconds: float) -> None:
-        """It has waited for the bandwidth limit, which is nobody's fault."""
+        """Does not count time spent waiting for the bandwidth limit as a stall."""
         self.is_paused = False
         self.moved_at += seconds
         self._window_at += seconds

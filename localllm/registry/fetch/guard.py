@@ -1,8 +1,9 @@
-"""Which addresses something from outside may lead us to: public ones only. Pure; knows nothing of DNS or sockets.
+"""Which addresses outside input (manifests, redirects) may lead to: public ones only. Pure; knows nothing of DNS or
+sockets.
 
 A URL in a manifest or a redirect could name the metadata service of a cloud or the neighbour's router (CVE-2026-5530).
-What is public is listed here rather than asked of `ipaddress`, whose answers changed between versions of Python.
-Source: IANA's registries of special-purpose IPv4 and IPv6 addresses.
+The blocks are listed here instead of taken from `ipaddress`, whose answers changed between versions of Python. Source:
+IANA's registries of special-purpose IPv4 and IPv6 addresses.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _literal(text: str) -> Address | None:
 def _forbidden(host: str, address: str) -> ForbiddenAddress:
     shown = host if host == address else f"{host} ({address})"
     return ForbiddenAddress(
-        f"a redirect or manifest leads to {shown}, which is no public address; "
+        f"a redirect or manifest leads to {shown}, which is not a public address; "
         "if your network is meant to work so, allow private hosts",
         host=host,
         address=address,

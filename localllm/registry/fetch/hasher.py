@@ -1,7 +1,7 @@
 """Hashes a file while it is being written, close behind its front: when the last byte is there, so is nearly the hash.
 
-It reads what was just written back from the page cache, because bytes arrive from many connections at once and mostly
-out of order. Knows nothing of what writes.
+It reads the bytes back from the page cache, because several connections deliver them out of order. Does not know who
+writes.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import NamedTuple
 from localllm.registry.digest import Digest
 
 HASH_BYTES = 1024 * 1024
-"""Read and hashed at once: a few milliseconds without Python's lock."""
+"""Read and hashed per step: about a millisecond without the GIL."""
 
 
 class Front(NamedTuple):
     """How far a file is."""
 
     generation: int
-    """Another one when its content was begun anew."""
+    """Increases when the content is restarted from the first byte."""
     end: int
     """[0, end) is written."""
     is_complete: bool
 
 
 def follow(path: Path, look: Callable[[int], Front | None], wait: Callable[[], None]) -> tuple[Digest, int] | None:
-    """The digest of the whole and the generation that it is of, when there is no more to come.
+    """The digest of the complete file, and its generation.
 
-    `look` is told how far the hash is and says how far the file is, or None if nobody wants the digest any more, and
-    then there is none; `wait` returns when there may be more.
+    `look` gets the number of hashed bytes and returns how far the file is, or None to stop: then the result is None.
+    `wait` returns when there may be more.
     """
     buffer = memoryview(bytearray(HASH_BYTES))
     digest, hashed, generation = hashlib.sha256(), 0, 0
@@ -44,7 +44,7 @@ def follow(path: Path, look: Callable[[int], Front | None], wait: Callable[[], N
                 num_bytes = file.readinto(buffer[: min(HASH_BYTES, front.end - hashed)])
                 digest.update(buffer[:num_bytes])
                 hashed += num_bytes
-                if num_bytes == 0:  # begun anew just now, or somebody else cuts our file
+                if num_bytes == 0:  # just restarted, or another program truncated the file
                     wait()
             elif front.is_complete:
                 return Digest(digest.hexdigest()), generation

@@ -1,4 +1,5 @@
-"""One file of a download with everything that belongs to it: its state, its bytes on disk, what was told and recorded.
+"""One file of a download with everything that belongs to it: its state, its bytes on disk, what was reported and
+recorded.
 
 `download` holds the lock around all of this. Knows nothing of threads or connections.
 """
@@ -21,14 +22,14 @@ from localllm.registry.fetch.transfer import Transfer
 from localllm.registry.remote import OnBytes, RemoteFile
 
 RECORD_SHARE = 64
-"""A process that is killed fetches at most this part of a file again, and what was on its way."""
+"""After a kill, at most this fraction of a file is fetched again, plus what was in flight."""
 MIN_RECORD_BYTES = 128 * 1024
 MAX_LAG_BYTES = 256 * 1024 * 1024
-"""That the hash may fall behind what is being received. The front leaps by as much when eight chunks are complete."""
+"""How far the hash may fall behind the received bytes. The front jumps by this much when eight chunks complete."""
 
 
 class SyncWork(NamedTuple):
-    """What is to be taken to the disk, without the lock."""
+    """What to flush to disk, without holding the lock."""
 
     file: PartialFile
     record: Record
@@ -41,14 +42,14 @@ class SyncWork(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """A file to have, and where its bytes are collected."""
+    """A file to fetch, and where its bytes are collected."""
 
     file: RemoteFile
     partial: Path
     on_bytes: OnBytes
-    """Also told, before anything else, of what an earlier download left."""
+    """Called first with the bytes that an earlier download left."""
     magic: bytes = b""
-    """With which its content begins, or the download ends there and nothing of it stays."""
+    """The first bytes of the content; the download is aborted and discarded if they differ."""
 
 
 class Job:
@@ -70,9 +71,9 @@ class Job:
         self.renewing = threading.Lock()
         """Held by the connection that gets another credential."""
         self.digest: Digest | None = None
-        """When it is there and right."""
+        """Set once it is complete and correct."""
         self.is_bad = False
-        """It is not what its source said."""
+        """It does not match its source."""
         self.room_bytes = 0
         """Of a file of unknown size, for which there is room."""
         self.hashed = 0
@@ -86,7 +87,7 @@ class Job:
         self._recorded = 0
         self._magic = wanted.magic
         self._looked_at = 0
-        """The generation of the content whose first bytes were looked at."""
+        """The generation whose first bytes were checked."""
 
     @property
     def is_open(self) -> bool:
@@ -94,7 +95,7 @@ class Job:
 
     @property
     def is_ahead(self) -> bool:
-        """So much has come that the hash should catch up first. Read without the lock: a hint."""
+        """The hash should catch up first. Read without the lock: a hint."""
         return self.transfer.front.end - self.hashed > MAX_LAG_BYTES + self._first_lag
 
     @property
@@ -111,7 +112,7 @@ class Job:
         self._partial = PartialFile(self.path)
         self._recorded = self.transfer.present
         self._first_lag = self.transfer.front.end
-        if not self._recorded:  # what a note may say of it is of no use
+        if not self._recorded:  # an old note is useless
             self._partial.forget(self._generation)
         self.fit()
 
@@ -129,7 +130,7 @@ class Job:
             self.transfer.done = Ranges()
 
     def tell(self) -> int:
-        """How many bytes more there are than was told."""
+        """Bytes that have not been reported yet."""
         present = self.transfer.present
         more, self._told = present - self._told, present
         return more
@@ -147,7 +148,7 @@ class Job:
             self.file.set_size(size)
 
     def check_magic(self) -> None:
-        """Looks at the first bytes when they have come. Raises `InvalidModelFile`; nothing of such a file stays."""
+        """Checks the first bytes once they have arrived. Raises `InvalidModelFile`; nothing of such a file is kept."""
         if not self._magic or self._looked_at == self.transfer.generation:
             return
         if self.transfer.front.end < len(self._magic):
@@ -158,13 +159,13 @@ class Job:
             self.is_bad = True
             host = urlsplit(self.wanted.url).hostname
             raise InvalidModelFile(
-                f"what {host} gave as {self.wanted.file_name} is not a model that can be used: it does not begin as a "
+                f"what {host} gave as {self.wanted.file_name} is not a usable model: it does not begin as a "
                 f"GGUF file does, but with {found!r}"
             )
         self._looked_at = self.transfer.generation
 
     def record_if_due(self) -> Callable[[], None] | None:
-        """What to call, without the lock, if so much has come that it should be recorded."""
+        """What to call, without the lock, if enough has arrived to be recorded."""
         step = max(MIN_RECORD_BYTES, (self.transfer.size or 0) // RECORD_SHARE)
         present = self.transfer.present
         if present - self._recorded < step:

@@ -1,10 +1,10 @@
 """Requests to other machines: one place that knows redirects, credentials, retries and limits.
 
 Redirects are followed by hand. A credential goes to its own origin only and is dropped for good at the first other one;
-https never leads to http. Hosts that the user typed or configured may be private; what a manifest or redirect leads to
-may not, unless a typed host leads to itself. Addresses are checked where they are connected to (`sockets`); behind a
-proxy, which resolves names itself, only literal addresses and names like localhost can be refused.
-Knows nothing of models, files, or what is in an answer.
+https never leads to http. Hosts named by the user (typed or configured) may be private; hosts that a manifest or
+redirect leads to may not, unless such a host leads to itself. Addresses are checked where they are connected to
+(`sockets`); behind a proxy, which resolves names itself, only literal addresses and names like localhost can be
+refused. Knows nothing of models, files, or the content of responses.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from localllm.registry.remote import Cancelled, Credential
 
 MAX_REDIRECTS = 10
 SMALL_ATTEMPTS = 3
-"""For what is small, since somebody waits for it."""
+"""For small responses, which somebody is waiting for."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
@@ -59,12 +59,12 @@ class NetOptions:
     max_bytes_per_s: int | None = None
     """For all downloads together; None: as fast as it goes."""
     allow_private_hosts: bool = False
-    """Lifts the guard: for networks whose name servers answer with private addresses."""
+    """Lifts the guard, for networks whose name servers return private addresses."""
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 30.0
     """A connection on which nothing arrives for so long is given up."""
     small_timeout_s: float = 60.0
-    """For a small answer as a whole, retries and pauses included."""
+    """For a small response as a whole, including retries and pauses."""
     backoff: Backoff = DEFAULT_BACKOFF
     patience_s: float = PATIENCE_S
     """A download that gets nothing for so long is given up."""
@@ -74,11 +74,11 @@ class NetOptions:
 
 @dataclass(frozen=True)
 class SmallResponse:
-    """An answer that was read whole."""
+    """A response that has been read completely."""
 
     status: int
     headers: Mapping[str, str]
-    """Whatever the case of the key."""
+    """Keys are case-insensitive."""
     body: bytes
     url: str
     """Of the answer, after redirects."""
@@ -86,21 +86,21 @@ class SmallResponse:
 
 @dataclass(frozen=True)
 class Hop:
-    """Where a request goes next, and what it may take along."""
+    """Where a request goes next, and which credential it may carry."""
 
     url: httpx.URL
     named_by_user: bool
-    """The user typed or configured the host: it may be private."""
+    """The user typed or configured the host, so it may be private."""
     credential: Credential | None
 
     def follow(self, location: str) -> Hop:
-        """The hop that a redirect leads to. Raises `PullFailed` for one that may not be followed."""
+        """The target of a redirect. Raises `PullFailed` for one that must not be followed."""
         try:
             url = self.url.join(location)
         except (httpx.InvalidURL, ValueError) as error:
-            raise PullFailed(f"{self.url.host} redirects to what is no URL") from error
+            raise PullFailed(f"{self.url.host} redirects to something that is not a URL") from error
         if url.scheme not in ("http", "https") or not url.host or url.userinfo:
-            raise PullFailed(f"{self.url.host} redirects to {str(url)[:200]!r}, where localllm does not follow")
+            raise PullFailed(f"{self.url.host} redirects to {str(url)[:200]!r}, which localllm does not follow")
         if self.url.scheme == "https" and url.scheme == "http":
             raise PullFailed(f"{self.url.host} redirects from https to http; that is not followed")
         same = origin_of(str(url)) == origin_of(str(self.url))
@@ -108,7 +108,7 @@ class Hop:
 
 
 class Reply:
-    """An answer whose body is still to be read."""
+    """A response whose body has not been read yet."""
 
     def __init__(
         self, status: int, headers: Mapping[str, str], body: Callable[[], Iterator[memoryview | bytes]], hop: Hop
@@ -117,11 +117,11 @@ class Reply:
         self.headers = headers
         self._body = body
         self.hop = hop
-        """Where the answer came from, after redirects."""
+        """Where the response came from, after redirects."""
 
     @property
     def is_framed(self) -> bool:
-        """The answer says where it ends, so that one cut short is noticed."""
+        """The response states where it ends, so truncation is detected."""
         return "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "").lower()
 
     @property
@@ -139,7 +139,7 @@ class Reply:
             yield from self._body()
 
     def retryable(self) -> Retryable | None:
-        """The error to raise for a status that may be gone next time."""
+        """The error to raise for a transient status."""
         if not is_retryable(self.status):
             return None
         busy = self.status in (429, 503)
@@ -159,7 +159,7 @@ def wait(seconds: float, is_cancelled: Callable[[], bool]) -> None:
     until = time.monotonic() + seconds
     while True:
         if is_cancelled():
-            raise Cancelled("cancelled; what has arrived stays")
+            raise Cancelled("cancelled; the bytes received so far are kept")
         left = until - time.monotonic()
         if left <= 0:
             return
@@ -208,9 +208,9 @@ class Net:
         headers: Mapping[str, str] | None = None,
         cancel: threading.Event | None = None,
     ) -> SmallResponse:
-        """GET, read whole; `max_bytes` counts what it is after decompression. Any status is an answer.
+        """GET, read completely; `max_bytes` limits the decompressed size. Any status is a valid response.
 
-        Tries again, up to `SMALL_ATTEMPTS` times, what may go well then. Raises `PullFailed`, `ForbiddenAddress`,
+        Makes up to `SMALL_ATTEMPTS` attempts. Raises `PullFailed`, `ForbiddenAddress`,
         `Cancelled`.
         """
         is_cancelled = (lambda: False) if cancel is None else cancel.is_set
@@ -248,9 +248,11 @@ class Net:
         headers: Mapping[str, str] | None = None,
         patient: Patience | None = None,
     ) -> Iterator[Reply]:
-        """GET; redirects are followed, and the last answer is read by the caller inside. Any status is an answer.
+        """GET; redirects are followed; the caller reads the final response inside the block. Any status is a valid
+        response.
 
-        Raises `Retryable` when there is no answer, `PullFailed` when there won't be, `ForbiddenAddress`, `Cancelled`.
+        Raises `Retryable` when there is no response, `PullFailed` when there will be none, `ForbiddenAddress`,
+        `Cancelled`.
         """
         if headers is not None and _SECRET_HEADERS & {name.lower() for name in headers}:
             raise ValueError("secrets go into a credential, which knows where it may be sent")
@@ -280,7 +282,7 @@ class Net:
         timeout_s: float | None = None,
         cancel: threading.Event | None = None,
     ) -> SmallResponse:
-        """Any other request, sent once; no redirect is followed. `headers` tell the length of content in pieces.
+        """Any other request, sent once; no redirect is followed. For content in pieces, `headers` must state its length.
 
         Raises `Retryable` when there is no answer, `PullFailed`, `ForbiddenAddress`, `Cancelled`.
         """
@@ -307,7 +309,7 @@ class Net:
         except (httpx.InvalidURL, ValueError) as error:
             raise PullFailed(f"{url[:200]!r} is no URL: {error}") from error
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo:
-            raise PullFailed(f"{url[:200]!r} is no URL of the web, or has a user in it")
+            raise PullFailed(f"{url[:200]!r} is not an http or https URL, or contains a user name")
         if credential is not None and credential.origin != origin_of(url):
             credential = None
         return Hop(parsed, named_by_user, credential)
@@ -352,7 +354,7 @@ def origin_of(url: str) -> str:
 def _read_small(reply: Reply, max_bytes: int) -> SmallResponse:
     encoding = reply.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        raise PullFailed(f"{reply.hop.url.host} answers in the encoding {encoding[:40]!r}, which nobody asked for")
+        raise PullFailed(f"{reply.hop.url.host} answers in the encoding {encoding[:40]!r}, which was not requested")
     too_large = PullFailed(f"the answer of {reply.hop.url.host} has more than {max_bytes:,} bytes")
     if (reply.length or 0) > max_bytes:
         raise too_large
@@ -369,7 +371,7 @@ def _read_small(reply: Reply, max_bytes: int) -> SmallResponse:
         if len(body) > max_bytes:
             raise too_large
     if inflate is not None and body and (not inflate.eof or inflate.unused_data):
-        raise Retryable(f"the answer of {reply.hop.url.host} is cut short, or has something behind its end")
+        raise Retryable(f"the answer of {reply.hop.url.host} is truncated or followed by other data")
     return SmallResponse(reply.status, reply.headers, bytes(body), str(reply.hop.url))
 
 
@@ -380,7 +382,7 @@ def _explained(url: httpx.URL) -> Iterator[None]:
     try:
         yield
     except (InvalidRequest, httpx.InvalidURL, UnicodeEncodeError) as error:
-        raise PullFailed(f"{host} cannot be asked: {error}") from error
+        raise PullFailed(f"{host} cannot be sent this request: {error}") from error
     except ProxyFailed as error:
         raise Retryable(f"the proxy does not connect to {host}: {error}", is_outage=True) from error
     except NotTrusted as error:

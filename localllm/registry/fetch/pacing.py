@@ -16,9 +16,9 @@ from email.utils import parsedate_to_datetime
 from localllm.errors import PullFailed
 
 MAX_MISTAKES = 6
-"""Answers in a row that are of no use, without anything new on disk between them, after which a file is given up."""
+"""A file is given up after this many useless responses in a row without a new byte on disk."""
 PATIENCE_S = 600.0
-"""Without anything new on disk, after which a source that does not answer is given up."""
+"""A source that does not answer is given up after this long without a new byte on disk."""
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 """The 52x are Cloudflare's, for an origin that does not answer."""
 _RESET = re.compile(r"\bt=(\d{1,6})\b", re.ASCII)
@@ -27,18 +27,18 @@ BURST_S = 0.25
 
 
 class Retryable(PullFailed):
-    """It may go well next time."""
+    """Worth another attempt."""
 
     def __init__(
         self, message: str, *, retry_after_s: float | None = None, busy: bool = False, is_outage: bool = False
     ) -> None:
         super().__init__(message)
         self.is_outage = is_outage
-        """The network or the server is away, and may come back; else what came was of no use."""
+        """The network or the server is down and may come back; otherwise, what arrived was unusable."""
         self.retry_after_s = retry_after_s
         """What the server asked for."""
         self.busy = busy
-        """The server has too much to do, with us perhaps."""
+        """The server is overloaded, possibly by our own connections."""
 
 
 def is_retryable(status: int) -> bool:
@@ -53,7 +53,7 @@ class Backoff:
     first_s: float = 1.0
     max_s: float = 32.0
     max_retry_after_s: float = 86400.0
-    """A server that wants us to stay away for longer is asked again after this, if somebody waits that long."""
+    """Upper bound on a server's own retry delay, if the caller waits that long."""
 
     def pause_s(self, failures: int, *, retry_after_s: float | None = None, chance: float) -> float:
         """After so many failures in a row (1 is the first); `chance` in [0, 1) spreads clients.
@@ -66,7 +66,7 @@ class Backoff:
 
 
 def retry_after_s(value: str | None, now: datetime | None = None) -> float | None:
-    """The header `Retry-After`: seconds, or a date. None if there is none that makes sense."""
+    """The header `Retry-After`: seconds, or a date. None if it is missing or invalid."""
     if value is None or len(value) > 64:
         return None
     text = value.strip()

@@ -1,11 +1,11 @@
-"""A file that is being downloaded, and the note beside it that says which bytes of it are good.
+"""A partially downloaded file, and the note beside it that lists its valid bytes.
 
     ID.part         sparse, as long as the whole file
     ID.part.json    `Record`, replaced as a whole; ID.part.json.tmp while it is written
 
-A byte is recorded only after it was written. What was recorded in this life of the machine is good after any crash of
-ours; after a loss of power only what was synced before it was recorded is (`Record.synced`).
-Knows nothing of where the bytes come from, and locks nothing between processes: the store does.
+A byte is recorded only after it was written. What was recorded since the machine booted survives any crash of the
+process; after a power failure, only what was synced before it was recorded does (`Record.synced`). Knows nothing of
+where the bytes come from, and locks nothing between processes: the store does.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from localllm.registry.fetch.ranges import Range, Ranges
 
 VERSION = 1
 MAX_RECORD_BYTES = 1024 * 1024
-"""A record of ours has a few hundred bytes."""
+"""A real record has a few hundred bytes."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a partial file."""
+    """What is known about a partial file."""
 
     version: int = VERSION
     size_bytes: int
     """Of the whole."""
     digest: str | None = None
-    """Of the whole, as the source gave it; with another one nothing of this is good."""
+    """Of the complete file, as the source gave it; a different one invalidates the record."""
     validator: str | None = None
     """ETag or Last-Modified, for If-Range."""
     ranges: tuple[Range, ...] = ()
@@ -40,7 +40,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boot_id: str | None = None
 
     def good(self, boot_id: str | None) -> Ranges:
-        """What can be believed now."""
+        """The ranges that are valid now."""
         return Ranges(self.ranges if boot_id is not None and boot_id == self.boot_id else self.synced)
 
 
@@ -50,7 +50,7 @@ def sidecar_of(partial: Path) -> Path:
 
 
 def read_record(partial: Path) -> Record | None:
-    """None where there is none, or none that can be used."""
+    """None if there is none, or it is unusable."""
     try:
         with open(sidecar_of(partial), "rb") as file:
             raw = file.read(MAX_RECORD_BYTES + 1)
@@ -64,7 +64,7 @@ def read_record(partial: Path) -> Record | None:
 
 
 def good_ranges(partial: Path, record: Record) -> Ranges:
-    """What of the file is there and can be believed."""
+    """The valid bytes on disk."""
     try:
         size = os.lstat(partial).st_size
     except FileNotFoundError:

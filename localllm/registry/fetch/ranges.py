@@ -67,14 +67,14 @@ class Ranges:
         return self._ends[0] if self._starts and self._starts[0] == 0 else 0
 
     def missing(self, size: int) -> list[Range]:
-        """What [0, size) lacks, in order."""
+        """The gaps in [0, size), in order."""
         edges = [0, *(edge for pair in self for edge in pair if edge < size), size]
         if len(edges) % 2:  # the last range reaches beyond the size
             edges.pop()
         return [(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end]
 
     def within(self, size: int) -> Ranges:
-        """What of it lies in [0, size)."""
+        """The part within [0, size)."""
         return Ranges((start, min(end, size)) for start, end in self if start < size)
 
 
@@ -110,7 +110,7 @@ class ContentRange:
 
 
 def parse_content_range(value: str | None) -> ContentRange | None:
-    """None for anything that is no plain, possible range of bytes."""
+    """None for anything but a valid range of bytes."""
     match = _CONTENT_RANGE.fullmatch(value.strip()) if value is not None else None
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""How a request gets out: directly or through a proxy, to any address or to public ones only, trusting which CAs.
+"""The route of a request: direct or through a proxy, to any address or to public ones only, and which CAs it trusts.
 
 The proxy is the one of the options, else the environment's (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, as
 the system spells them). It may be at a private address, and it resolves host names itself, so behind one only literal
@@ -128,7 +128,7 @@ class Routes:
 
 
 class Reply:
-    """A response whose body is still to be read. Closed by `close`."""
+    """A response whose body has not been read yet. Closed by `close`."""
 
     def __init__(self, exchange: Exchange, route: _Route, idle: Idle) -> None:
         self._exchange = exchange

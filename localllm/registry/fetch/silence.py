@@ -1,4 +1,4 @@
-"""How long nothing has come, as people want to know it: not for a moment's silence, and once a second. Has no clock."""
+"""When to report that a host has been silent: not after a brief pause, and once a second. Has no clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Silence:
         self._told_at = now
 
     def waited_s(self, now: float, num_bytes: int | None) -> float | None:
-        """Seconds, when somebody should be told. `num_bytes` there are by now; None: nobody waits for any."""
+        """The seconds to report, if it is time. `num_bytes`: received so far; None: no data is expected."""
         if num_bytes is None or num_bytes != self._num_bytes:
             self._since, self._num_bytes = now, num_bytes
             return None

@@ -118,7 +118,7 @@ class Dialer:
         while not done.wait(SLICE_S):
             patience.check()
             if time.monotonic() > deadline:
-                raise TimeoutError("the name server does not answer")
+                raise TimeoutError("the name server does not respond")
         if isinstance(found[0], OSError):
             raise found[0]
         return found[0]

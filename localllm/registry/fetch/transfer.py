@@ -3,10 +3,10 @@
     |==========>.........|=====>....|............|      a flight is one request: [start, pos) is written,
      start     pos     end                              [pos, end) is on its way
 
-A range that was given out and failed is simply missing again. Somebody else holds the lock, the clock and the sockets.
-Servers are believed as little as possible: a 206 has to be for the very range that was asked for, of the size and
-validator that the other answers had. If what we have cannot be of the same file, it is begun anew, in a new generation,
-once all flights of the old one have landed.
+A range that was given out and failed is simply missing again. The caller owns the lock, the clock and the sockets.
+Servers are trusted as little as possible: a 206 has to be for exactly the requested range, of the size and validator
+that the other answers had. If the bytes on disk cannot belong to the same file, the download restarts as a new
+generation, once all flights of the old one have landed.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from localllm.registry.remote import Credential, RemoteFile
 from localllm.registry.sources.source import MAX_FILE_BYTES
 
 PROGRESS_BYTES = 64 * 1024
-"""So much more than ever before, and failures are counted from zero again."""
+"""After this much progress, failures are counted from zero again."""
 MAX_RESTARTS = 3
-"""A file that has to be begun anew more often is given up."""
+"""A file that that has to be restarted more often than this is given up."""
 MAX_IGNORED_RANGES = 2
-"""Whole files instead of ranges, from a server that had understood ranges, before ranges are given up."""
+"""How often a server that supported ranges may send the whole file instead, before ranges are given up."""
 
 
 class Changed(Exception):
-    """What the server has now cannot be added to what we have."""
+    """The server's file has changed: its bytes cannot be combined with ours."""
 
 
 class Expired(Exception):
-    """The credential is not taken any more; `error` says so to people, if there is no other one."""
+    """The server no longer accepts the credential; `error` is raised if there is no replacement."""
 
     def __init__(self, error: PullFailed) -> None:
         super().__init__(error.message)
@@ -66,35 +66,35 @@ class Transfer:
         self.flights: list[Flight] = []
         self.synced: tuple[Range, ...] = ()
         self.suspect = False
-        """Parts of it may be of different files; the digest tells."""
+        """Its parts may come from different files; the digest decides."""
         self.credential = file.credential
-        """Renewed when the server does not take it any more."""
+        """Replaced when the server no longer accepts it."""
         self._backoff = backoff
         self._patience_s = patience_s
         self._hop: Hop | None = None
         self._has_ranges = False
-        """An answer of this run has told the size, and that there are ranges."""
+        """A response of this run has given the size and shown that ranges work."""
         self._no_ranges = False
         self._num_ignored = 0
         self._num_restarts = 0
         self._num_failures = 0
-        """Since something came; so the mistakes among them."""
+        """Since the last progress; likewise the mistakes among them."""
         self._num_mistakes = 0
         self._outage_began: float | None = None
         self._renewed_at: int | None = None
-        """Bytes there were when the credential was renewed last."""
+        """Bytes on disk when the credential was last renewed."""
         self._round = 0
         self._best = 0
         self._not_before = 0.0
         self._limit: int | None = None
-        """Connections that the server seems to bear."""
+        """How many connections the server seems to tolerate."""
         if record is not None and good is not None:
             self._resume(record, good)
 
     def _resume(self, record: Record, good: Ranges) -> None:
         if record.digest != self._digest or self.file.size_bytes not in (None, record.size_bytes):
             return
-        if record.digest is None:  # then there has to be a request that tells whether it is still the same file
+        if record.digest is None:  # then a request must confirm that it is still the same file
             good = good.within(max(0, record.size_bytes - MIN_CHUNK_BYTES) if record.validator else 0)
         if good.num_bytes > 0:
             self.done, self.size, self.validator = good, record.size_bytes, record.validator
@@ -106,7 +106,7 @@ class Transfer:
 
     @property
     def written(self) -> Ranges:
-        """What is in the file and good."""
+        """The valid bytes in the file."""
         written = Ranges(self.done)
         for flight in self.flights:
             if flight.generation == self.generation:
@@ -122,7 +122,7 @@ class Transfer:
 
     @property
     def missing(self) -> int | None:
-        """Bytes still to come; None: nobody knows."""
+        """Bytes still to come; None: unknown."""
         return None if self.size is None else self.size - self.present
 
     @property
@@ -145,8 +145,8 @@ class Transfer:
         return Front(self.generation, end, self.is_complete)
 
     def record(self) -> Record | None:
-        """What to write beside the file; None as long as there is nothing to say."""
-        if self.size is None or (self._no_ranges and self.flights):  # what comes in one piece cannot be gone on with
+        """The note to write beside the file; None while there is nothing to record."""
+        if self.size is None or (self._no_ranges and self.flights):  # a response in one piece cannot be resumed
             return None
         ranges = tuple(self.written)
         return Record(
@@ -154,7 +154,7 @@ class Transfer:
         )
 
     def wait_s(self, now: float) -> float:
-        """Until `next_flight` may have something because time has passed."""
+        """Seconds until `next_flight` may return something."""
         return max(0.0, self._not_before - now)
 
     def next_flight(self, now: float, connections: int, chunk_bytes: int = MAX_CHUNK_BYTES) -> Flight | None:
@@ -195,12 +195,12 @@ class Transfer:
         return flight
 
     def target(self, flight: Flight) -> Hop | None:
-        """Where to ask instead of the file's own URL."""
+        """Where to send the request instead of the file's own URL."""
         flight.remembered = self._hop is not None
         return self._hop
 
     def headers(self, flight: Flight) -> dict[str, str]:
-        """What the flight's request says besides the usual."""
+        """The headers that this flight's request adds."""
         headers = {"accept-encoding": "identity"}
         if flight.asked_end is not None:
             headers["range"] = f"bytes={flight.start}-{flight.asked_end - 1}"
@@ -209,7 +209,7 @@ class Transfer:
         return headers
 
     def answered(self, flight: Flight, reply: Reply) -> None:
-        """Looks at an answer's head. Raises `Retryable`, `Changed`, or `PullFailed` for what will not get better."""
+        """Reads the head of a response. Raises `Retryable`, `Changed`, or `PullFailed` for permanent failures."""
         if flight.generation != self.generation:
             raise Retryable("of no use any more")
         try:
@@ -239,7 +239,7 @@ class Transfer:
         self._has_ranges = True
 
     def _whole_answered(self, flight: Flight, whole: Whole) -> None:
-        """There are no ranges here, or there is another file now."""
+        """The server does not support ranges, or the file has changed."""
         name = self.file.file_name
         is_alone = self.present == 0 and len(self.flights) == 1
         if flight.conditional and not is_alone:
@@ -268,10 +268,10 @@ class Transfer:
         raise PullFailed(f"the server has {shown} bytes of {self.file.file_name}, not {self.size}")
 
     def _settle(self, total: int, validator: str | None) -> None:
-        """Every answer has to be of the same file."""
+        """Every response must describe the same file."""
         name, expected = self.file.file_name, self.file.size_bytes
         if total > MAX_FILE_BYTES:
-            raise PullFailed(f"the server says that {name} has {total:,} bytes; no model's file has")
+            raise PullFailed(f"the server says that {name} has {total:,} bytes; no model file is that large")
         if expected is not None and total != expected:
             raise PullFailed(f"the server has {total:,} bytes of {name}, and {expected:,} were expected")
         if self.size not in (None, total):
@@ -283,7 +283,7 @@ class Transfer:
         self.size, self.validator = total, validator
 
     def landed(self, flight: Flight, connections: int) -> None:
-        """The answer has ended. Raises `Retryable` if something lacks."""
+        """The response has ended. Raises `Retryable` if bytes are missing."""
         if flight.end is None:
             flight.end = flight.pos
             if flight.generation == self.generation:
@@ -300,13 +300,13 @@ class Transfer:
         self.size = size
 
     def left(self, flight: Flight) -> None:
-        """The flight is over; what it brought stays."""
+        """The flight is over; the bytes it wrote stay."""
         self.flights.remove(flight)
         if flight.generation == self.generation:
             self.done.add(flight.start, flight.pos)
 
     def failed(self, flight: Flight, error: Retryable, now: float, chance: float) -> None:
-        """What the flight did not bring is missing again. Raises `PullFailed` if it was the last attempt."""
+        """Bytes that the flight did not deliver are missing again. Raises `PullFailed` if it was the last attempt."""
         is_stale = flight.generation != self.generation
         self.left(flight)
         present = self.present
@@ -329,40 +329,43 @@ class Transfer:
         if not error.is_outage:
             self._num_mistakes += 1
             if self._num_mistakes >= MAX_MISTAKES:
-                raise PullFailed(f"{error.message} (after {MAX_MISTAKES} attempts; what has arrived stays)") from error
+                raise PullFailed(
+                    f"{error.message} (after {MAX_MISTAKES} attempts; the bytes received so far are kept)"
+                ) from error
             return
         self._outage_began = now if self._outage_began is None else self._outage_began
         if pause_s > self._patience_s:
             raise PullFailed(
-                f"{error.message} and wants to be asked again in {pause_s:.0f} s; pull again then (what has arrived "
-                "stays), or have it waited for with --download-patience-s"
+                f"{error.message} and asks to be retried in {pause_s:.0f} s; pull again then (what has arrived "
+                "stays), or wait longer with --download-patience-s"
             ) from error
         if now + pause_s - self._outage_began > self._patience_s:
             raise PullFailed(
-                f"{error.message} (nothing has come for {now - self._outage_began:.0f} s; what has arrived stays)"
+                f"{error.message} (no data for {now - self._outage_began:.0f} s; the bytes received so far are kept)"
             ) from error
 
     def renewed(self, credential: Credential, error: PullFailed) -> None:
-        """From now on that one is used. Raises `error` if the last one brought nothing either."""
+        """Uses this credential from now on. Raises `error` if the previous one delivered nothing either."""
         if self._renewed_at is not None and self.present <= self._renewed_at:
             raise error
         self._renewed_at, self.credential = self.present, credential
 
     def changed(self, flight: Flight) -> None:
-        """It has to be begun anew. Raises `PullFailed` if it was too often."""
+        """Restarts the file. Raises `PullFailed` after too many restarts."""
         is_stale = flight.generation != self.generation
         self.left(flight)
         if not is_stale:
-            self._restart(f"{self.file.file_name} is changed again and again while it is being downloaded")
+            self._restart(f"{self.file.file_name} keeps changing while it is downloaded")
 
     def verified(self, digest: Digest) -> bool:
-        """Whether that is the file. False: it is begun anew. Raises `PullFailed` if it is not what the source said."""
+        """Whether this is the expected digest. False: the download restarts. Raises `PullFailed` if it is not what the
+        source said."""
         expected = self.file.digest
         if expected is None or digest == expected:
             return True
         message = (
-            f"{self.file.file_name} was received with the sha256 {digest.short}..., and its source says "
-            f"{expected.short}...; it was thrown away. Try again, or tell the source"
+            f"{self.file.file_name} arrived with the sha256 {digest.short}..., and its source says "
+            f"{expected.short}...; it was discarded. Try again, or report it to the source"
         )
         if not self.suspect:
             raise PullFailed(message, expected=str(expected), received=str(digest))

@@ -24,7 +24,7 @@ MAX_HOLD_S = 160.0
 
 @dataclass(frozen=True)
 class _Trial:
-    """What was before the number was changed."""
+    """The state before the number was changed."""
 
     connections: int
     rate: float
@@ -86,7 +86,7 @@ class Width:
         self._next_try, self._hold_s = now + self._hold_s, min(2 * self._hold_s, MAX_HOLD_S)
 
     def _try(self, now: float) -> None:
-        """The next number in the direction that is due; where there is none, the other one is due later."""
+        """Tries the next number in the current direction; at its end, the other direction is tried later."""
         wanted = max(1, self.connections // 2) if self._tries_fewer else min(self.most, 2 * self.connections)
         if wanted == self.connections:
             self._tries_fewer = not self._tries_fewer

@@ -81,7 +81,7 @@ def scan_path(path: Path, skipped: Skipped) -> Iterator[ForeignModel]:
     elif size_of(path) is not None:
         yield from _scan_file(path, skipped)
     else:
-        skipped(f"{path} is no file and no folder" if path.exists() else f"there is no file or folder {path}")
+        skipped(f"{path} is neither a file nor a folder" if path.exists() else f"there is no file or folder {path}")
 
 
 def _scan_file(path: Path, skipped: Skipped) -> Iterator[ForeignModel]:

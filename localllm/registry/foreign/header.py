@@ -29,7 +29,7 @@ class Facts(NamedTuple):
     num_parameters: int = 0
     license: str | None = None
     problem: str | None = None
-    """Why it is no usable file of that role: a phrase that follows its name."""
+    """Why it is not usable in that role: a phrase that follows its name."""
 
 
 def examine(path: Path, role: Role) -> Facts:
@@ -74,7 +74,7 @@ def _not_a_model(header: Header, architecture: str | None) -> str | None:
 
 
 def _not_a_projector(header: Header, architecture: str | None) -> str | None:
-    return None if _is_projector(_text(header, "general.type"), architecture) else "is no projector (mmproj)"
+    return None if _is_projector(_text(header, "general.type"), architecture) else "is not a projector (mmproj)"
 
 
 def _is_projector(kind: str | None, architecture: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""What is told of a model that another program keeps: plain data, and what may go wrong with it said in words.
+"""A model that another program keeps: plain data, with its problems in words.
 
 Nothing here has been verified: digests are what the other program says, until `adopt` has hashed the files.
 """
@@ -18,7 +18,7 @@ from localllm.types import Message, SamplingParams
 Tool = Literal["ollama", "huggingface", "lmstudio", "llama.cpp", "folder"]
 TOOLS: tuple[Tool, ...] = ("ollama", "huggingface", "lmstudio", "llama.cpp", "folder")
 Skipped = Callable[[str], None]
-"""Told in a sentence what was left out of a search, and why."""
+"""Called with a sentence on what was left out of a search, and why."""
 
 _NOT_PLAIN = re.compile(r'[\x00-\x1f/\\:*?"<>|]')
 
@@ -38,7 +38,7 @@ class ForeignFile:
     path: Path
     """Links followed."""
     file_name: str
-    """As it is called, not as it is stored: shards are told apart by it."""
+    """Its own name, not its name in the store: it identifies shards."""
     size_bytes: int
     digest: Digest | None
     """What the other program says that it is."""
@@ -46,7 +46,7 @@ class ForeignFile:
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignModel:
-    """One model, whole or not."""
+    """One model, complete or not."""
 
     tool: Tool
     name: str

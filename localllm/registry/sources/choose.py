@@ -93,7 +93,7 @@ class Choice:
 
     candidate: Candidate
     why: str | None = None
-    """A phrase, if nobody asked for this one."""
+    """A phrase, if this one was not asked for."""
     notice: str | None = None
 
 

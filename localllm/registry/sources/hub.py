@@ -183,7 +183,7 @@ def _remote(hub: Hub, listing: Listing, file: ListedFile, role: Role) -> RemoteF
 def _no_gguf(listing: Listing) -> ModelNotFound:
     model = clean(listing.repo.rpartition("/")[2])
     return ModelNotFound(
-        f"{listing.repo} has {listing.num_files:,} files, and none is a GGUF file; others may have converted it: "
+        f"{listing.repo} has {listing.num_files:,} files, but no GGUF file; others may have converted it: "
         f"localllm search {model}",
         param="model",
     )

@@ -83,7 +83,7 @@ class HubHit(msgspec.Struct, frozen=True, kw_only=True):
     updated: str | None
     """RFC 3339."""
     gated: bool
-    """It wants an account that has accepted its terms."""
+    """It requires an account that has accepted its terms."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +99,19 @@ class Listing:
 
 
 class Hub:
-    """One endpoint, and whose token it gets."""
+    """One endpoint and the token for it."""
 
     def __init__(self, fetch: Fetch, endpoint: str = DEFAULT_ENDPOINT, token: str | None = None) -> None:
         """`endpoint` is HF_ENDPOINT, `token` HF_TOKEN. Raises `InvalidParameter` for what is neither."""
         parts = urlsplit(endpoint)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or "@" in parts.netloc:
             raise InvalidParameter(
-                f"{clean(endpoint)!r} is no endpoint; HF_ENDPOINT is like {DEFAULT_ENDPOINT}", param="endpoint"
+                f"{clean(endpoint)!r} is not an endpoint; set HF_ENDPOINT to one like {DEFAULT_ENDPOINT}",
+                param="endpoint",
             )
         token = (token or "").strip()
         if token and not _TOKEN.fullmatch(token):
-            raise InvalidParameter("HF_TOKEN has characters that no token has", param="token")
+            raise InvalidParameter("HF_TOKEN contains characters that no token has", param="token")
         self._fetch = fetch
         self.endpoint = endpoint.rstrip("/")
         self.named_by_user = self.endpoint != DEFAULT_ENDPOINT
@@ -126,7 +127,7 @@ class Hub:
             self._explain(response, repo, revision)
         info = decode(response.body, _Info, f"{self.host} (of {repo})")
         if not _COMMIT.fullmatch(info.sha):
-            raise PullFailed(f"{self.host} calls {clean(info.sha)!r} the commit of {repo}, which is no commit")
+            raise PullFailed(f"{self.host} calls {clean(info.sha)!r} the commit of {repo}, which is not a commit")
         self._check_gate(info, repo)
         ggufs = [one for one in info.siblings if one.rfilename.lower().endswith(".gguf")]
         if any(one.lfs is None or one.size is None for one in ggufs):
@@ -186,7 +187,7 @@ class Hub:
         path = one.rfilename or one.path
         parts = path.split("/")
         if any(part in ("", ".", "..") for part in parts) or "\\" in path or not path.isprintable():
-            raise PullFailed(f"{self.host} lists {clean(path)!r} in {repo}, which is no path inside a repository")
+            raise PullFailed(f"{self.host} lists {clean(path)!r} in {repo}, which is not a path inside a repository")
         if len(path) > MAX_PATH_CHARS:
             raise PullFailed(f"{self.host} lists a path of {len(path):,} characters in {repo}")
         lfs = one.lfs or _Lfs()
@@ -201,13 +202,13 @@ class Hub:
         return ListedFile(path, size, digest)
 
     def _check_gate(self, info: _Info, repo: str) -> None:
-        """A gated repository shows its files to everybody, and gives them to those who accepted its terms."""
+        """A gated repository lists its files publicly, but serves them only to accounts that accepted its terms."""
         if not info.gated:
             return
         if self.credential is None:
             raise self._gated(repo)
         if self._get(f"{self.endpoint}/api/models/{repo}/auth-check").status in (401, 403):
-            raise self._gated(repo)  # any other answer: the download will tell
+            raise self._gated(repo)  # any other response: the download will report it
 
     def _gated(self, repo: str) -> AccessDenied:
         token = "with the account of HF_TOKEN" if self.credential else "and set HF_TOKEN to a token of your account"
@@ -239,7 +240,7 @@ class Hub:
             wait_s = rate_limit_reset_s(header(response, "ratelimit")) or retry_after_s(header(response, "retry-after"))
             when = f"in {wait_s:.0f} s" if wait_s else "in some minutes"
             more = "" if self.credential else "; with HF_TOKEN set more requests are allowed"
-            raise PullFailed(f"{self.host} has had too many requests; try again {when}{more}", status=status)
+            raise PullFailed(f"{self.host} has received too many requests; try again {when}{more}", status=status)
         if status >= 500:
             raise PullFailed(f"{self.host} answers {status}{because}; try again later", status=status)
         raise PullFailed(f"{self.host} answers {status} for {what}{because}", status=status)

@@ -1,4 +1,4 @@
-"""Models of registries that speak OCI as Ollama's does: a manifest's layers to files, texts and parameters.
+"""Models of OCI registries like Ollama's: turns a manifest's layers into files, texts and parameters.
 
     GET https://HOST/v2/NAMESPACE/MODEL/manifests/TAG    config and layers, each by media type, size and sha256
     GET https://HOST/v2/NAMESPACE/MODEL/blobs/sha256:HEX their content
@@ -39,7 +39,7 @@ _TEXTS = ("system", "params", "messages", "license", JINJA, *GO)
 _REFUSED = {
     "adapter": "it comes with an adapter (LoRA), and adapters are not supported yet; pull the model it was made for",
     "draft": "it comes with a draft model, which only Ollama's patched loader reads; pull a tag without one",
-    "tensor": "its weights are single tensors (safetensors), not a GGUF file, and only Ollama reads those",
+    "tensor": "its weights are safetensors, not a GGUF file, and only Ollama reads those",
 }
 _QUANT = re.compile(r"[A-Z0-9_]{1,20}", re.ASCII)
 _NO_QUANTS = ("", "unknown")
@@ -89,7 +89,7 @@ def plan(
     without TLS, besides this machine itself. `with_projector`: as `hub.plan` has it.
 
     Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, and
-    `UnsupportedParameter` for what is no GGUF model that llama.cpp can read.
+    `UnsupportedParameter` for a file that is not a GGUF model that llama.cpp can read.
     """
     registry = _Registry(name, fetch, (logins or {}).get(name.host), insecure_hosts)
     manifest, digest = registry.manifest()
@@ -165,7 +165,7 @@ class _Registry:
         return response.body
 
     def renewed(self) -> Credential | None:
-        """Another credential in the place of the one that is not taken any more; None: there is none to be had."""
+        """A replacement for the credential that is no longer accepted; None: there is none."""
         self.credential = None
         response = self._get(f"{self._base}/manifests/{self.name.tag}", headers={"Accept": ACCEPT})
         return self.credential if response.status == 200 else None
@@ -201,7 +201,7 @@ class _Registry:
             raise ModelNotFound(f"{host} has no {what}; check the name and the tag", param="model")
         if status == 429:
             wait = header(response, "retry-after")
-            raise PullFailed(f"{host} has had too many requests; try again {f'in {wait} s' if wait else 'later'}")
+            raise PullFailed(f"{host} has received too many requests; try again {f'in {wait} s' if wait else 'later'}")
         raise PullFailed(f"{host} answers {status} for {what}", status=status)
 
 

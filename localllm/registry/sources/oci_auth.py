@@ -45,7 +45,7 @@ class Login:
             pair = base64.b64encode(f"{self.user}:{self.secret}".encode())
             value = f"Basic {pair.decode('ascii')}"
         if not _SAFE.fullmatch(value.partition(" ")[2]):
-            raise InvalidParameter("the registry's token has characters that no token has", param="token")
+            raise InvalidParameter("the registry's token contains characters that no token has", param="token")
         return value
 
 
@@ -88,7 +88,7 @@ def credentials(
 
 
 class _Realm:
-    """The place where tokens are to be had. Raises `AccessDenied` for what is none."""
+    """The place where tokens are to be had. Raises `AccessDenied` for an invalid one."""
 
     def __init__(self, parameters: dict[str, str], origin: str) -> None:
         realm = parameters.get("realm", "")
@@ -112,7 +112,7 @@ class _Realm:
 def _token(
     fetch: Fetch, url: str, origin: str, credential: Credential | None, *, named_by_user: bool
 ) -> Credential | None:
-    """None: there is no token for us."""
+    """None: the server issues no token."""
     response = fetch.get_small(url, credential=credential, named_by_user=named_by_user, max_bytes=MAX_TOKEN_BYTES)
     if response.status != 200:
         return None

@@ -51,7 +51,7 @@ class Texts:
 
 
 def read_texts(layers: list[tuple[str, bytes]], origin: str) -> Texts:
-    """`(kind, content)` of each. Raises `PullFailed` for what is no text, or not of its kind's form."""
+    """`(kind, content)` of each. Raises `PullFailed` for content that is not text, or not of the form of its kind."""
     licenses = [_license_text(content) for kind, content in layers if kind == "license"]
     systems = [_text(content, f"the system message of {origin}") for kind, content in layers if kind == "system"]
     values: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def _text(content: bytes, what: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise PullFailed(f"{what} is no text in UTF-8: {error}") from error
+        raise PullFailed(f"{what} is not UTF-8 text: {error}") from error
 
 
 def _license_text(content: bytes) -> str:

@@ -18,8 +18,8 @@ _FLOAT = re.compile(_BEFORE + r"(?:BF16|FP?16|FP?32)" + _AFTER, re.IGNORECASE)
 _BITS = re.compile(r"[1-9]")
 
 FOUR_BITS = ("Q4_K_M", "MXFP4", "MXFP4_MOE", "Q4_K_XL", "Q4_K", "Q4_K_L", "Q4_K_S", "IQ4_NL", "Q4_0", "IQ4_XS", "Q4_1")
-"""What is taken if nobody asks for another: the first of these. Q4_K_M is what everybody means by default; MXFP4 is
-what the models that come in it were trained in."""
+"""Taken if none is asked for: the first of these that exists. Q4_K_M is the usual default; MXFP4 is what the models
+that come in it were trained in."""
 SMALLER = ("Q3_K_L", "Q3_K_XL", "Q3_K_M", "IQ3_M", "IQ3_S", "Q3_K_S", "IQ3_XS", "IQ3_XXS",
            "Q2_K_L", "Q2_K_XL", "Q2_K", "IQ2_M", "IQ2_S", "Q2_K_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S")  # fmt: skip
 """Where no four bits fit: good ones first."""

@@ -51,7 +51,7 @@ class RangedFile:
         return offset
 
     def read(self, count: int, /) -> bytes:
-        """What is at hand; the next piece is asked for where nothing is."""
+        """Buffered bytes; requests the next piece when there are none."""
         begin = self._at - self._base
         if not 0 <= begin < len(self._piece):
             if self._at >= self.size_bytes:

@@ -36,7 +36,7 @@ _NARROW = {
     "IQ3_S": "IQ4_NL", "IQ3_XXS": "IQ4_NL", "IQ2_S": "IQ4_NL", "IQ2_XS": "IQ4_NL", "IQ2_XXS": "IQ4_NL",
     "IQ1_S": "IQ4_NL", "IQ1_M": "IQ4_NL",
 }  # fmt: skip
-"""What llama.cpp takes where a row is no multiple of 256."""
+"""What llama.cpp uses where a row is not a multiple of 256."""
 _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
 
 

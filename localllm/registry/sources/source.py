@@ -1,7 +1,7 @@
-"""What the sources of models (`hub`, `oci`, `web`) share: how they ask, and how they read what they are told.
+"""What the sources of models (`hub`, `oci`, `web`) share: how they send requests and read responses.
 
-Whatever a server says is data of a stranger: bounded, of the expected type, and printable, or the plan fails with
-`PullFailed`. Knows nothing of sockets; `net` does.
+Server data is untrusted: it must be bounded, of the expected type and printable, or the plan fails with `PullFailed`.
+Knows nothing of sockets; `net` does.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def decode(body: bytes, kind: type[_T], origin: str) -> _T:
 
 
 def clean(text: str) -> str:
-    """A stranger's text in one line of ours: no escape sequences for the terminal, and not too long."""
+    """Untrusted text as one printable line of bounded length, without terminal escape sequences."""
     shown = "".join(char if char.isprintable() else " " for char in text[: 4 * MAX_SHOWN_CHARS])
     line = " ".join(shown.split())
     return line if len(line) <= MAX_SHOWN_CHARS else f"{line[: MAX_SHOWN_CHARS - 3]}..."
@@ -93,7 +93,7 @@ def checked_file_name(name: str, origin: str) -> str:
     """The name itself, which any system can keep. Raises `PullFailed`."""
     bad = name in ("", ".", "..") or len(name) > 255 or any(c in _FORBIDDEN_IN_NAMES or ord(c) < 32 for c in name)
     if bad or not name.isprintable():
-        raise PullFailed(f"{origin} calls a file {clean(name)!r}, a name that not every system can keep")
+        raise PullFailed(f"{origin} calls a file {clean(name)!r}, a name that not every file system supports")
     return name
 
 

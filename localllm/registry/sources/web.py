@@ -1,7 +1,7 @@
-"""Models from plain URLs: how many files, how large, what they are called. Nothing more is known before the download.
+"""Models from plain URLs: the number, sizes and names of their files. Nothing more is known before the download.
 
-A plain URL promises no digest: what arrives is hashed and believed. The address of a file on Hugging Face, as a browser
-shows it, is told apart by `hub_file`, since there the digest can be had.
+A plain URL comes without a digest: the received bytes are hashed and accepted. The address of a file on Hugging Face,
+as a browser shows it, is told apart by `hub_file`, since there the digest can be had.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _probe(fetch: Fetch, url: str) -> int | None:
     if response.status in (404, 410):
         raise ModelNotFound(f"{host} has no {url}", param="model")
     if response.status in (401, 403):
-        raise AccessDenied(f"{host} does not give {url} to everybody; download it yourself, and give its path")
+        raise AccessDenied(f"{host} does not give {url} publicly; download it yourself and pass its path")
     if response.status not in (200, 206):
         raise PullFailed(f"{host} answers {response.status} for {url}", status=response.status)
     if header(response, "content-type").startswith("text/html"):
