@@ -55,9 +55,9 @@ class Recorder(Team):
         self._threads = self.recorded
         return self.recorded
 
-    def end(self, seconds: float, *, is_telling: bool = True) -> None:
+    def end(self, seconds: float, *, is_comparable: bool = True) -> None:
         before, now = self._before, CLOCKS.read()
-        if before is not None and is_telling and len(self.steps) < MOST_STEPS:
+        if before is not None and is_comparable and len(self.steps) < MOST_STEPS:
             machine_s = 0.0 if now.machine is None or before.machine is None else now.machine - before.machine
             all_s = (seconds, now.now - before.now, now.process - before.process, machine_s)
             step_s, wall_s, process_s, busy_s = (round(each / UNIT_S) for each in all_s)

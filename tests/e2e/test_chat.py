@@ -147,9 +147,7 @@ def test_a_hidden_thought_is_a_line_that_tells_its_size_and_can_be_unfolded() ->
         assert terminal.end() == 0
         pyte.ByteStream(screen).feed(terminal.everything.replace(b"\x1b[>4;2m", b""))
     shown = "\n".join(line.rstrip() for line in screen.display)
-    note = re.search(
-        r"^thought for \d+\.\d s \((\d+) tokens; /thoughts shows it\)\n\n4 \+ 4 = 8", shown, re.MULTILINE
-    )
+    note = re.search(r"^thought for \d+\.\d s \((\d+) tokens; /thoughts shows it\)\n\n4 \+ 4 = 8", shown, re.MULTILINE)
     unfolded = re.search(r"^\[thought for \d+\.\d s, (\d+) tokens\]\n.*4 \+ 4", shown, re.MULTILINE)
     assert note is not None, shown
     assert unfolded is not None, shown

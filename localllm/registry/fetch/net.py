@@ -21,6 +21,7 @@ from types import TracebackType
 
 import httpx
 
+from localllm import __version__
 from localllm.errors import PullFailed
 from localllm.registry.fetch import routes
 from localllm.registry.fetch.exchange import InvalidRequest, Request
@@ -183,7 +184,7 @@ class Net:
         self.chance = chance
         limit = self.options.max_bytes_per_s
         self._bucket = None if limit is None else TokenBucket(limit)
-        self._agent = self.options.user_agent or _user_agent()
+        self._agent = self.options.user_agent or f"localllm/{__version__}"
         self._routes = Routes(proxy=self.options.proxy, ca_file=self.options.ca_file, resolver=resolver)
 
     def __enter__(self) -> Net:
@@ -282,7 +283,7 @@ class Net:
         timeout_s: float | None = None,
         cancel: threading.Event | None = None,
     ) -> SmallResponse:
-        """Any other request, sent once; no redirect is followed. For content in pieces, `headers` must state its length.
+        """Any other request, sent once, without following redirects. Content in pieces needs a length in `headers`.
 
         Raises `Retryable` when there is no answer, `PullFailed`, `ForbiddenAddress`, `Cancelled`.
         """
@@ -394,9 +395,3 @@ def _explained(url: httpx.URL) -> Iterator[None]:
         raise Retryable(f"no connection to {host}: {error}", is_outage=True) from error
     except LinkError as error:
         raise Retryable(f"the connection to {host} failed: {error}", is_outage=True) from error
-
-
-def _user_agent() -> str:
-    from localllm import __version__
-
-    return f"localllm/{__version__}"
