@@ -1,4 +1,4 @@
-"""A handle that ends, from any thread, whatever it was given to. Knows nothing of what that is."""
+"""A handle that cancels, from any thread, whatever it was passed to. Knows nothing of what that is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Cancel:
-    """Pass it as `cancel=` to one call or to several; `cancel()` ends those that run, and later ones at once.
+    """Pass it as `cancel=` to one or more calls; `cancel()` ends running ones, and later ones at once.
 
     May be called from any thread, from a signal handler, and more than once. Never blocks.
     """
@@ -21,20 +21,20 @@ class Cancel:
         return self._cancelled
 
     def cancel(self) -> None:
-        """End everything that this was given to."""
+        """End everything that this was passed to."""
         self._cancelled = True
         for stop in list(self._stops):
             stop()
 
     def attach(self, stop: Callable[[], None]) -> None:
-        """Call `stop` when cancelled; at once if that has happened. `stop` must be idempotent and must not block.
+        """Call `stop` when cancelled, or at once if that has happened. `stop` must be idempotent and must not block.
 
-        No lock: the flag is set before the stops are read, and read after one was added, so none is missed.
+        Needs no lock: the flag is set before the stops are read, and checked after one was added, so none is missed.
         """
         self._stops[stop] = None
         if self._cancelled:
             stop()
 
     def detach(self, stop: Callable[[], None]) -> None:
-        """What it would end has ended."""
+        """What it would stop has ended."""
         self._stops.pop(stop, None)

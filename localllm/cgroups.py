@@ -1,8 +1,8 @@
-"""What a container may use, from the files of Linux's control groups: CPUs' time and memory, version 1 and 2.
+"""What a container may use, from the files of Linux's control groups (versions 1 and 2): CPU time and memory.
 
-A limit of any group on the path from this process's own up to the root holds for it, so the smallest one counts.
-Inside a container the files often begin at its own group, whatever /proc/self/cgroup calls it: then that one counts.
-Every function takes the system's root, so that tests can make one up. Knows nothing of who asks.
+A limit of any group on the path from this process's own to the root applies, so the smallest one counts. Inside a
+container the files often begin at its own group, whatever /proc/self/cgroup calls it: then that one counts. Every
+function takes the system's root, so that tests can fake one. Knows nothing of its callers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 ROOT = Path("/")
 MOST_GROUPS = 64
-"""Nested deeper than that nobody is; a made-up path ends there."""
+"""No real path is nested deeper; bounds a fake one."""
 UNLIMITED = 1 << 62
-"""Version 1 says "no limit" by a number near 2^63."""
+"""Version 1 expresses "no limit" by a number near 2^63."""
 
 
 class _Group(NamedTuple):
@@ -25,11 +25,11 @@ class _Group(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Of the group with the least room."""
+    """For the group with the least room."""
 
     limit_bytes: int
     free_bytes: int
-    """Below the limit. What only caches files is given back when it is wanted, so it counts as free."""
+    """Below the limit. Page cache counts as free, because it is given back on demand."""
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
@@ -39,7 +39,7 @@ def cpu_quota(root: Path = ROOT) -> float | None:
 
 
 def threads_within(cores: int, root: Path = ROOT) -> int:
-    """Of so many cores as many as the quota can keep busy, at least one: more threads would wait for each other."""
+    """How many of these cores the quota can keep busy, at least one: more threads would wait for each other."""
     quota = cpu_quota(root)
     return cores if quota is None else max(1, min(cores, math.ceil(quota)))
 
@@ -72,12 +72,12 @@ def _groups(root: Path, controller: str) -> Iterator[_Group]:
 
 class _Mount(NamedTuple):
     base: str
-    """The group that stands at the mount's root."""
+    """The group at the mount's root."""
     point: str
 
 
 def _mount(line: str, version: int, controller: str) -> _Mount | None:
-    """Of a line of mountinfo, if it is a mount of that controller's groups (proc(5))."""
+    """From a line of mountinfo, if it is a mount of that controller's groups (proc(5))."""
     first, _, second = line.partition(" - ")
     fields, rest = first.split(), second.split()
     if len(fields) < 5 or len(rest) < 3:
@@ -112,7 +112,7 @@ def _quota(group: _Group) -> float | None:
         words = [_text(group.folder / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
     try:
         quota_us, period_us = map(int, words)
-    except ValueError:  # "max", or not there
+    except ValueError:  # "max", or missing
         return None
     return quota_us / period_us if quota_us > 0 and period_us > 0 else None  # -1: no limit
 
@@ -138,7 +138,7 @@ def _memory(group: _Group) -> Memory | None:
 def _number(path: Path) -> int | None:
     try:
         return int(_text(path))
-    except ValueError:  # not there, or the word "max"
+    except ValueError:  # missing, or the word "max"
         return None
 
 

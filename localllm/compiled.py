@@ -1,6 +1,6 @@
-"""The libraries that localllm's own build compiles (`native/`): where they are, and why one cannot be used.
+"""The libraries that localllm's build compiles (`native/`): where they are, and why one cannot be used.
 
-Where no compiler was there when localllm was installed there are none. Knows nothing of what is in them.
+Missing where no compiler was available at installation. Knows nothing of their content.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import TypeVar
 
 PACKAGE = "localllm_native"
-"""The folder of site-packages that the build installs them into."""
+"""The folder in site-packages into which the build installs them."""
 SUFFIXES = (".so", ".dll", ".dylib")
 
 T = TypeVar("T")
 
 
 class NotCompiled(Exception):
-    """This installation has no such library that can be loaded; the text is the reason."""
+    """This installation has no such library that can be loaded; the message is the reason."""
 
 
 def load(name: str, open_library: Callable[[Path], T]) -> T:
-    """What `open_library` makes of the library of that name that was built with this installation.
+    """Opens, with `open_library`, the library of that name built with this installation.
 
-    Raises `NotCompiled`, also where `open_library` raises `OSError` (no library), `AttributeError` (another one) or
-    `ValueError` (built for another version of localllm).
+    Raises `NotCompiled`, also where `open_library` raises `OSError` (not a library), `AttributeError` (a different one)
+    or `ValueError` (built for another version of localllm).
     """
     spec = find_spec(PACKAGE)
     folders = [] if spec is None else list(spec.submodule_search_locations or ())

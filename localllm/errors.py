@@ -43,7 +43,7 @@ import msgspec
 Detail = str | int | float | bool | None
 
 MAX_ECHO_CHARS = 200
-"""Of what somebody sent, in a sentence or a log line: enough to recognize it."""
+"""Limit for repeating a client's text in a sentence or a log line: enough to recognize it."""
 
 
 def clipped(text: str, most: int = MAX_ECHO_CHARS) -> str:
@@ -69,7 +69,7 @@ _REMEDIES = {
 
 
 def sentence_of(error: OSError) -> str:
-    """What the system refused, about which file, and what helps."""
+    """What the system refused, for which file, and the remedy."""
     what = error.strerror or str(error) or type(error).__name__
     if error.filename is not None:
         name = error.filename
@@ -79,7 +79,7 @@ def sentence_of(error: OSError) -> str:
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error as it travels between processes."""
+    """An error in the form in which it travels between processes."""
 
     code: str
     message: str
@@ -89,7 +89,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LocalLLMError(Exception):
-    """Base of the tree; `str()` of it is a sentence with the remedy in it."""
+    """Base of the tree; `str()` is a sentence that includes the remedy."""
 
     code: ClassVar[str] = "internal"
 
@@ -106,7 +106,7 @@ class LocalLLMError(Exception):
         return ErrorInfo(code=self.code, message=self.message, param=self.param, details=self.details, public=public)
 
     def renamed(self, message: str, param: str) -> LocalLLMError:
-        """The same error in other words, about a field of another name."""
+        """The same error in other words, about a field with another name."""
         return from_info(msgspec.structs.replace(self.info(), message=message, param=param, public=None))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -124,13 +124,13 @@ class InvalidParameter(RequestError):
 
 
 class UnknownParameter(RequestError):
-    """A field that nobody knows, under `--strict`."""
+    """An unknown field, under `--strict`."""
 
     code = "unknown_parameter"
 
 
 class UnsupportedParameter(RequestError):
-    """A documented field that would change the answer and is not served."""
+    """A documented field that would change the answer and is not supported."""
 
     code = "unsupported_parameter"
 
@@ -148,13 +148,13 @@ class TemplateError(RequestError):
 
 
 class NoChatTemplate(RequestError):
-    """The model carries no chat template."""
+    """The model has no chat template."""
 
     code = "no_chat_template"
 
 
 class IncompleteDocument(RequestError):
-    """A document that has to have a schema was cut before its end; details: `reason`, the finish's."""
+    """A document with a schema was cut before its end; details: `reason`, the finish reason."""
 
     code = "incomplete_document"
 
@@ -192,33 +192,33 @@ class InvalidModelFile(LoadFailed):
 
 
 class LoadConflict(LoadFailed):
-    """Another model, or the same one otherwise, is loaded and stands in the way: unloading it helps."""
+    """Another model, or the same one with other options, is in the way: unloading it helps."""
 
     code = "load_conflict"
 
 
 class DeviceUnavailable(LoadFailed):
-    """A device or a number of layers was asked for and cannot be had."""
+    """A requested device or number of layers is not available."""
 
 
 class PullFailed(LocalLLMError):
-    """A model could not be fetched; what has arrived stays, and the next pull goes on from there."""
+    """A model could not be fetched; what has arrived stays, and the next pull continues from there."""
 
     code = "pull_failed"
 
 
 class Cancelled(PullFailed):
-    """Somebody set the cancel flag of a long operation. Nothing is half done, and what has arrived stays."""
+    """A long operation was cancelled. Nothing is left half done, and what has arrived stays."""
 
 
 class AccessDenied(PullFailed):
-    """The source knows the model and does not give it to us; the message says what to do."""
+    """The source knows the model but denies access; the message says what to do."""
 
     code = "access_denied"
 
 
 class ForbiddenAddress(PullFailed):
-    """Something from outside named an address in a private range."""
+    """External input named an address in a private range."""
 
     code = "forbidden_address"
 

@@ -20,7 +20,7 @@ from localllm import cgroups
 
 
 def user_data_dir() -> Path:
-    """Where models, KV, plugins and logs live."""
+    """Where models, KV, plugins and logs are stored."""
     import platformdirs
 
     return Path(platformdirs.user_data_dir("localllm", appauthor=False))
@@ -34,7 +34,7 @@ def user_config_dir() -> Path:
 
 
 def own_process_group() -> dict[str, Any]:
-    """`Popen` arguments that keep Ctrl-C from a child, and on Windows the window that it gets of a desktop app."""
+    """`Popen` arguments that keep Ctrl-C from a child and, on Windows, stop a desktop app's child opening a console."""
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
     else:
@@ -42,7 +42,7 @@ def own_process_group() -> dict[str, Any]:
 
 
 def kill_group(pid: int) -> None:
-    """A child with `own_process_group` and all that it started. Raises `OSError` where nothing is left of them."""
+    """Kill a child with `own_process_group` and everything it started. Raises `OSError` if nothing is left of them."""
     if sys.platform == "win32":
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(pid)], capture_output=True)
     else:
@@ -95,7 +95,7 @@ def exit_reason(returncode: int) -> ExitReason:
 
 
 def reload_signal() -> signal.Signals | None:
-    """By which a daemon is told to read its files again; Windows has none."""
+    """The signal that makes a daemon reread its files; Windows has none."""
     if sys.platform == "win32":
         return None
     else:
@@ -150,7 +150,7 @@ def limit_memory(max_bytes: int) -> bool:
 
 
 def raise_file_limit(wanted: int) -> int | None:
-    """Lets this process open `wanted` files, or as many as it may; how many that are. None where there is no limit."""
+    """Lets this process open `wanted` files, or as many as it may; returns the number. None where there is no limit."""
     if sys.platform == "win32":
         return None
     else:
@@ -231,7 +231,7 @@ def num_usable_cpus() -> int:
 
 
 def busy_cpu_s() -> float | None:
-    """CPU time that everybody together has used on these CPUs since some moment; None where that cannot be told."""
+    """CPU time that all processes have used on these CPUs, from an arbitrary start; None if unknown."""
     if sys.platform == "linux":
         try:
             with open("/proc/stat", encoding="ascii") as file:
@@ -275,7 +275,7 @@ def symbol_libraries(main: ctypes.CDLL, folder: Path, stems: tuple[str, ...]) ->
 
 
 def builds_cpu_variants() -> bool:
-    """Whether llama.cpp's flags for run-time-selectable CPU backends are the advice here (GCC and Clang on Linux)."""
+    """Whether to recommend llama.cpp's flags for run-time-selectable CPU backends here (GCC and Clang on Linux)."""
     return sys.platform == "linux"
 
 
@@ -401,7 +401,7 @@ def try_lock(fd: int, *, exclusive: bool) -> bool:
 
 
 def unlock(fd: int) -> None:
-    """Ends what `try_lock` began. Closing does too, but Windows takes its time with that."""
+    """Ends what `try_lock` began. Closing does too, but with a delay on Windows."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -461,7 +461,7 @@ _DEVICES = frozenset(
 
 
 def is_device(name: str) -> bool:
-    """Whether Windows opens a device instead of a file of that name, whatever its suffix. The same on every system."""
+    """Whether Windows opens a device for this name, whatever its suffix. The same result on every system."""
     return name.split(".")[0].lower() in _DEVICES
 
 
@@ -486,9 +486,9 @@ def remove_file(path: Path) -> None:
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """`os.replace` that also puts something in the place of a read-only file.
+    """`os.replace` that also replaces a read-only file.
 
-    On Windows it waits, for half a second at most, for whoever is just reading the old one (a virus scanner, often).
+    On Windows it waits up to half a second for a process that is reading the old one (often a virus scanner).
     """
     if sys.platform == "win32":
         if target.is_file():
@@ -538,7 +538,7 @@ _WRITE_AT = threading.Lock()
 
 
 def boot_id() -> str | None:
-    """Another one after every start of the system; None where that cannot be told."""
+    """Changes with every start of the system; None if unknown."""
     if sys.platform == "linux":
         try:
             return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
@@ -555,7 +555,7 @@ def boot_id() -> str | None:
 
 
 def obeys_sequences(fd: int) -> bool:
-    """Whether the terminal behind `fd` moves its cursor and changes colours when told so by escape sequences."""
+    """Whether the terminal behind `fd` obeys escape sequences for cursor and colours."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -573,7 +573,7 @@ def obeys_sequences(fd: int) -> bool:
 
 @contextlib.contextmanager
 def quiet_keys(fd: int) -> Iterator[None]:
-    """What is typed meanwhile is not echoed, and waits for whoever reads next; Ctrl-C works. Nothing on Windows."""
+    """Inside, typed text is not echoed, and waits for the next reader; Ctrl-C works. No effect on Windows."""
     if sys.platform == "win32":
         yield
     else:
@@ -595,5 +595,5 @@ def quiet_keys(fd: int) -> Iterator[None]:
 
 
 def private_file(path: Path) -> None:
-    """Makes `path` a file that only its owner reads, if it is not there; on Windows any file. Raises `OSError`."""
+    """Makes `path` a file that only its owner can read, unless it exists; on Windows any file. Raises `OSError`."""
     os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))

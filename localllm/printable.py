@@ -1,8 +1,8 @@
 """Text from elsewhere, made safe to print: names, messages, answers. Knows no stream and no terminal.
 
 A terminal obeys control characters: `ESC ]` renames its window or fills the clipboard, the C1 characters are the same
-orders in one character, and bidirectional overrides show `exe.txt` where `txt.exe` stands. Whatever files, registries
-and servers say passes through here before it is printed; `cli/report.py` does that for all commands.
+commands in one character, and bidirectional overrides show `exe.txt` for `txt.exe`. Whatever files, registries and
+servers say passes through here before it is printed; `cli/report.py` does that for all commands.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`printable`, with spaces for tabs and line ends: a cell of a table."""
+    """`printable`, with spaces for tabs and line ends: for a cell of a table."""
     return printable(text.replace("\n", " ").replace("\t", " "))
 
 

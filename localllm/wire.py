@@ -1,6 +1,6 @@
 """The bodies of our own endpoints, as the server writes and the client reads them: `/localllm/*`, `/ready`, errors.
 
-Where files lie on the server is in none of them.
+Never contains file locations on the server.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from localllm.types.states import AvailableModel, ModelPhase, PullState
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What names a model and no more."""
+    """A request that only names a model."""
 
     model: str
 
@@ -26,10 +26,10 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens each slot holds; null: the server's setting, else the model's."""
     slots: int | None = None
     keep_alive: float | str | None = None
-    """How long it stays without requests: seconds, or `5m`; negative: for ever; null: the server's setting, or as it is
-    if it is loaded already."""
+    """How long it stays without requests: seconds, or `5m`; negative: forever; null: the server's setting, or unchanged
+    if it is already loaded."""
     stream: bool | None = None
-    """Events of how far it is, unless false."""
+    """Send progress events, unless false."""
 
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     stream: bool | None = None
-    """Events of how far it is, unless false."""
+    """Send progress events, unless false."""
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,24 +46,24 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     status: ModelPhase
     memory_bytes: int
-    """Main memory set aside for it: an estimate."""
+    """Main memory reserved for it: an estimate."""
     requests: int
-    """That run or wait."""
+    """Running or waiting requests."""
     idle_s: float
     expires_in_s: float | None
-    """Until it is unloaded if nobody asks; null: it stays."""
+    """Time until it is unloaded if it stays unused; null: it stays."""
     pid: int | None
     ctx: int | None
     slots: int | None
     layers_per_device: dict[str, int] | None
     device_bytes: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    """Memory of each GPU set aside for it, if any: an estimate."""
+    """Memory of each GPU reserved for it, if any: an estimate."""
     placement_note: str | msgspec.UnsetType = msgspec.UNSET
-    """Why it has fewer layers on GPUs than it would have alone, if it has."""
+    """Why it has fewer layers on GPUs than without other models, if so."""
     settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     """What is set for this model alone, if anything."""
     tuned: str | msgspec.UnsetType = msgspec.UNSET
-    """What was found to be fastest for it here and is used, or why that is not."""
+    """The fastest settings found for it that are in use, or why they are not."""
 
 
 class Processes(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class Models(msgspec.Struct, frozen=True):
 
 
 class LoadEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a load is; the last says `ready`."""
+    """Progress of a load; the last event says `ready`."""
 
     status: Literal["loading", "ready"]
     model: str
@@ -88,7 +88,7 @@ class LoadEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PullEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a pull is; the last says `success` and what is here now."""
+    """Progress of a pull; the last event says `success` and describes the model."""
 
     status: Literal["pulling", "success"]
     progress: PullState | msgspec.UnsetType = msgspec.UNSET
@@ -107,7 +107,7 @@ class KvSaved(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     conversations: int
-    """That were not on the disk yet."""
+    """Conversations that were not on the disk yet."""
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,13 +125,13 @@ class CatalogModel(msgspec.Struct, frozen=True, kw_only=True):
     repo: str
     quant: str
     size_bytes: int
-    """About, of the file in `quant`."""
+    """Approximate size of the file in `quant`."""
     num_parameters: int
     context_length: int
     license: str
     description: str
     fits: bool | None
-    """Into this machine's memory, about; null: not known."""
+    """Whether it fits into this machine's memory, approximately; null: unknown."""
 
 
 class CatalogModels(msgspec.Struct, frozen=True):
@@ -141,10 +141,10 @@ class CatalogModels(msgspec.Struct, frozen=True):
 
 
 class TokenTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Since the server was started, of all models; what runs is counted as far as it is."""
+    """Over all models since the server was started; running requests count as far as they are."""
 
     prompt_tokens: int
-    """That were computed."""
+    """Tokens that were computed."""
     cached_tokens: int
     completion_tokens: int
 
@@ -157,7 +157,7 @@ class SlotActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model does."""
+    """What a model is doing."""
 
     model: str
     status: ModelPhase
@@ -170,7 +170,7 @@ class ModelActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """`GET /localllm/watch`: one of its events."""
+    """One event of `GET /localllm/watch`."""
 
     time_s: float
     """Unix time."""
@@ -195,6 +195,6 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """What a failed response holds, and what a failed stream ends with."""
+    """Body of a failed response, and end of a failed stream."""
 
     error: ErrorObject

@@ -20,7 +20,7 @@ from localllm.errors import LoadFailed, from_info
 from localllm.quantization.protocol import Done, Failed, Job, Message, Step, type_of
 
 END_S = 5.0
-"""For the child to end when it is told to."""
+"""Time for the child to end when told to."""
 OnStep = Callable[[Step], None]
 
 
@@ -40,7 +40,7 @@ def job_of(
     threads: int | None = None,
     imatrix: Path | None = None,
 ) -> Job:
-    """What to do, with a temporary file beside the target. Raises `InvalidParameter` for a type that is none."""
+    """What to do, with a temporary file beside the target. Raises `InvalidParameter` for an unknown type."""
     target = target.absolute()
     return Job(
         source=str(source.absolute()),
@@ -58,7 +58,7 @@ def job_of(
 def quantize(
     job: Job, on_step: OnStep, *, command: Sequence[str] | None = None, cancel: threading.Event | None = None
 ) -> Done:
-    """Returns when the target is there. Raises what the child failed with, or `LoadFailed` if it died.
+    """Returns when the target exists. Raises the child's error, or `LoadFailed` if it crashed.
 
     Setting `cancel` ends the child by the next step that it reports.
     """
@@ -79,20 +79,20 @@ def quantize(
 
 
 def _follow(child: subprocess.Popen[bytes], job: Job, on_step: OnStep, cancel: threading.Event | None) -> Done:
-    """Its messages to the last."""
+    """Reads its messages to the last."""
     assert child.stdin is not None
     assert child.stdout is not None
-    with contextlib.suppress(OSError):  # dead already: told below
+    with contextlib.suppress(OSError):  # dead already: reported below
         child.stdin.write(msgspec.json.encode(job) + b"\n")
         child.stdin.flush()
     for line in child.stdout:
         try:
             message: Message = msgspec.json.decode(line, type=Message)
         except msgspec.MsgspecError:
-            continue  # a line cut short by a death
+            continue  # a line cut short by a crash
         if isinstance(message, Step):
             if cancel is not None and cancel.is_set():
-                raise LoadFailed("quantizing was given up, since whoever asked for it has gone")
+                raise LoadFailed("quantizing was cancelled, because its client has gone")
             on_step(message)
         elif isinstance(message, Failed):
             raise from_info(message.error)
@@ -106,7 +106,7 @@ def _follow(child: subprocess.Popen[bytes], job: Job, on_step: OnStep, cancel: t
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """It ends with its stdin, or is killed."""
+    """Ends it by closing its stdin, or kills it."""
     assert child.stdin is not None
     with contextlib.suppress(OSError):
         child.stdin.close()

@@ -1,4 +1,4 @@
-"""What the quantize command and its child process tell each other, and the types that there are. Plain data.
+"""Messages between the quantize command and its child process, and the available types. Plain data.
 
 Knows neither llama.cpp nor files.
 """
@@ -21,7 +21,7 @@ GROUPS = {
         "IQ3_XS", "IQ3_XXS", "Q2_K_S", "IQ2_M", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S",
     ),
 }  # fmt: skip
-"""Every type that the llama.cpp in use can write, large ones first in each group."""
+"""Every type that the llama.cpp in use can write, largest ones first in each group."""
 NEED_IMPORTANCE = GROUPS["only with an importance matrix (--imatrix)"]
 NUMBERS = {
     "F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12,
@@ -38,30 +38,30 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """What to do. The child ends, and removes `temporary`, when its stdin ends."""
 
     source: str
-    """Of a split model the first file."""
+    """The first file of a split model."""
     target: str
     temporary: str
-    """Beside the target; the parent removes it too, should the child have died."""
+    """Beside the target; the parent also removes it, in case the child crashed."""
     type: str
     """A key of `NUMBERS`."""
     allow_requantize: bool
     force: bool
     threads: int | None
     data_dir: str
-    """Where the self-test's outcome is remembered."""
+    """Where the self-test's outcome is stored."""
     imatrix: str | None = None
     """A file with the importance of each column."""
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):
-    """How far it is, in bytes of the source's tensors."""
+    """Progress in bytes of the source's tensors."""
 
     done_bytes: int
     total_bytes: int
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
-    """The target is there."""
+    """The target exists."""
 
     source_bytes: int
     target_bytes: int
@@ -70,7 +70,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """There is no target, and nothing else either."""
+    """There is no target, and nothing else was left."""
 
     error: ErrorInfo
 
@@ -79,12 +79,12 @@ Message = Step | Done | Failed
 
 
 def type_of(text: str, *, has_imatrix: bool = False) -> str:
-    """The type that was typed, in any case. Raises `InvalidParameter` that lists them, or says what it lacks."""
+    """The requested type, in any case. Raises `InvalidParameter` that lists them, or says what is missing."""
     name = _ALIASES.get(text.upper(), text.upper())
     if name in NEED_IMPORTANCE and not has_imatrix:
         raise InvalidParameter(
             f"{name} needs an importance matrix (localllm quantize --imatrix), without which its results are garbage; "
-            "the smallest types without are Q2_K and IQ3_S, or take a file that somebody made with one",
+            "the smallest types without one are Q2_K and IQ3_S; or use a file that was made with one",
             param="type",
         )
     if name not in NUMBERS:

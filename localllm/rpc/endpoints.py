@@ -13,16 +13,16 @@ from typing import NamedTuple
 from localllm.errors import InvalidParameter
 
 DEFAULT_PORT = 50052
-"""llama.cpp's own."""
+"""The same as llama.cpp's."""
 MAX_ENDPOINTS = 16
-"""As many servers as llama.cpp takes (GGML_RPC_MAX_SERVERS)."""
+"""The most servers that llama.cpp supports (GGML_RPC_MAX_SERVERS)."""
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 
 Network = ipaddress.IPv4Network
 PRIVATE: tuple[Network, ...] = tuple(
     map(Network, ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10"))
 )
-"""Addresses that the internet does not route: this machine, local networks, links, and VPNs over shared addresses."""
+"""Addresses not routed on the internet: this machine, local networks, links, and VPNs over shared addresses."""
 
 
 class Endpoint(NamedTuple):
@@ -41,7 +41,7 @@ def parse_endpoint(text: str, param: str = "rpc") -> Endpoint:
     number = int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else -1
     if not _HOST.fullmatch(host) or (colon and not 0 < number < 65536):
         raise InvalidParameter(
-            f"{param}: {text.strip()[:100]!r} is no HOST:PORT, as 192.168.1.20:{DEFAULT_PORT}; HOST is a name or an "
+            f"{param}: {text.strip()[:100]!r} is not HOST:PORT, as 192.168.1.20:{DEFAULT_PORT}; HOST is a name or an "
             "IPv4 address",
             param=param,
         )
@@ -53,29 +53,32 @@ def parse_endpoints(text: str | None) -> tuple[Endpoint, ...]:
     parts = [part for part in (text or "").split(",") if part.strip()]
     found = tuple(dict.fromkeys(map(parse_endpoint, parts)))
     if len(found) > MAX_ENDPOINTS:
-        raise InvalidParameter(f"rpc: {len(found)} servers, and llama.cpp takes {MAX_ENDPOINTS} at most", param="rpc")
+        raise InvalidParameter(f"rpc: {len(found)} servers; llama.cpp supports at most {MAX_ENDPOINTS}", param="rpc")
     return found
 
 
 def check_bind(endpoint: Endpoint, *, allow_public: bool) -> ipaddress.IPv4Address:
-    """The address to listen on. Raises `InvalidParameter` for one that strangers may reach, unless that is allowed."""
+    """The address to listen on. Raises `InvalidParameter` for one that strangers could reach, unless that is
+    allowed."""
     try:
         found = socket.getaddrinfo(endpoint.host, endpoint.port, socket.AF_INET, socket.SOCK_STREAM)
         address = ipaddress.IPv4Address(found[0][4][0])
     except (OSError, ValueError) as error:
-        raise InvalidParameter(f"rpc: {endpoint.host!r} is no address of this machine: {error}", param="rpc") from error
+        raise InvalidParameter(
+            f"rpc: {endpoint.host!r} is not an address of this machine: {error}", param="rpc"
+        ) from error
     if not allow_public and not is_private(address):
         everywhere = " is every address of this machine" if address.is_unspecified else " is a public address"
         raise InvalidParameter(
             f"rpc: {endpoint.host}{everywhere}, and the protocol has no authentication: name 127.0.0.1 or an address "
-            "in your own network, or say --allow-public where a firewall keeps strangers away",
+            "in your own network, or pass --allow-public where a firewall keeps strangers away",
             param="rpc",
         )
     return address
 
 
 def parse_networks(text: str | None) -> tuple[Network, ...]:
-    """Comma-separated addresses and networks of clients; none: those of private networks. Raises `InvalidParameter`."""
+    """Comma-separated addresses and networks of clients; empty: private networks. Raises `InvalidParameter`."""
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     try:
         return tuple(Network(part) for part in parts) or PRIVATE
@@ -86,10 +89,10 @@ def parse_networks(text: str | None) -> tuple[Network, ...]:
 
 
 def is_private(address: ipaddress.IPv4Address) -> bool:
-    """Whether only this machine and its own networks reach it."""
+    """Whether only this machine and its own networks can reach it."""
     return is_among(address, PRIVATE)
 
 
 def is_among(address: ipaddress.IPv4Address, networks: tuple[Network, ...]) -> bool:
-    """Whether one of the networks has it."""
+    """Whether one of the networks contains it."""
     return any(address in network for network in networks)

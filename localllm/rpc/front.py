@@ -1,7 +1,7 @@
-"""Where RPC clients connect: each gets a process of its own, and the bytes between the two are passed on.
+"""Where RPC clients connect: each gets a process of its own, and bytes are passed on between the two.
 
-llama.cpp's server answers one client at a time, lets others wait without a word, and dies of what one sends it. Here
-several are served side by side, and a death ends one client's connection. Does not know what the bytes mean.
+llama.cpp's server serves one client at a time, lets others wait silently, and can be crashed by a client. Here several
+are served side by side, and a crash ends only one client's connection. Does not know what the bytes mean.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from localllm.rpc.endpoints import Network, is_among
 
 BLOCK_BYTES = 1 << 20
 WORTH_A_LINE_BYTES = 1 << 20
-"""llama.cpp's client opens a connection for each question that it has before it loads; of these nothing is said."""
+"""llama.cpp's client opens a connection for each query before it loads; those are not logged."""
 MOST_IDLE = 2
-"""Processes that wait for clients: such a connection often comes before the one before it has ended."""
+"""Processes kept ready for clients: such a connection often comes before the previous one has ended."""
 DEATH_S = 2.0
-"""A process whose connection broke is given so long to turn out dead."""
+"""Time for a process whose connection broke to turn out dead."""
 DRAIN_S = 30.0
-"""One whose client has gone is given so long to finish what it computes."""
+"""Time for a process whose client has gone to finish computing."""
 
 
 class Child(Protocol):
@@ -32,17 +32,17 @@ class Child(Protocol):
 
     @property
     def port(self) -> int:
-        """On the loopback address."""
+        """Port on the loopback address."""
 
     def death(self, within_s: float) -> str | None:
-        """How it died, waiting so long for it; None: it lives."""
+        """How it died, waiting up to `within_s` for that; None: it is alive."""
 
     def close(self) -> None:
         """End it."""
 
 
 class Front:
-    """The listening socket and the processes behind it. `run` is for one thread; each client has another."""
+    """The listening socket and the processes behind it. `run` needs one thread; each client has another."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Front:
         say: Callable[[str], None],
         first: Child,
     ) -> None:
-        """`clients`: who may connect. `most`: at a time. `first`: a process that is there already."""
+        """`clients`: who may connect. `most`: clients at a time. `first`: a process that is already running."""
         self._listener = listener
         self._start = start
         self._clients = clients
@@ -64,15 +64,15 @@ class Front:
         self._idle = [first]
         self._busy: set[Child] = set()
         self.num_clients = 0
-        """That are served now."""
+        """Clients being served now."""
         self._closed = False
 
     def run(self) -> None:
-        """Takes clients until an exception ends it, as Ctrl-C's does. Raises `OSError`."""
+        """Accepts clients until an exception such as Ctrl-C ends it. Raises `OSError`."""
         while True:
             try:
                 client, (host, port) = self._listener.accept()
-            except ConnectionAbortedError:  # it has gone before it was taken
+            except ConnectionAbortedError:  # it went away before it was accepted
                 continue
             name = f"{host}:{port}"
             if not is_among(ipaddress.IPv4Address(host), self._clients):
@@ -112,7 +112,7 @@ class Front:
             self._give_back(child, death, name)
 
     def _pass_on(self, client: socket.socket, child: Child, name: str) -> str | None:
-        """Both ways, until one side ends. Returns how the process died, if it did."""
+        """Passes bytes both ways until one side ends. Returns how the process died, if it did."""
         with socket.create_connection(("127.0.0.1", child.port)) as inner:
             inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             hung_up = threading.Event()
@@ -120,12 +120,12 @@ class Front:
             def bring_answers() -> None:
                 _pump(inner, client)
                 hung_up.set()
-                _shut(client, socket.SHUT_RDWR)  # whatever it sends now, nobody takes it
+                _shut(client, socket.SHUT_RDWR)  # nobody reads what it sends now
 
             answers = threading.Thread(target=bring_answers, name="rpc-answers", daemon=True)
             answers.start()
             num_bytes = _pump(client, inner, lambda: self._say(f"{name} is served"))
-            # Where the client has gone, the process may be computing still; where the process has, it may be dying.
+            # If the client went first, the process may still be computing; if the process did, it may be dying.
             came_first = hung_up.is_set()
             _shut(inner, socket.SHUT_WR)
             answers.join(DRAIN_S)
@@ -149,7 +149,7 @@ class Front:
         return child
 
     def _give_back(self, child: Child | None, death: str | None, name: str) -> None:
-        """A process or two stay for the next clients."""
+        """Keep a process or two for the next clients."""
         with self._lock:
             self.num_clients -= 1
             if child is None or self._closed:
@@ -165,7 +165,7 @@ class Front:
 
 
 def _pump(source: socket.socket, sink: socket.socket, on_many: Callable[[], None] | None = None) -> int:
-    """Until one of them ends. Returns how many bytes that were; `on_many` is called at `WORTH_A_LINE_BYTES`."""
+    """Copies until one of them ends. Returns the number of bytes; `on_many` is called at `WORTH_A_LINE_BYTES`."""
     block = memoryview(bytearray(BLOCK_BYTES))
     num_bytes = 0
     with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""The first words of llama.cpp's RPC protocol, spoken with a time limit.
+"""The handshake of llama.cpp's RPC protocol, with a time limit.
 
-llama.cpp itself waits without end for a server that does not answer, and aborts its process when it finds none: so a
-server is asked here first, on a connection of its own. Messages are those of ggml-rpc.cpp: a byte for the command, the
-size of what follows as u64, then that; answers are a size and that, all little-endian.
+llama.cpp itself waits forever for a server that does not answer, and aborts its process when it finds none, so a server
+is asked here first, on a separate connection. Messages are those of ggml-rpc.cpp: a byte for the command, the size of
+the payload as u64, then the payload; answers are a size and a payload, all little-endian.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from localllm.errors import LoadFailed
 from localllm.rpc.endpoints import Endpoint
 
 PROTOCOL = (7, 0)
-"""Major and minor version of the pinned llama.cpp: a server's major has to be the same, its minor not larger."""
+"""Major and minor version of the pinned llama.cpp: a server's major must be equal, its minor not larger."""
 TIMEOUT_S = 15.0
-"""For all of it: a server of ours starts a process for each client, which may have to wake up a GPU."""
+"""For the whole handshake: our servers start a process for each client, which may have to wake up a GPU."""
 _HELLO, _DEVICE_COUNT = 14, 15
 _CAPS_BYTES = 24
 
 
 def ask(endpoint: Endpoint, timeout_s: float = TIMEOUT_S) -> int:
-    """How many devices that server has. Raises `LoadFailed` that names the setting."""
+    """How many devices that server has. Raises `LoadFailed`, which names the setting."""
     deadline_s = time.monotonic() + timeout_s
     try:
         connection = socket.create_connection(endpoint, timeout_s)
@@ -64,7 +64,7 @@ def _call(connection: socket.socket, command: int, request: bytes, num_bytes: in
     connection.sendall(struct.pack("<BQ", command, len(request)) + request)
     (size,) = struct.unpack("<Q", _receive(connection, 8, deadline_s))
     if size != num_bytes:
-        raise OSError(f"{size} bytes where {num_bytes} were due")
+        raise OSError(f"{size} bytes in place of {num_bytes}")
     return _receive(connection, num_bytes, deadline_s)
 
 

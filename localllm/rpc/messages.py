@@ -1,4 +1,4 @@
-"""What a process that serves devices is asked, and what it says: lines of JSON on its stdin and stdout."""
+"""Messages to and from a process that serves devices: lines of JSON on its stdin and stdout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.types import DeviceInfo
 
 
 class Serve(msgspec.Struct, frozen=True, kw_only=True):
-    """The one request. The child ends with its stdin."""
+    """The only request. The child ends with its stdin."""
 
     data_dir: str
     runtime: str
@@ -18,7 +18,7 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True):
     """None: all GPUs, or the CPU where there are none."""
     threads: int | None
     cache_dir: str | None
-    """Where large tensors stay, so that they are sent once; None: nowhere."""
+    """Where large tensors are cached, so that they are sent only once; None: nowhere."""
     verbose: bool
 
 

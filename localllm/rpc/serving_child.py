@@ -1,4 +1,4 @@
-"""The process that serves devices, from its parent's side: started, asked, followed to its death.
+"""The process that serves devices, seen from its parent: starting it, asking it, following it to its end.
 
 Never loads llama.cpp.
 """
@@ -19,7 +19,7 @@ from localllm.errors import LoadFailed, WorkerCrashed, from_info
 from localllm.rpc.messages import Answer, Refused, Serve, Serving
 
 END_S = 5.0
-"""For it to end with its stdin."""
+"""Time for it to end with its stdin."""
 LAST_LINES = 20
 
 
@@ -32,7 +32,7 @@ class ServingChild:
     """One process that serves one client at a time on a port of the loopback address."""
 
     def __init__(self, request: Serve, command: Sequence[str] | None = None) -> None:
-        """Returns when it can serve. Raises what it cannot serve for, or `WorkerCrashed`."""
+        """Returns when it can serve. Raises its error, or `WorkerCrashed`."""
         try:
             self._process = subprocess.Popen(
                 command or child_command(),
@@ -59,7 +59,7 @@ class ServingChild:
         return self.serving.port
 
     def death(self, within_s: float) -> str | None:
-        """How it died, waiting so long for it; None: it lives."""
+        """How it died, waiting up to `within_s` for that; None: it is alive."""
         try:
             code = self._process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -69,7 +69,7 @@ class ServingChild:
         return f"{osdep.exit_reason(code)}" + (f"; it last said: {words[:500]}" if words else "")
 
     def close(self) -> None:
-        """It ends with its stdin, or is killed."""
+        """Ends it by closing its stdin, or kills it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(OSError):
@@ -85,13 +85,13 @@ class ServingChild:
     def _ask(self, request: Serve) -> Serving:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with contextlib.suppress(OSError):  # dead already: told below
+        with contextlib.suppress(OSError):  # dead already: reported below
             self._process.stdin.write(msgspec.json.encode(request) + b"\n")
         line = self._process.stdout.readline()
         try:
             answer: Answer = msgspec.json.decode(line, type=Answer)
         except msgspec.MsgspecError:
-            reason = self.death(END_S) or "it says what is no answer"
+            reason = self.death(END_S) or "its answer is invalid"
             raise WorkerCrashed(f"the process that serves devices ended: {reason}") from None
         if isinstance(answer, Refused):
             raise from_info(answer.error)

@@ -1,4 +1,4 @@
-"""An answer on its way, as every face of the runtime reads it: its thought, its text and its calls told apart.
+"""An answer in progress, as every face of the runtime reads it: reasoning, text and calls separated.
 
 Knows nothing of models and workers.
 """
@@ -25,14 +25,14 @@ class Answer(AsyncIterator[Delta]):
     """
 
     notes: tuple[str, ...] = ()
-    """How messages were changed for the model's template, since it does not take them as they are."""
+    """How messages were changed because the model's template does not accept them as they are."""
     cache_miss: str | None = None
-    """Once it has ended, if its request asked for it: why its prompt was not what was computed before; or nothing."""
+    """Set at its end, if its request asked for it: why its prompt was not in the cache; or empty."""
     making: Making | None = None
     """If its request asked for it: what it is made from."""
 
     def __init__(self, pending: Pending, num_prompt_tokens: int, reading: Reading | None = None) -> None:
-        """`reading`: of its text; None: all of that is text."""
+        """`reading`: how to read its text; None: all of it is text."""
         self.notes, self.making = pending.mailbox.notes, pending.mailbox.making
         self.num_prompt_tokens = num_prompt_tokens
         self._pending = pending
@@ -57,14 +57,14 @@ class Answer(AsyncIterator[Delta]):
     def cancel(self) -> None:
         """End it if it still runs; frees the slot by the next step. Idempotent.
 
-        Who iterates gets what has come, and a finish that says `cancelled` and counts what was read. On the event loop.
+        A reader gets what has arrived, then a finish that says `cancelled` and counts what was read. On the event loop.
         """
         if not self._finished:
             self._pending.cancel()
             self._pending.mailbox.cancel()
 
     async def aclose(self) -> None:
-        """`cancel`, and no more deltas for who begins to ask now."""
+        """`cancel`, and no more deltas for later reads."""
         self.cancel()
         self._finished = True
 
@@ -80,7 +80,7 @@ class Answer(AsyncIterator[Delta]):
 
 
 def reading_for(request: GenerationRequest, format: ChatFormat, beginning: Beginning) -> Reading | None:
-    """Of the answer of a model that writes in this format; None: all of it is text."""
+    """For an answer of a model with this format; None: all of it is text."""
     if request.messages is None:
         return None
     calling = request.calling
@@ -101,10 +101,10 @@ def reading_for(request: GenerationRequest, format: ChatFormat, beginning: Begin
 
 
 class Reading:
-    """Deltas as a worker sends them, to deltas as a reader tells their parts apart."""
+    """Converts a worker's deltas to deltas with separate parts."""
 
     def __init__(self, reader: Reader, closing: str) -> None:
-        """`closing`: of thoughts."""
+        """`closing`: of reasoning."""
         self._reader = reader
         self._tokens = _ReasoningTokens(closing.strip())
 
@@ -128,15 +128,15 @@ class Reading:
 
 
 class _ReasoningTokens:
-    """Counts those of thoughts, their tags included: every token that begins before a thought's end."""
+    """Counts reasoning tokens, including tags: every token that begins before the end of the reasoning."""
 
     def __init__(self, closing: str) -> None:
         self.num = 0
         self._closing = closing
         self._before = ""
-        """The end of the text so far, as long as it may be the beginning of the closing tag."""
+        """The end of the text so far, as far as it may begin the closing tag."""
         self._num_unknown = 0
-        """Tokens that may begin a thought."""
+        """Tokens that may begin reasoning."""
 
     def count(self, delta: Delta, read: Read, *, was_thinking: bool, is_thinking: bool) -> None:
         if is_thinking or was_thinking or read.thought:

@@ -1,4 +1,5 @@
-"""Which model on this machine is meant: names and paths to candidates for a load, and what the owner had loaded before.
+"""Which model on this machine is meant: resolves names and paths to candidates, and remembers what the owner had
+loaded.
 
 Knows nothing of what is loaded now.
 """
@@ -28,7 +29,7 @@ ChatTemplate = Callable[[str], str | None]
 
 
 class Started(NamedTuple):
-    """How the owner of this runtime had a model loaded: so it is loaded again when it has left and is asked for."""
+    """How the owner of this runtime had a model loaded, so that it is loaded the same way again."""
 
     model: str | Path
     options: LoadOptions
@@ -57,11 +58,11 @@ class Finder:
         self._pending: set[asyncio.Future[Found]] = set()
         self._started: dict[str, Started] = {}
         self._files: dict[str, tuple[Path, AvailableModel]] = {}
-        """Those that no store has a name for."""
+        """Files for which no store has a name."""
         self._described: dict[AvailableModel, Described] = {}
 
     def pending(self) -> set[asyncio.Future[Found]]:
-        """Searches that go on: each may be for a model that nobody knows the id of yet."""
+        """Searches in progress: each may be for a model whose id is not known yet."""
         return set(self._pending)
 
     def started(self, id: str) -> Started | None:
@@ -69,13 +70,13 @@ class Finder:
         return self._started.get(id)
 
     def remember(self, candidate: Candidate, started: Started) -> None:
-        """From now on the model is found by its id, wherever it lies."""
+        """From now on the model is found by its id, wherever it is."""
         self._started[candidate.id] = started
         if _is_path(started.model):
             self._files[candidate.id] = candidate.path, _listed(candidate)
 
     def forget(self, id: str) -> None:
-        """Another model has this id now: what was read of the earlier one does not hold for it."""
+        """Another model has this id now: what was read of the earlier one no longer applies."""
         for model in [model for model in self._described if model.id == id]:
             del self._described[model]
 
@@ -147,7 +148,7 @@ class Finder:
 
 
 def canonical_id(name: str) -> str:
-    """The id of a model that is asked for by this name. Raises `InvalidParameter` for what is no name."""
+    """Id of a model requested by this name. Raises `InvalidParameter` for an invalid name."""
     from localllm.registry.names import parse
     from localllm.registry.resolve import canonical
 
@@ -164,7 +165,7 @@ def _is_path(model: str | Path) -> bool:
 
     try:
         return isinstance(model, Path) or isinstance(parse(model), PathName)
-    except InvalidParameter:  # no name, and yet it was found
+    except InvalidParameter:  # not a valid name, and yet it was found
         return True
 
 

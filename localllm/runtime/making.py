@@ -1,4 +1,4 @@
-"""Models made on this machine for somebody on the network: files that arrive, and what is made of them.
+"""Models created on this machine for clients: files that are uploaded, and what is made of them.
 
 Belongs to one event loop; the work is done on threads. Knows nothing of HTTP.
 """
@@ -14,12 +14,12 @@ from localllm.runtime.threads import Threads
 from localllm.types.states import AvailableModel, MakeState, NewModel
 
 WRITTEN_BYTES = 1024 * 1024
-"""At a time, of a file that arrives."""
+"""Written at a time, of a file being uploaded."""
 MAX_WAITING = 16
 
 
 class Making:
-    """Of one data directory."""
+    """For one data directory."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -29,13 +29,13 @@ class Making:
         )
 
     async def has(self, digest: str) -> bool:
-        """Whether a file of that content is here. Raises `InvalidParameter` for what is no digest."""
+        """Whether a file with that content is here. Raises `InvalidParameter` for an invalid digest."""
         return await self._writes.run(_has, self._data_dir, digest)
 
     async def receive(self, digest: str, pieces: AsyncIterator[bytes], size_bytes: int | None) -> None:
-        """Keep a content that arrives; what ends early leaves nothing. `size_bytes`: as far as it is known before.
+        """Store uploaded content; an incomplete upload leaves nothing. `size_bytes`: the announced size, if known.
 
-        Raises `InvalidParameter` where it is not what its digest says, `DiskFull`, and what `pieces` raises.
+        Raises `InvalidParameter` where it does not match its digest, `DiskFull`, and what `pieces` raises.
         """
         from localllm.registry.digest import Digest
         from localllm.registry.listing import store_of
@@ -64,7 +64,7 @@ class Making:
         """
         loop, cancel = asyncio.get_running_loop(), threading.Event()
 
-        def tell(state: MakeState) -> None:
+        def report(state: MakeState) -> None:
             loop.call_soon_threadsafe(on_state, state)
 
         def work() -> AvailableModel:
@@ -74,14 +74,14 @@ class Making:
             template = template_of(wanted)
             if template:
                 check_template(template)
-            return assemble(wanted, self._data_dir, tell, cancel)
+            return assemble(wanted, self._data_dir, report, cancel)
 
         making = asyncio.ensure_future(self._makes.run(work))
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
             cancel.set()
-            making.cancel()  # its thread keeps its place until it has noticed
+            making.cancel()  # its thread keeps its place until it notices
             raise
 
 

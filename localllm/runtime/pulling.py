@@ -34,7 +34,7 @@ class Pulls:
         """As `Runtime.pull`."""
         loop, cancel = asyncio.get_running_loop(), threading.Event()
 
-        def tell(state: PullState) -> None:
+        def report(state: PullState) -> None:
             loop.call_soon_threadsafe(on_state, state)
 
         def work() -> AvailableModel:
@@ -42,7 +42,7 @@ class Pulls:
 
             measured = measure(self._settings.load_options())
             with Puller(self._settings, named_by_user=False, measure=measured) as puller:
-                return puller.pull(name, on_state=tell, cancel=cancel)
+                return puller.pull(name, on_state=report, cancel=cancel)
 
         self._threads.check_room()
         if self._threads.is_busy:
@@ -57,13 +57,13 @@ class Pulls:
         """
         loop, cancel = asyncio.get_running_loop(), threading.Event()
 
-        def tell(state: PushState) -> None:
+        def report(state: PushState) -> None:
             loop.call_soon_threadsafe(on_state, state)
 
         def work() -> str:
             from localllm.registry.push import push
 
-            return push(id, None, self._settings, on_state=tell, cancel=cancel, named_by_user=False)
+            return push(id, None, self._settings, on_state=report, cancel=cancel, named_by_user=False)
 
         self._threads.check_room()
         return await self._finish(work, cancel)

@@ -1,6 +1,6 @@
 """The asyncio seam: load, chat, complete, tokenize, list, unload. Every face calls this and nothing below it.
 
-A model that is on this machine and not loaded is loaded when it is asked for.
+A model on this machine that is not loaded is loaded when it is requested.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ OnProgress = Callable[[float], None]
 NO_RENDERING = Rendering()
 NOTHING: Mapping[str, Any] = {}
 SENT_AT_ONCE = 4
-"""Requests of one call between which nothing else has its turn on the loop."""
+"""Requests of one call that are sent without yielding to the event loop."""
 NOTICEABLE_S = 0.1
-"""A wait for a model from which on it counts; no load is faster."""
+"""A wait for a model that is long enough to count; no load is faster."""
 
 
 class Runtime:
@@ -64,11 +64,11 @@ class Runtime:
         self._finder = Finder(settings)
         self._removing = Threads("remove", 2)
         self.uploads = Making(settings.data_dir)
-        """Files that arrive; `make` makes models of them."""
+        """Uploaded files; `make` creates models from them."""
         self.pulls = Pulls(settings)
         """Downloads; it also uploads to registries."""
         self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
-        """Those that requests have begun. They go on when the client is gone, since clients retry."""
+        """Loads begun by requests. They continue after the client disconnects, since clients retry."""
 
     async def load(
         self,
@@ -82,14 +82,15 @@ class Runtime:
         least_ctx: int = 0,
         given: Mapping[str, Any] = NOTHING,
     ) -> LoadedModel:
-        """Load a model; returns when it can answer. Without `stays` others may take its place when memory lacks.
+        """Load a model; returns when it can answer. Without `stays` it may be evicted for others when memory runs
+        short.
 
-        `keep_alive_s`: how long it stays without requests, -1 for ever; None: as it is, or as the settings say if it
-        is not loaded yet. `allow_paths`: the owner of this runtime asks, so a path is a name too, and the model can be
-        asked for by its id from then on, whether it is loaded or not. `least_ctx`: tokens that its context should have
-        this time, as far as it was trained for them and memory allows. Without `options` it is loaded as the settings
-        say for this model, but for the fields of them that are in `given`.
-        Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`, `Loading`.
+        `keep_alive_s`: how long it stays without requests, -1 forever; None: unchanged, or the setting's if it is not
+        loaded yet. `allow_paths`: the owner of this runtime asks, so a path is allowed as a name, and the model is
+        found by its id from then on, loaded or not. `least_ctx`: tokens its context should have this time, as far as it
+        was trained for them and memory allows. Without `options` it is loaded as the settings say for this model,
+        except for the fields in `given`. Raises `ModelNotFound`, `LoadFailed` and its subclasses, `WorkerCrashed`,
+        `Loading`.
         """
         candidate, options = await self._finder.find_to_load(model, options, given, allow_paths=allow_paths)
         if allow_paths:
@@ -107,7 +108,7 @@ class Runtime:
         return self._finder.available()
 
     def listed(self) -> Sequence[AvailableModel]:
-        """Likewise, and those that cannot be used, with the `problem`."""
+        """The same, and those that cannot be used, with their `problem`."""
         return self._finder.listed()
 
     async def described(self, model: AvailableModel) -> Described:
@@ -129,7 +130,8 @@ class Runtime:
         return await self.pulls.pull(name, on_state)
 
     async def make(self, wanted: NewModel, on_state: Callable[[MakeState], None] = lambda _: None) -> AvailableModel:
-        """Of a model that is here, or of uploaded files; an idle one of that name leaves. Raises as `Making.make`."""
+        """Create a model from one on this machine or from uploads; unloads an idle one of that name. Raises as
+        `Making.make`."""
         made = await self.uploads.make(wanted, on_state)
         self._finder.forget(made.id)
         if any(model.id == made.id and not model.num_requests for model in self.running()):
@@ -137,7 +139,7 @@ class Runtime:
         return made
 
     async def remove(self, name: str) -> None:
-        """Forget a model of this machine, unloaded first, and what only it needs. Raises `ModelNotFound`."""
+        """Delete a model of this machine, after unloading it, with what only it needs. Raises `ModelNotFound`."""
         from localllm.registry.listing import remove_whole
 
         id = canonical_id(name)
@@ -150,11 +152,11 @@ class Runtime:
         return self._supervisor.loaded()
 
     def restarting(self) -> Sequence[str]:
-        """Those of them whose process died, and is being started again."""
+        """Those whose process died and is being restarted."""
         return self._supervisor.restarting()
 
     def observe(self, observer: Observer) -> None:
-        """Tell it from now on what becomes of requests and workers."""
+        """Report to it from now on what becomes of requests and workers."""
         self._supervisor.observer = observer
 
     async def chat(self, model_id: str, messages: Sequence[Message], params: SamplingParams) -> Answer:
@@ -176,15 +178,15 @@ class Runtime:
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
         """
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
-        session.check_room(len(requests))  # all or none: nothing is sent that would be cancelled at once
+        session.check_room(len(requests))  # all or none: send nothing that would be cancelled at once
         sent: list[Pending] = []
         try:
             for number, request in enumerate(requests, 1):
                 sent.append(session.submit(request))
-                if number % SENT_AT_ONCE == 0:  # each may be of megabytes, and is encoded here
+                if number % SENT_AT_ONCE == 0:  # each may have megabytes, and is encoded here
                     await asyncio.sleep(0)
             num_prompt_tokens = await asyncio.gather(*(pending.mailbox.accepted for pending in sent))
-        except BaseException:  # refused, or the caller was cancelled while its prompts were prepared
+        except BaseException:  # rejected, or the caller was cancelled while its prompts were prepared
             for pending in sent:
                 pending.cancel()
             raise
@@ -195,7 +197,7 @@ class Runtime:
         ]
 
     async def ensure(self, model_id: str, keep_alive_s: float | None = None) -> None:
-        """The model is loaded, as any request would have it, and stays so long. Raises as `submit`."""
+        """Load the model as any request would, and keep it that long. Raises as `submit`."""
         await self._session(model_id, keep_alive_s)
 
     async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
@@ -221,7 +223,7 @@ class Runtime:
         most, size_bytes = self._settings.max_tokenize_bytes, len(text.encode("utf-8", "surrogatepass"))
         if size_bytes > most > 0:
             raise InvalidParameter(
-                f"the text has {size_bytes} bytes and {most} may be tokenized at a time (max_tokenize_bytes); "
+                f"the text has {size_bytes} bytes; at most {most} may be tokenized at a time (max_tokenize_bytes); "
                 "send it in parts",
                 param="content",
             )
@@ -239,22 +241,22 @@ class Runtime:
         return text
 
     async def status(self, model_id: str) -> EngineStatus:
-        """What a loaded model's slots do, between two steps: as late as the running one ends. It is no use of it."""
+        """What a loaded model's slots are doing, read between two steps. Does not count as use."""
         return msgspec.convert(await self._supervisor.watched(model_id).call("status"), EngineStatus)
 
     async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
-        """Write what an idle slot holds to a file of that name, for `restore_slot` of the same model and settings.
+        """Write an idle slot's content to a file of that name, for `restore_slot` of the same model and settings.
 
         Raises `SlotNotFound`, `SlotBusy`, `InvalidParameter`, `UnsupportedParameter` without a disk, `DiskFull`.
         """
         return msgspec.convert(await self._call(model_id, "save_slot", slot, name), SlotTransfer)
 
     async def restore_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
-        """Make an idle slot hold what was saved; prompts that begin alike start from it. Raises as `save_slot`."""
+        """Make an idle slot hold what was saved; prompts with the same prefix start from it. Raises as `save_slot`."""
         return msgspec.convert(await self._call(model_id, "restore_slot", slot, name), SlotTransfer)
 
     async def keep(self, model_id: str) -> int:
-        """Write what the model's slots hold to the disk; how many had something new.
+        """Store what the model's slots hold on disk; returns how many had something new.
 
         Raises `UnsupportedParameter` where it was loaded without a disk.
         """
@@ -273,7 +275,7 @@ class Runtime:
     async def _session_for(
         self, model_id: str, requests: Sequence[TimedT], keep_alive_s: float | None, *, embeds: bool = False
     ) -> tuple[Sequence[TimedT], Session]:
-        """As `_session`, no longer than these requests may wait; and the requests with the time they have then."""
+        """As `_session`, for no longer than these requests may wait; also returns them with the time that remains."""
         limits_s = [limit_s for each in requests for limit_s in (each.timeout_s, each.queue_timeout_s) if limit_s]
         began_s = time.monotonic()
         try:
@@ -290,7 +292,7 @@ class Runtime:
         return requests, session
 
     async def _session(self, model_id: str, keep_alive_s: float | None = None, *, embeds: bool = False) -> Session:
-        """Of a loaded model; one that is on this machine is loaded. Raises `ModelNotFound` with what to do."""
+        """Session of a loaded model; one on this machine is loaded. Raises `ModelNotFound` with the remedy."""
         finding, supervisor = self._finder.pending(), self._supervisor
         acquire = supervisor.acquire_to_embed if embeds else supervisor.acquire
         with contextlib.ExitStack() as claim:
@@ -319,10 +321,9 @@ class Runtime:
             raise not_loaded from None
 
     async def widen(self, id: str, ctx: int) -> None:
-        """See that the context of the model of this id has so many tokens: it is loaded so, or loaded anew if nobody
-        uses it just now. It stays as it is where the settings say how large it is, where it was not trained for more,
-        or where memory lacks. Raises as `load`.
-        """
+        """Make sure that the context of the model with this id has `ctx` tokens: load it, or reload it if it is unused.
+        It stays unchanged where the settings fix its size, where it was not trained for more, or where memory is short.
+        Raises as `load`."""
         while id in self._loads:
             await asyncio.wait({self._loads[id]})
         loaded = next((model for model in self.loaded() if model.id == id), None)
@@ -345,7 +346,7 @@ class Runtime:
         return await self._load_again(id, ctx)
 
     async def _load_on_demand(self, model_id: str, name: str) -> str:
-        """The id under which it is loaded now."""
+        """The id under which it is now loaded."""
         if name != model_id and name in self._supervisor.ids():
             return name
         task = self._loads.get(name) or self._begin_load(name, self._load_again(name))
@@ -357,7 +358,7 @@ class Runtime:
         return task
 
     def _load_again(self, id: str, least_ctx: int = 0) -> Coroutine[Any, Any, LoadedModel]:
-        """As its owner had it loaded, or by the settings for models that are loaded on demand."""
+        """As its owner had it loaded, or by the settings for models loaded on demand."""
         started = self._finder.started(id)
         if started is None:
             return self.load(id, keep_alive_s=None, stays=False, allow_paths=False, least_ctx=least_ctx)
@@ -373,7 +374,7 @@ class Runtime:
     def _loaded_on_demand(self, name: str, task: asyncio.Task[LoadedModel]) -> None:
         self._loads.pop(name, None)
         if not task.cancelled():
-            task.exception()  # told to those who still wait
+            task.exception()  # waiting callers get it
 
     async def unload(self, model_id: str) -> None:
         """Stop the model's process. Raises `ModelNotFound`."""

@@ -1,7 +1,7 @@
-"""Threads for work that blocks: each kind of work has some of its own, so that none can use up another's.
+"""Threads for blocking work: each kind of work has its own, so that none can use up another's.
 
-asyncio's default executor has a handful for everybody: six downloads from a hub that hangs would stop everything else
-that waits for a thread. Knows nothing of the work.
+asyncio's default executor has a few for everybody: six downloads from a hanging hub would stop everything else that
+needs a thread. Knows nothing of the work.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ T = TypeVar("T")
 class Threads:
     """At most `most` pieces of work at a time; the rest waits in order of arrival. Belongs to one event loop.
 
-    Threads are daemons: work that never ends keeps no process from ending.
+    Threads are daemons: work that never ends does not keep the process alive.
     """
 
     def __init__(self, name: str, most: int, *, max_waiting: int | None = None, full: str = "") -> None:
-        """`max_waiting`: of the rest; None: any number. `full`: what is said of `max_waiting` and the remedy."""
+        """`max_waiting`: limit for the rest; None: no limit. `full`: names `max_waiting` and the remedy."""
         self.name = name
         self._most = most
         self._max_waiting = max_waiting
@@ -37,7 +37,7 @@ class Threads:
 
     @property
     def is_busy(self) -> bool:
-        """Whether new work has to wait."""
+        """Whether new work must wait."""
         return self._running >= self._most
 
     def check_room(self) -> None:
@@ -50,7 +50,7 @@ class Threads:
             )
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `work` returns or raises. Who is cancelled waits no longer; work that runs keeps its thread to its end.
+        """What `work` returns or raises. A cancelled caller stops waiting; running work keeps its thread to its end.
 
         Raises `QueueFull` where `max_waiting` others wait already.
         """
@@ -74,7 +74,7 @@ class Threads:
                 value = context.run(work, *args, **kwargs)
             except BaseException as error:  # noqa: BLE001 (whoever awaits it gets it)
                 failure = error
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
                 loop.call_soon_threadsafe(ended, value, failure)
 
         threading.Thread(target=body, name=self.name, daemon=True).start()
@@ -92,12 +92,12 @@ class Threads:
         except asyncio.CancelledError:
             if place.cancelled():
                 self._waiting.remove(place)
-            else:  # it was given the place in the same moment
+            else:  # it got its place at the same moment
                 self._leave()
             raise
 
     def _leave(self) -> None:
-        """The place goes to who waits longest."""
+        """The place goes to whoever has waited longest."""
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():

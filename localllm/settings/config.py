@@ -42,26 +42,26 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     host: str = "127.0.0.1"
     port: int = 11435
     ollama_compat: bool = False
-    """Answer on Ollama's own port as well, of this machine alone and over http, so that its clients find the server."""
+    """Also answer on Ollama's own port, on this machine only and over http, so that its clients find the server."""
     ollama_port: int = 11434
     kv_disk_mb: Count = 0
-    """Disk, in MiB, for the conversations of all models, so that they go on after an unload or a restart, and for the
-    slots that clients save, which come first; 0: none.
+    """Disk, in MiB, for conversations of all models, so that they survive an unload or a restart, and for slots saved
+    by clients, which take precedence; 0: none.
 
-    They lie unencrypted in the data directory, for its owner to read only.
+    They lie unencrypted in the data directory, readable by its owner only.
     """
     max_grammar_bytes: int = 1_000_000
-    """Of a schema or grammar that a structured answer is held to."""
+    """Size of a schema or grammar of a structured answer."""
     max_grammar_cpu_s: int = 2
-    """For checking and compiling it."""
+    """CPU time for checking and compiling it."""
     max_grammar_mb: int = 512
     """Main memory, in MiB, for the process that tries it."""
     max_grammar_states: int = 50_000
-    """Of its lexer, each some 2 KB."""
+    """States of its lexer, some 2 KB each."""
     max_grammar_items: int = 20_000
-    """Of its parser, at each token of the answer."""
+    """Items of its parser, per token of the answer."""
     max_grammar_fuel: int = 50_000
-    """Work of its lexer, at each token of the answer."""
+    """Work of its lexer, per token of the answer."""
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None
@@ -76,23 +76,23 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     api_key_file: Path | None = None
     """The same, one a line; lines that begin with `#` are comments. Read again on SIGHUP."""
     max_concurrent_per_key: Count = 0
-    """Answers that one key may have running or waiting at a time, each of a request's `n` counted; 0: any number."""
+    """Answers that one key may have running or waiting at a time, counting each of a request's `n`; 0: no limit."""
     requests_per_minute_per_key: Count = 0
-    """That one key may start, so many of them at once; 0: any number."""
+    """Requests that one key may start per minute, also all at once; 0: no limit."""
     min_priority_per_key: Annotated[int, msgspec.Meta(ge=LOWEST_PRIORITY, le=HIGHEST_PRIORITY)] | None = None
-    """The most urgent `priority` (the lowest number) that requests of one key may have; admin keys may have any.
+    """The most urgent `priority` (the lowest number) for requests of one key; admin keys may use any.
 
     None: 0 where there are several keys, so that nobody gets ahead of others by asking for it; else any.
     """
     share_cache_between_keys: bool = False
     """Prompts of one key may start from what was computed for another's: a common system prompt is then computed once
-    for all, and `cached_tokens` and the time to the first token tell one key what others have asked."""
+    for all, but `cached_tokens` and the time to first token reveal to one key what others have asked."""
     allow_remote_without_key: bool = False
     allowed_hosts: str = ""
     """Comma-separated host names that a Host header may name, besides this machine's own."""
     cors_origins: str = ""
-    """Comma-separated origins (`https://chat.example`, `null`, `file://`) of web pages that may ask; `localhost`: those
-    of servers on this machine, whatever their port; `*`: all."""
+    """Comma-separated origins (`https://chat.example`, `null`, `file://`) of web pages that may send requests;
+    `localhost`: those of servers on this machine, on any port; `*`: all."""
     tls_cert_file: Path | None = None
     """PEM, the whole chain: answer over https."""
     tls_key_file: Path | None = None
@@ -100,32 +100,32 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_waiting: int = 256
     max_body_bytes: int = 8 * 1024 * 1024
     max_upload_mb: Count = 0
-    """Of a file, in MiB, that a client sends to make a model of; 0: as large as the disk has room."""
+    """Largest file, in MiB, that a client may upload to create a model; 0: limited by the disk."""
     max_tokenize_bytes: Count = 2 * 1024 * 1024
-    """Of a text whose tokens somebody asks for, as `POST /tokenize` does; 0: as many as a request may have."""
+    """Largest text for requests that only tokenize, as `POST /tokenize`; 0: limited by the request's size."""
     max_header_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 64 * 1024
     """For a request's first line and its headers."""
     max_connections: Annotated[int, msgspec.Meta(ge=1)] = 1000
-    """Open at a time, or fewer where the system allows fewer files; then the one that is idle longest goes."""
+    """Open at a time, or fewer where the system allows fewer files; beyond that the longest idle one is closed."""
     max_bodies_mb: Annotated[int, msgspec.Meta(ge=1)] = 256
-    """Main memory, in MiB, for the bodies of all requests that arrive or are answered; small ones are not counted."""
+    """Main memory, in MiB, for the bodies of all requests being received or answered; small ones are not counted."""
     body_timeout_s: Seconds = 60.0
-    """For a request's head to arrive whole, and then for its body; 0: any time."""
+    """Time for a request's head to arrive, and then for its body; 0: no limit."""
     slow_reader_timeout_s: Seconds = 60.0
-    """A client that takes nothing for so long, while something waits for it, is dropped; 0: never."""
+    """A client that reads nothing for this long while data is waiting is dropped; 0: never."""
     keep_alive_s: Seconds = 15.0
-    """A stream that is silent for so long gets a comment, so that nothing on the way takes it for dead; 0: never."""
+    """A stream that is silent for this long sends a comment, so that no proxy closes it; 0: never."""
     request_timeout_s: Seconds = 0.0
-    """For requests that bring no `timeout` of their own; 0: none."""
+    """For requests without a `timeout` of their own; 0: none."""
     queue_timeout_s: Seconds = 0.0
-    """A request that has no slot by then, or none of whose texts is being embedded, is refused; 0: it waits."""
+    """A request without a slot after this time, or with no text being embedded, is refused; 0: it waits."""
     max_stored_responses: Count = 1000
-    """Responses of the Responses API to keep for `previous_response_id`; where there are more, the least recently used
-    of the key that has most go. 0: none."""
+    """Responses of the Responses API kept for `previous_response_id`; beyond that, the least recently used ones of the
+    key with the most are dropped. 0: none."""
     max_stored_response_mb: Count = 64
     """Main memory, in MiB, for all of them together. 0: none are kept."""
     hosted_tools: Literal["ignore", "refuse"] = "ignore"
-    """Tools of the Responses and the Messages API that run elsewhere (web search, image generation ...): left out and
+    """Tools of the Responses and the Messages API that run elsewhere (web search, image generation ...): ignored and
     named in a header, or an error."""
     mcp_servers: Path | None = None
     """A file of MCP servers (`mcpServers` in JSON), whose tools requests of the Responses API may name, and which
@@ -135,50 +135,50 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     mcp_max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 16
     """Answers that call tools of MCP servers one after the other; then the model answers with what it has."""
     model_aliases: str = ""
-    """Comma-separated, each `PATTERN=MODEL`: requests for a model of such a name go to that one. `*` in a pattern is
-    anything; without `=MODEL` it is the one that is loaded. What is loaded goes by its own name."""
+    """Comma-separated, each `PATTERN=MODEL`: requests for a model with such a name go to that one. `*` in a pattern
+    matches anything; without `=MODEL` it is the loaded model. Loaded models are always found by their own names."""
     metrics_names: MetricsNames = "localllm"
     """In `/metrics`: ours, by model and with histograms, or llama-server's totals of all models."""
     ui: bool = True
     """A page for browsers at `/`: chat, models, what the machine does."""
     strict: bool = False
-    """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
+    """An unknown request field is an error; otherwise it is ignored, and named in a header and the log."""
     model_keep_alive_s: Annotated[float, msgspec.Meta(ge=-1)] = 300.0
     """How long a model that was loaded on demand stays without requests; -1: until it is unloaded."""
     max_loaded_models: Count = 0
-    """At the same time; 0: as many as there is memory for."""
+    """Models loaded at the same time; 0: as many as memory allows."""
     max_models_mb: Count = 0
     """Main memory, in MiB, for all loaded models together; 0: nine tenths of what the machine has."""
     hub_endpoint: str = "https://huggingface.co"
-    """Hugging Face, or a mirror that speaks its API; `HF_ENDPOINT` in the environment counts too."""
+    """Hugging Face, or a mirror with its API; `HF_ENDPOINT` in the environment also counts."""
     insecure_registries: str = ""
-    """Comma-separated hosts of registries that are spoken to without TLS; this machine itself always is."""
+    """Comma-separated hosts of registries that are contacted without TLS; this machine itself always is."""
     proxy: str | None = None
-    """For downloads, instead of `HTTPS_PROXY` and its kin in the environment."""
+    """For downloads, in place of `HTTPS_PROXY` and similar variables."""
     ca_file: Path | None = None
-    """PEM: authorities to believe when downloading, besides the usual ones."""
+    """PEM: certificate authorities to trust for downloads, in addition to the usual ones."""
     download_connections: Annotated[int, msgspec.Meta(ge=1, le=32)] = 8
-    """At the same time, for one pull."""
+    """Simultaneous connections of one pull."""
     download_patience_s: Annotated[float, msgspec.Meta(ge=1)] = 600.0
-    """A download that gets nothing for so long is given up; what has arrived stays."""
+    """A download that receives nothing for this long is abandoned; what has arrived stays."""
     max_pulls: Annotated[int, msgspec.Meta(ge=1)] = 4
     """Models that the server downloads at the same time."""
     max_waiting_pulls: Count = 16
-    """That wait for one of them to end."""
+    """Pulls that may wait for one of them to end."""
     max_download_kb_per_s: Count = 0
-    """For one pull, in KiB; 0: as fast as it goes."""
+    """For one pull, in KiB; 0: unlimited."""
     allow_private_downloads: bool = False
-    """Redirects may lead to private addresses: for networks whose name servers answer with such."""
+    """Redirects may lead to private addresses: for networks whose name servers return such addresses."""
     load_timeout_s: float = 600.0
     worker_timeout_s: Seconds = 30.0
-    """A model's process that answers nothing for so long is ended and started again; 0: never."""
+    """A model's process that does not respond for this long is killed and restarted; 0: never."""
     step_timeout_s: Seconds = 600.0
-    """One that answers, but is not done with a single step of the model for so long, or takes and refuses no request,
-    too; 0: never. A first step may compile a GPU's programs, and a model that does not fit into memory is read from the
-    disk at every step."""
+    """The same for one that responds, but takes this long for a single step of the model, or neither accepts nor
+    rejects a request; 0: never. A first step may compile a GPU's programs, and a model that does not fit into memory is
+    read from disk at every step."""
     grace_s: float = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """With debug, workers also check what they believe of their KV caches whenever they are idle."""
+    """With debug, workers also check the integrity of their KV caches whenever they are idle."""
     log_format: Literal["text", "json"] = "text"
     verbose: bool = False
     """Shows llama.cpp's own log on stderr."""
@@ -206,7 +206,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return parse_keys(keys)
 
     def aliases(self) -> tuple[tuple[str, str], ...]:
-        """`model_aliases`, each as its pattern and the model, or nothing for the one that is loaded.
+        """`model_aliases` as pairs of pattern and model; empty for the loaded model.
 
         Raises `InvalidParameter`.
         """
@@ -220,7 +220,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return tuple((pattern.strip(), model.strip()) for pattern, _, model in pairs)
 
     def origins(self) -> tuple[str, ...]:
-        """`cors_origins`, as browsers write them. Raises `InvalidParameter`."""
+        """`cors_origins` in browsers' notation. Raises `InvalidParameter`."""
         return tuple(origin_of(text.lower()) for text in comma_list(self.cors_origins))
 
     def sections(self) -> Sections:
@@ -228,7 +228,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return NO_SECTIONS
 
     def is_given(self, name: str) -> bool:  # noqa: ARG002
-        """Whether the command line sets this, so that no model's section does."""
+        """Whether the command line sets this, which overrides every model's section."""
         return False
 
     def source(self, name: str) -> str | None:  # noqa: ARG002
@@ -261,7 +261,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class MergedSettings(Settings, frozen=True, kw_only=True):
-    """What `load` makes: it knows where each setting is from."""
+    """What `load` returns: it knows where each setting comes from."""
 
     given: frozenset[str]
     sources: dict[str, str]

@@ -1,4 +1,4 @@
-"""Times as clients write them: seconds as a number, or with units as Ollama takes them (`5m`, `1h30m`, `-1`)."""
+"""Durations as clients write them: seconds as a number, or with units as in Ollama (`5m`, `1h30m`, `-1`)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import msgspec
 from localllm.errors import InvalidParameter
 
 Role = Literal["user", "admin"]
-"""What a key may do besides asking models: an admin manages them as well."""
+"""What a key may do besides using models: an admin also manages them."""
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -1000, 1000
 SHORTEST_PADDED_KEY = 16
@@ -30,21 +30,21 @@ _NUMBERS = {
     "max_concurrent": (0, 2**31 - 1),
     "requests_per_minute": (0, 2**31 - 1),
 }
-"""Property -> its least and its greatest value."""
+"""Property -> its smallest and largest value."""
 _DERIVATION_ROUNDS = 5_000
-"""A millisecond for each key at start, and for each guess of whoever finds what was derived."""
+"""Costs a millisecond per key at start, and per guess for an attacker who has the derived value."""
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key, what the log and the metrics call it, and what it may do; name and secret never appear together."""
+    """A key, its name in the log and the metrics, and what it may do; name and secret never appear together."""
 
     name: str
     secret: str
     is_named: bool = True
-    """Whether somebody gave it that name; the others are numbered."""
+    """Whether the name was given by somebody; other keys are numbered."""
     role: Role = "user"
     min_priority: int | None = None
-    """The most urgent `priority` that its requests may have; None here and below: as the settings say."""
+    """The most urgent `priority` for its requests; None here and below: as in the settings."""
     max_concurrent: int | None = None
     requests_per_minute: int | None = None
 
@@ -52,13 +52,13 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
         return f"ApiKey({self.name!r})"
 
     def properties(self) -> tuple[Role, int | None, int | None, int | None]:
-        """All that keys of one name have in common."""
+        """All that keys with the same name share."""
         return self.role, self.min_priority, self.max_concurrent, self.requests_per_minute
 
     def owner(self) -> str:
-        """Who owns what is made with it: the name that somebody gave it, else something derived from the key.
+        """The owner of what is created with it: the given name, else a value derived from the key.
 
-        Not its number: that is another key's as soon as a line is taken out of the file.
+        Not its number, which passes to another key as soon as a line is removed from the file.
         """
         if self.is_named:
             return self.name
@@ -67,7 +67,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_keys(texts: Sequence[str]) -> tuple[ApiKey, ...]:
-    """All keys, numbered from 1 on where they have no name. Raises `InvalidParameter`, which quotes no key."""
+    """All keys, numbered from 1 where they have no name. Raises `InvalidParameter`, which never quotes a key."""
     keys = tuple(_parse(text, number) for number, text in enumerate(texts, 1))
     _check_unambiguous(keys)
     return keys
@@ -78,12 +78,13 @@ def _parse(text: str, number: int) -> ApiKey:
     if named is not None:
         properties = _properties(named["properties"] or "", number)
         return msgspec.structs.replace(properties, name=named["name"], secret=named["secret"])
-    # What ends with = may be a key in padded base64, or a name whose key was forgotten, which anybody could guess.
+    # A text that ends with = may be a key in padded base64, or a name whose key was forgotten, which anybody could
+    # guess.
     if text.endswith("=") and len(text) < SHORTEST_PADDED_KEY:
         raise InvalidParameter(f"API key number {number} is a name without a key", param="api_keys")
     if _BEGINS_LIKE_PROPERTIES.match(text):
         raise InvalidParameter(
-            f"API key number {number} begins like a name with properties and does not go on as one; write "
+            f"API key number {number} begins like a name with properties but does not continue like one; write "
             "NAME(PROPERTIES)=KEY, or NAME=KEY if that is the key itself",
             param="api_keys",
         )
@@ -102,7 +103,7 @@ def _properties(text: str, number: int) -> ApiKey:
         elif word not in get_args(Role):
             known = ", ".join(f"{name}=N (from {low} to {high})" for name, (low, high) in _NUMBERS.items())
             raise InvalidParameter(
-                f"API key number {number} has a property that does not exist or has no such value; known are "
+                f"API key number {number} has an unknown property or value; known are "
                 f"{', '.join(get_args(Role))}, {known}, with blanks between them",
                 param="api_keys",
             )

@@ -1,4 +1,4 @@
-"""Settings that say how a model is loaded, each of which a model may also have of its own.
+"""Settings for loading a model, each of which may also be set for a single model.
 
 Knows neither where they are from nor what a plan makes of them.
 """
@@ -17,13 +17,13 @@ from localllm.types.load_options import LoadOptions
 
 
 class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Their defaults; `localllm.settings.config.Settings` has them beside all others."""
+    """Defaults; `localllm.settings.config.Settings` combines them with all others."""
 
     ctx: int | None = None
     slots: int = 4
     threads: int | None = None
     threads_batch: int | None = None
-    """For prompts; None: as many as `threads`."""
+    """Threads for prompts; None: as many as `threads`."""
     ubatch: int | None = None
     """Tokens of a prompt that are computed at once; None: 512, or what `localllm tune` found to be faster."""
     gpu_layers: GpuLayers = "auto"
@@ -31,46 +31,47 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Comma-separated names as `localllm doctor` prints them, in any case; a backend's (`cuda`) for all its devices;
     `rpc:HOST:PORT`; `cpu`. auto: all GPUs."""
     split: Split = "layer"
-    """How a model is divided among devices: whole layers, rows of matrices, tensors in parallel, or not at all."""
+    """How a model is split over devices: whole layers, rows of matrices, tensors in parallel, or not at all."""
     main_gpu: str | None = None
-    """With `split` none the device for all of it, with row the one for what is not divided: its name, or its place
-    among the devices, from 0."""
+    """With `split` none the device for everything, with row the one for what is not split: its name, or its index among
+    the devices."""
     tensor_split: str | None = None
     """Comma-separated shares of the devices (`3,1`); None: by their free memory."""
     override_tensor: str | None = None
-    """Comma-separated, each `PATTERN=DEVICE`: tensors whose name the regular expression is found in go there."""
+    """Comma-separated, each `PATTERN=DEVICE`: tensors whose name contains a match of the regular expression go there.
+    """
     mmap: bool | None = None
     """Whether the file is mapped into memory; None: where all devices can use it so."""
     mlock: bool = False
     """Weights in main memory are never swapped out; an error where the system's limit forbids it."""
     direct_io: bool = False
-    """The file is read past the system's cache, which keeps that for others."""
+    """The file is read past the system's cache, which remains available to others."""
     numa: Numa | None = None
     """How threads are spread over the nodes of a machine that has several: distribute, isolate or numactl."""
     runtime: str = "auto"
     """Which llama.cpp, by its name in `localllm runtime list`; auto: what works here and is fastest."""
     rpc: str | None = None
-    """Comma-separated `HOST:PORT`, where `localllm worker` serves devices of other machines for this one to use."""
+    """Comma-separated `HOST:PORT`, where `localllm worker` offers devices of other machines to this one."""
     kv_ram_mb: int = 2048
-    """Main memory, in MiB, for idle conversations that had to leave their slot, and for checkpoints; 0: none."""
+    """Main memory, in MiB, for idle conversations that had to leave their slots, and for checkpoints; 0: none."""
     checkpoints: int = 8
-    """Of one conversation, for models that cannot take back tokens (recurrent, sliding window); 0: none."""
+    """Per conversation, for models that cannot drop tokens (recurrent, sliding window); 0: none."""
     kv: Literal["auto", "partitioned", "unified"] = "auto"
     """Each slot with a KV cache of its own, or all with one; auto: what was measured to be faster."""
     kv_type: KvType = "f16"
-    """Of keys and values in the cache: less memory, less exact."""
+    """Type of keys and values in the cache: smaller ones are less exact."""
     flash_attn: FlashAttn = "auto"
     """How attention is computed; auto: what was measured to be faster. Off needs memory for all scores of a step."""
     repack: Repack = "auto"
-    """Whether weights are laid out anew for this CPU as they are loaded; auto: where that works."""
+    """Whether weights are repacked for this CPU as they are loaded; auto: where that works."""
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: ctx for each."""
     context_shift: bool = False
-    """An answer that reaches the end of its context goes on without the oldest tokens, and says so."""
+    """An answer that reaches the end of its context continues without the oldest tokens, and says so."""
     max_step_ms: int = 300
-    """The longest that one step of the model is planned to take."""
+    """The longest planned duration of one step of the model."""
     prefill_step_ms: int = 100
-    """The longest that one is planned to take which computes prompts while answers stream."""
+    """The longest planned duration of a step that computes prompts while answers stream."""
     pooling: Pooling | None = None
     """How embeddings are made: none, mean, cls, last or rank; None: as the model says."""
     embedding_ctx: int | None = None
@@ -81,14 +82,14 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     thinking: ThinkingDefault = "auto"
     """Whether models that can think do so where a request does not say; auto: as each template does."""
     speculation: Literal["auto", "off"] = "auto"
-    """Whether tokens are guessed, and checked several at a time, where that pays: the answer is the same."""
+    """Whether tokens are guessed, and verified several at a time, where that pays: the answer is the same."""
     draft: str | None = None
-    """A smaller model with the same vocabulary that guesses tokens: its name or file; auto: the one that the catalog
-    has for the model, if it is on this machine; None: none."""
+    """A smaller model with the same vocabulary that drafts tokens: its name or file; auto: the catalog's choice for the
+    model, if it is on this machine; None: none."""
     rope_scaling: RopeScaling | None = None
-    """How positions are stretched, so that the context may be longer than the trained one; None: as the model says."""
+    """RoPE scaling, so that the context may be longer than the trained one; None: as the model says."""
     rope_scale: float | None = None
-    """How many times: the context may be so many times the trained one."""
+    """Factor by which the context may exceed the trained one."""
     yarn_orig_ctx: int | None = None
     """Tokens that the model was trained for before any stretching; None: as it says."""
 
@@ -98,8 +99,8 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return None if [name.lower() for name in names] == ["auto"] else names or None
 
     def load_options(self) -> LoadOptions:
-        """What they tell a worker. Raises `InvalidParameter`."""
-        parse_endpoints(self.rpc)  # told to its process as it is
+        """The options for a worker. Raises `InvalidParameter`."""
+        parse_endpoints(self.rpc)  # checked here; its process gets the text unchanged
         return LoadOptions(
             ctx=self.ctx,
             slots=self.slots,

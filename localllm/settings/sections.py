@@ -1,4 +1,4 @@
-"""What `config.toml` sets for single models: `[models."qwen3:0.6b"]`, or a pattern as `[models."qwen3:*"]`.
+"""Settings for single models in `config.toml`: `[models."qwen3:0.6b"]`, or a pattern such as `[models."qwen3:*"]`.
 
 Of several sections that fit a model each key is taken from the closest: its own id, then the longest pattern.
 Knows neither the other settings nor how a model is loaded.
@@ -25,7 +25,7 @@ from localllm.types import ModelDefaults, SamplingParams
 logger = logging.getLogger("localllm")
 
 _NOT_SET = ("logprobs", "prompt_logprobs", "logit_bias")
-"""That belong into a request."""
+"""Fields that belong in a request."""
 SAMPLING: dict[str, Any] = {
     field.name: field.type for field in msgspec.structs.fields(SamplingParams) if field.name not in _NOT_SET
 }
@@ -35,11 +35,11 @@ KEYS = (*LOADING, "keep_alive", "aliases", "system", *SAMPLING)
 Kinds = Mapping[str, Any]
 """The type of each of `LOADING`."""
 Check = Callable[[Mapping[str, Any]], object]
-"""Whether these of `LOADING` go together; raises `InvalidParameter`."""
+"""Whether these of `LOADING` are compatible; raises `InvalidParameter`."""
 
 
 class Section(NamedTuple):
-    """One of them."""
+    """A section of the file."""
 
     name: str
     """An id or a pattern."""
@@ -63,14 +63,14 @@ def is_pattern(name: str) -> bool:
 
 
 def title(name: str) -> str:
-    """A section as it stands in the file."""
+    """A section's title as in the file."""
     return f"[models.{msgspec.json.encode(name).decode()}]"
 
 
 def parse(tables: Any, where: str, kinds: Kinds, check: Check) -> tuple[Section, ...]:
-    """Of the table `models` of a file. Raises `InvalidParameter` that names the file, the section and the key."""
+    """Parses the table `models` of a file. Raises `InvalidParameter` that names the file, the section and the key."""
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise InvalidParameter(f'{where}: models holds sections, as [models."qwen3:0.6b"]', param="models")
+        raise InvalidParameter(f'{where}: models contains sections such as [models."qwen3:0.6b"]', param="models")
     found = tuple(Section(name, _values(name, table, where, kinds, check)) for name, table in tables.items())
     owners: dict[str, str] = {}
     for section in found:
@@ -119,7 +119,7 @@ def _value(name: str, key: str, value: Any, source: str, kinds: Kinds) -> Any:
         raise InvalidParameter(f"{source}: a pattern has no aliases; give them to one model", param=key)
     for alias in aliases:
         if not alias.strip() or is_pattern(alias) or alias == name:
-            raise InvalidParameter(f"{source}: {alias!r} is no other name of the model (aliases)", param=key)
+            raise InvalidParameter(f"{source}: {alias!r} is not a valid alias of the model (aliases)", param=key)
     return tuple(aliases)
 
 
@@ -129,7 +129,7 @@ def sampling_of(values: Mapping[str, Any]) -> SamplingParams:
 
 
 class Sections:
-    """All of a file, read again when that has changed: what is set while a server runs holds for its next loads."""
+    """All sections of a file, reread when it has changed: changes while a server runs apply to its next loads."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Sections:
         self._use(found)
 
     def _use(self, found: Sequence[Section]) -> None:
-        # The closest last: what it sets is kept.
+        # The closest last, so that its values win.
         self._found = sorted(found, key=lambda section: (not section.is_pattern, len(section.name)))
         self._aliases = {alias: section.name for section in found for alias in section.values.get("aliases", ())}
 
@@ -157,12 +157,12 @@ class Sections:
         return {key: Found(value, section.name) for section in fitting for key, value in section.values.items()}
 
     def model_named(self, name: str) -> str:
-        """The id of the model that has this alias; any other name as it is."""
+        """Id of the model with this alias; any other name unchanged."""
         self._refresh()
         return self._aliases.get(name, name)
 
     def defaults(self, id: str, below: ModelDefaults) -> ModelDefaults:
-        """What requests get that say nothing of their own: what is set for the model, over what it has itself.
+        """Defaults for requests: what is set for the model, over the model's own.
 
         Raises `InvalidParameter`.
         """

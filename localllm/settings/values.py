@@ -1,4 +1,4 @@
-"""A setting's value from a file, a variable or an option, in its field's type. Knows no setting by its meaning."""
+"""Converts a setting's value from a file, a variable or an option to its field's type. Knows no setting's meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What the file says; nothing where there is none. Raises `InvalidParameter`."""
+    """Content of the file; empty where there is none. Raises `InvalidParameter`."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -59,18 +59,18 @@ def comma_list(text: str | None) -> tuple[str, ...]:
 
 
 def origin_of(text: str) -> str:
-    """A web page's origin, as browsers write it. Raises `InvalidParameter`."""
+    """A web page's origin in browsers' notation. Raises `InvalidParameter`."""
     origin = text if text.endswith("://") else text.rstrip("/")
     if origin not in ("*", "null", "localhost") and not _ORIGIN.fullmatch(origin):
         raise InvalidParameter(
-            f"cors_origins: {text!r} is no origin; give *, null, localhost, or one like https://chat.example:8080",
+            f"cors_origins: {text!r} is not an origin; give *, null, localhost, or one like https://chat.example:8080",
             param="cors_origins",
         )
     return origin
 
 
 def _choices(kind: Any) -> list[str]:
-    """The words that a type consists of, if it does."""
+    """The words that a type consists of, if any."""
     if get_origin(kind) is Literal:
         return [str(word) for word in get_args(kind)]
     parts = [part for part in get_args(kind) if part is not type(None)]

@@ -1,4 +1,4 @@
-"""The nouns that every layer shares: what is asked, what is answered, what a model is. Plain frozen data.
+"""The data that every layer shares: requests, answers, what a model is. Plain frozen data.
 
 Knows nothing of processes, HTTP or llama.cpp. Sizes are bytes, times are seconds unless a name says otherwise.
 """
@@ -58,34 +58,34 @@ from localllm.types.usage import Timings as Timings
 from localllm.types.usage import Usage as Usage
 
 KvLayout = Literal["partitioned", "unified"]
-"""Of a model's KV cache: every slot has cells of its own, or all take theirs from one pool."""
+"""Layout of a model's KV cache: each slot has cells of its own, or all take theirs from one pool."""
 
 KvType = Literal["f16", "q8_0", "q4_0"]
 FlashAttn = Literal["auto", "on", "off"]
 Repack = Literal["auto", "on", "off"]
-"""Whether weights are laid out anew for the CPU as they are loaded."""
+"""Whether weights are repacked for the CPU as they are loaded."""
 MemoryKind = Literal["attention", "sliding window", "recurrent"]
-"""`attention` can lose its tail; the others go back to checkpoints. Hybrid models are `recurrent` here."""
+"""`attention` can drop its tail; the others go back to checkpoints. Hybrid models are `recurrent` here."""
 GpuLayers = int | Literal["auto", "all"]
-"""How many layers to offload: a count, every one of them, or what fits."""
+"""How many layers to offload: a count, all of them, or as many as fit."""
 
 ThinkingDefault = Literal["auto", "on", "off"]
 Pooling = Literal["none", "mean", "cls", "last", "rank"]
-"""How the vectors of a text's tokens become the text's: none at all (one for each token), their mean, the first one's,
-the last one's, or a score by the model's ranking head."""
+"""How the vectors of a text's tokens become the text's: not at all (one per token), their mean, the first one, the last
+one, or a score by the model's ranking head."""
 
 FinishReason = Literal["stop", "length", "timeout", "cancelled"]
-"""`timeout`: the request's own time was over."""
+"""`timeout`: the request's own time limit was reached."""
 
 
 class ModelDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model's manifest says for requests that say nothing of their own."""
+    """What a model's manifest sets for requests that do not say otherwise."""
 
     params: SamplingParams = SamplingParams()
     system: str | None = None
     """For chats without a system message."""
     messages: tuple[Message, ...] = ()
-    """With which every chat begins, after its system message."""
+    """Messages that every chat begins with, after its system message."""
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,40 +95,40 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     prompt: str | None = None
     prompt_tokens: tuple[TokenId, ...] | None = None
     suffix: str | None = None
-    """What comes after the answer: the prompt is then what comes before it, and the model fills in the middle."""
+    """What follows the answer: the prompt then precedes it, and the model fills in the middle."""
     infill: Infill | None = None
     rendering: Rendering = Rendering()
-    """Of the messages."""
+    """For messages."""
     params: SamplingParams = SamplingParams()
     structure: Structure | None = None
-    """What shape the answer has; None: any."""
+    """The structure of the answer; None: free."""
     calling: Calling | None = None
-    """Of messages: what the answer may call; None: nothing, and what looks like a call is text."""
+    """For messages: what the answer may call; None: nothing, and what looks like a call is text."""
     splits_thoughts: bool = True
-    """Of messages: whether thoughts come apart from the text."""
+    """For messages: whether reasoning is separated from the text."""
     thinking_budget: int | None = None
-    """The most tokens of the thought before an answer; None: no other limit than the answer's own."""
+    """The most tokens of reasoning before an answer; None: limited only by the answer."""
     cache_prompt: bool = True
-    """Whether it may start from what is in the KV cache already."""
+    """Whether it may start from what is already in the KV cache."""
     cache_salt: str = ""
-    """Requests with different salts share nothing of what was computed."""
+    """Requests with different salts share nothing that was computed."""
     explains_cache: bool = False
-    """Of messages: say why its prompt does not begin as what was computed before. That shows some of another prompt."""
+    """For messages: report why the prompt does not begin like earlier ones. That reveals part of another prompt."""
     detail: Detail | None = None
-    """What is told of how it is made; None: nothing."""
+    """Which details are reported beside the answer; None: nothing."""
     slot: int | None = None
-    """It waits for that one; None: it takes the best."""
+    """It waits for this slot; None: it takes the best one."""
     lines: Lines | None = None
     shift: Shift = Shift()
     priority: int = 0
-    """Lower ones wait less."""
+    """Lower values wait less."""
     timeout_s: float | None = None
-    """Where it is not answered by then: an error while it waits, the end of the answer while it runs."""
+    """After this time it fails if it still waits, and its answer ends if it is running."""
     queue_timeout_s: float | None = None
-    """Where it has no slot by then: an error."""
+    """After this time without a slot it fails."""
     speculative: Speculative = Speculative()
     prediction: str | None = None
-    """What the answer is expected to be like, to be computed sooner where it is."""
+    """What the answer is expected to resemble, so that matching parts are computed faster."""
 
     def __post_init__(self) -> None:
         check_token_ids("prompt", self.prompt_tokens or (), MAX_TOKEN_ID)
@@ -150,31 +150,31 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A piece of an answer: new text (whole characters only), the tokens behind it, and in the last one the finish."""
+    """A piece of an answer: new text (whole characters only), its tokens, and in the last one the finish."""
 
     text: str = ""
     num_tokens: int = 0
     finish: Finish | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
-    """One for each token, if they were asked for."""
+    """One per token, if requested."""
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
-    """Of the next tokens of the prompt, if those were asked for."""
+    """For the next tokens of the prompt, if requested."""
     thought: str = ""
-    """New text of the thought before the answer, which is not in `text`."""
+    """New reasoning before the answer, which is not in `text`."""
     calls: tuple[CallDelta, ...] = ()
     """New pieces of calls, which are not in `text`."""
     notes: tuple[str, ...] = ()
-    """What the reader of the answer has to say: a call that could not be read, and is text."""
+    """Notes of the answer's reader: a call that could not be read, and is text."""
     tokens: tuple[int, ...] = ()
-    """The ids of those tokens, if they were asked for."""
+    """The ids of those tokens, if requested."""
     progress: tuple[PromptProgress, ...] = ()
-    """How far the prompt is, if that was asked for."""
+    """Progress of the prompt, if requested."""
     lengths: tuple[int, ...] = ()
-    """Of several tokens: how many characters of the text came with each."""
+    """For several tokens: how many characters of the text came with each."""
 
     @property
     def token_lengths(self) -> tuple[int, ...]:
-        """Of each token, if that is known."""
+        """For each token, if known."""
         return self.lengths or ((len(self.text),) if self.num_tokens == 1 else ())
 
 
@@ -186,15 +186,15 @@ class Chat(msgspec.Struct, frozen=True):
     logprobs: tuple[TokenLogprob, ...] = ()
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
     thought: str = ""
-    """What came before the text."""
+    """Reasoning before the text."""
     calls: tuple[ToolCall, ...] = ()
-    """What the model asks for; the arguments of each are JSON."""
+    """What the model calls; the arguments of each are JSON."""
     notes: tuple[str, ...] = ()
-    """On what could not be read as a call, and on messages and schemas that were not taken as they are."""
+    """On what could not be read as a call, and on messages and schemas that were changed."""
 
     @property
     def message(self) -> Message:
-        """For the next turn of the conversation."""
+        """The answer as a message, for the next turn of the conversation."""
         return Message("assistant", self.text, thought=self.thought, tool_calls=self.calls)
 
 
@@ -208,26 +208,26 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     free_bytes: int
     total_bytes: int
     id: str = ""
-    """Of the hardware, which several backends may show; empty: not known."""
+    """Id of the hardware, which several backends may show; empty: unknown."""
     splits_rows: bool = False
-    """Whether rows of a matrix can be divided between it and others of its backend."""
+    """Whether matrices can be split by rows between it and others of its backend."""
 
     @property
     def memory_key(self) -> str:
-        """The same for devices that share their memory."""
+        """Equal for devices that share their memory."""
         return self.id or self.name
 
 
 class LayerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Numbers that one layer keeps in its context's memory."""
+    """Numbers that one layer stores in its context's memory."""
 
     keys: int = 0
-    """Of each token."""
+    """Per token."""
     values: int = 0
     state: int = 0
-    """Of each slot, F32: what a recurrent layer has instead."""
+    """Per slot, F32: what a recurrent layer has instead."""
     is_windowed: bool = False
-    """Only the last tokens' stay: a sliding window's."""
+    """Stores only the last tokens: a sliding window."""
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,7 +254,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     chat_templates: dict[str, str]
     """Template name -> Jinja source; the unnamed one is `default`."""
     chat_template_source: str = ""
-    """Where `default` is from: the `file`, the `manifest`, its `architecture` (the file has none), an `option`."""
+    """Where `default` comes from: the `file`, the `manifest`, its `architecture` (the file has none), an `option`."""
     sampling: dict[str, float]
     """The model's own `general.sampling.*` numbers: temperature, top_k, top_p, min_p."""
     layer_bytes: tuple[int, ...]
@@ -262,27 +262,27 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     other_bytes: int
     """Tensor bytes outside the blocks: embeddings, output head, norms."""
     tensors: dict[str, int] = {}
-    """Name -> bytes; empty where nobody plans with it."""
+    """Name -> bytes; empty where it is not needed for planning."""
     split_count: int
     """Number of files; 1 when not split."""
     causal: bool = True
     """False for encoders such as BERT."""
     pooling: Pooling | None = None
-    """How its vectors are meant to be pooled, if it says so."""
+    """The pooling that the model states, if any."""
     has_ranking_head: bool = False
-    """It can score a text: what pooling `rank` needs."""
+    """Whether it can score a text, as pooling `rank` requires."""
     layer_memory: tuple[LayerMemory, ...] = ()
-    """What each block keeps of the tokens."""
+    """What each block stores per token."""
     sliding_window: int = 0
     """Tokens that windowed layers look back; 0: there are none."""
     experts_used: int = 0
-    """Of a mixture: experts that a token takes; 0: it is none."""
+    """Experts that a token uses in a mixture; 0: not a mixture."""
     expert_feed_forward_length: int | None = None
-    """Of one expert, where the header says it apart."""
+    """For one expert, where the header gives it separately."""
     fills_in_middle: bool = False
-    """It has tokens for a text of which the beginning and the end are given."""
+    """Whether it has tokens for filling in the middle of a text."""
     products: Products = Products()
-    """What a token is multiplied with."""
+    """The matrices a token is multiplied with."""
 
 
 class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,45 +292,45 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     info: ModelInfo
     ctx: int
-    """Tokens each slot holds; of an encoder those of the longest text."""
-    slots: int  # 0 for an encoder: it generates nothing
+    """Tokens that each slot holds; for an encoder, tokens of the longest text."""
+    slots: int  # 0 for an encoder, which does not generate
     memory: MemoryKind = "attention"
     kv: KvLayout = "partitioned"
     kv_reason: str = ""
     """Why that layout."""
     format: ChatFormat = ChatFormat()
-    """How it writes thoughts and calls."""
+    """How it writes reasoning and calls."""
     flash_attn: Literal["on", "off"] = "on"
     flash_attn_reason: str = ""
     speculation: Literal["auto", "off"] = "off"
     speculation_reason: str = ""
     draft: str = ""
-    """The id of the model that guesses for it; empty: none does."""
+    """Id of its draft model; empty: none."""
     draft_reason: str = ""
-    """Why none does, where one was asked for."""
+    """Why there is none, where one was asked for."""
     threads: int
     threads_batch: int = 0
     """For prompts."""
     ubatch: int = 0
-    """Tokens of a prompt that are computed at once; of an encoder 0."""
+    """Tokens of a prompt that are computed at once; 0 for an encoder."""
     tuned: str = ""
-    """What `localllm tune` found for this model here that is used, or why that is not."""
+    """The settings found by `localllm tune` that are in use, or why they are not."""
     layers_per_device: dict[str, int]
-    """Device name -> layers on it; the CPU's included, the output layer counted as a layer, as llama.cpp does."""
+    """Device name -> layers on it, including the CPU's; counts the output layer, as llama.cpp does."""
     placement_note: str = ""
-    """Why fewer layers are on GPUs than would be if it were alone; empty: they are not."""
+    """Why fewer layers are on GPUs than there would be without other models; empty: not the case."""
     backend: str
-    """What computes on the CPU, e.g. `sapphirerapids` or `linked-in, use_extra_bufts=off`."""
+    """CPU backend, e.g. `sapphirerapids` or `linked-in, use_extra_bufts=off`."""
     load_s: float
     created_unix_s: int
     pooling: Pooling = "last"
     embedding_ctx: int = 0
     """Tokens of the longest text that it embeds or ranks."""
     dimensions: int = 0
-    """Numbers in a vector of its embeddings."""
+    """Size of its embedding vectors."""
     defaults: SamplingParams = SamplingParams()
-    """Of its manifest, for requests that do not say."""
+    """From its manifest, for requests that do not say otherwise."""
     sampling: ResolvedSampling = ResolvedSampling()
-    """What such requests are drawn with; the seed only where `defaults` has one."""
+    """Effective sampling of such requests; the seed only where `defaults` has one."""
     bos_text: str = ""
     eos_text: str = ""

@@ -1,4 +1,4 @@
-"""What a chat is made of: messages, the calls in them, and how all of it becomes a prompt. Plain frozen data.
+"""The parts of a chat: messages, the calls in them, and how all of it becomes a prompt. Plain frozen data.
 
 A part of `types`. Knows nothing of templates or of any API's JSON.
 """
@@ -16,7 +16,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     arguments: str = "{}"
-    """JSON, as it was written; whatever else a client sent back."""
+    """JSON as it was written, or whatever else a client sent back."""
     id: str = ""
 
 
@@ -26,39 +26,39 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     role: str
     content: str
     parts: tuple[str, ...] = ()
-    """The same text in several parts, for templates that read parts; none: it is one."""
+    """The same text in several parts, for templates that read parts; empty: a single one."""
     thought: str = ""
-    """What the assistant thought before it; the template says whether that is shown to the model again."""
+    """The assistant's reasoning before it; the template decides whether the model sees it again."""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
-    """Of the call that this is the result of."""
+    """Id of the call of which this is the result."""
     name: str = ""
-    """Of who speaks, or of the function that was called."""
+    """Name of the speaker, or of the called function."""
 
     @property
     def is_system(self) -> bool:
-        """Whether it instructs the model, under either name."""
+        """Whether it instructs the model, under either role."""
         return self.role in ("system", "developer")
 
     @property
     def is_open(self) -> bool:
-        """Whether an answer can go on where it ends."""
+        """Whether an answer can continue at its end."""
         return self.role == "assistant" and not self.tool_calls
 
 
 class Rendering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How messages become a prompt. The JSON texts keep what a client wrote, and can be compared."""
+    """How messages become a prompt. The JSON texts preserve what a client wrote, and can be compared."""
 
     variables: str = "{}"
-    """JSON object: what the template gets besides."""
+    """JSON object: further variables for the template."""
     tools: str = ""
-    """JSON array, as the chat API has tools."""
+    """JSON array, in the chat API's form."""
     documents: str = ""
     """JSON array."""
     add_generation_prompt: bool | None = None
-    """Whether the prompt ends where an answer begins; None: it does, unless the last message is continued."""
+    """Whether the prompt ends where an answer begins; None: yes, unless the last message is continued."""
     continue_final_message: bool | None = None
-    """Whether the answer goes on where the last message ends; None: if that is an assistant's and no call."""
+    """Whether the answer continues the last message; None: if that is an assistant's without calls."""
 
     def continues(self, messages: tuple[Message, ...]) -> bool:
         """Whether the last of them is continued."""
@@ -73,28 +73,28 @@ class Function(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     parameters: str = ""
-    """JSON Schema of its arguments, as the client wrote it; nothing: any object."""
+    """JSON Schema of its arguments, as the client wrote it; empty: any object."""
     is_strict: bool = False
-    """A schema that cannot be kept is an error; else its arguments are any object, and a note says so."""
+    """A schema that cannot be enforced is an error; else its arguments may be any object, with a note."""
     param: str = "tools"
-    """Where its schema stands in the request, as errors name it."""
+    """Path of its schema in the request, for errors."""
 
 
 class Calling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which tools an answer may or must call. What the template is told of them is `Rendering.tools`."""
+    """Which tools an answer may or must call. `Rendering.tools` is what the template shows."""
 
     functions: tuple[Function, ...]
     choice: Literal["none", "auto", "required"] = "auto"
-    """`none`: they are in the prompt, so that it stays what it was, and no call may come."""
+    """`none`: the tools stay in the prompt, so that it does not change, but no call is possible."""
     parallel: bool = True
-    """There may be several calls."""
+    """Whether several calls are allowed."""
 
 
 class CallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A piece of a call that is being made: the first of each has its id and name, and all have more arguments."""
+    """A piece of a call: the first one of each call has its id and name, and all have more arguments."""
 
     index: int
-    """Of the call within the answer, from 0 on."""
+    """Index of the call in the answer, from 0."""
     arguments: str = ""
     """JSON; the pieces of a call together are one object."""
     name: str = ""
@@ -102,7 +102,7 @@ class CallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def whole_calls(deltas: Iterable[CallDelta]) -> tuple[ToolCall, ...]:
-    """All calls of an answer, of its pieces."""
+    """All calls of an answer, assembled from their pieces."""
     heads: dict[int, CallDelta] = {}
     arguments: dict[int, list[str]] = {}
     for delta in deltas:

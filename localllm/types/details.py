@@ -1,4 +1,4 @@
-"""What a request may want to know of how its answer is made, and what it is told. Plain frozen data, a part of `types`.
+"""Details that a request may want about its answer, and how they are reported. Plain frozen data, a part of `types`.
 
 Knows nothing of engines or of how an API spells it.
 """
@@ -12,32 +12,32 @@ from localllm.types.ranges import check_range
 from localllm.types.sampling import ResolvedSampling
 
 MAX_EXTRAS = 1000
-"""Other files of one request to fill in the middle."""
+"""Other files in one request to fill in the middle."""
 
 
 class Detail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is told beside the text. In any case how far the prompt is, once all of it is computed."""
+    """What is reported beside the text. In any case, that the whole prompt is computed."""
 
     progress: bool = False
-    """Also after every step that computes some of the prompt."""
+    """Also after every step that computes part of the prompt."""
     making: bool = False
-    """The prompt's text, and by what the tokens are drawn."""
+    """The prompt's text, and the effective sampling parameters."""
     tokens: bool = False
     """The ids of the answer's tokens."""
     draws: bool = False
-    """Log-probabilities are those that tokens are drawn with, behind all filters, instead of the model's own."""
+    """Log-probabilities are those at the draw, after all filters, in place of the model's own."""
 
 
 class PromptProgress(msgspec.Struct, frozen=True):
-    """How far a prompt is, in tokens."""
+    """Progress of a prompt, in tokens."""
 
     total: int
     cached: int
-    """That were in the KV cache already."""
+    """Tokens that were already in the KV cache."""
     computed: int
-    """From the beginning, the cached ones included."""
+    """Tokens from the beginning, including cached ones."""
     seconds: float
-    """Since it has a slot."""
+    """Since it got its slot."""
     slot: int
 
 
@@ -45,34 +45,34 @@ class Making(msgspec.Struct, frozen=True):
     """What an answer is made from."""
 
     prompt: str
-    """Its text, control tokens spelled out; what is no UTF-8 is U+FFFD."""
+    """Its text, with control tokens spelled out and U+FFFD for invalid UTF-8."""
     sampling: ResolvedSampling
-    """Biases of -inf are the end tokens', where `ignore_eos` forbids them."""
+    """Biases of -inf belong to end tokens that `ignore_eos` forbids."""
     max_tokens: int | None
     """None: as many as fit."""
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How likely the model thought a token, in nats, before any sampling parameter; and its likeliest tokens."""
+    """Log-probability of a token in nats, before any sampling parameter, and the likeliest tokens at its place."""
 
     piece: bytes
-    """What the token stands for."""
+    """Its bytes."""
     logprob: float
-    """NaN for the first token of a prompt: nothing comes before it."""
+    """NaN for the first token of a prompt, which nothing precedes."""
     top: tuple[tuple[bytes, float], ...] = ()
     token: int = -1
-    """Its id, -1 where it is not known."""
+    """Its id, -1 where unknown."""
     top_tokens: tuple[int, ...] = ()
     """The ids of `top`."""
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When an answer ends for what its lines are. Meant for completions in an editor."""
+    """Rules that end an answer by its lines. Meant for completions in an editor."""
 
     min_indent: int = 0
-    """A line behind the first with fewer spaces and tabs at its beginning is none of the answer, which ends there."""
+    """The answer ends before a later line that begins with fewer spaces and tabs."""
     max_s: float = 0.0
-    """Since the first token: the first line that is whole after so long is the last; 0: never."""
+    """Time since the first token after which the next complete line is the last; 0: never."""
 
     def __post_init__(self) -> None:
         check_range("n_indent", self.min_indent, 0, 2**31 - 1)
@@ -80,12 +80,12 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Shift(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a full slot forgets, where the model was loaded so that it may."""
+    """What a full slot drops, where the model was loaded with context shift."""
 
     keep: int | None = None
     """Tokens at the beginning that stay; -1: the whole prompt; None: the system message, or a few."""
     discard: int = 0
-    """Tokens behind those that go; 0: half of them."""
+    """Tokens to drop after those; 0: half of them."""
 
     def __post_init__(self) -> None:
         check_range("n_keep", self.keep, -1, 2**31 - 1)
@@ -100,13 +100,13 @@ class Extra(msgspec.Struct, frozen=True):
 
 
 class Infill(msgspec.Struct, frozen=True, kw_only=True):
-    """What to fill in the middle of: the answer stands between `prefix` with `prompt` behind it, and `suffix`."""
+    """A gap to fill: the answer belongs between `prefix` followed by `prompt`, and `suffix`."""
 
     prefix: str
     suffix: str
     prompt: str = ""
     extras: tuple[Extra, ...] = ()
-    """The last ones matter most: where not all fit, the first ones go."""
+    """The last ones matter most: where not all fit, the first ones are dropped."""
 
     def __post_init__(self) -> None:
         if len(self.extras) > MAX_EXTRAS:

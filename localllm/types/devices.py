@@ -1,6 +1,6 @@
-"""How people name devices and say what goes where: the words of the settings, checked.
+"""How settings name devices and say what goes where, checked.
 
-Knows neither which devices there are nor how much memory a model takes.
+Knows neither which devices exist nor how much memory a model takes.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ MAX_DEVICES = 16
 MAX_OVERRIDES = 256
 MAX_PATTERN_CHARS = 1000
 RPC = "rpc:"
-"""Before HOST:PORT, it names the devices of a worker elsewhere."""
+"""Prefix of HOST:PORT that names the devices of a remote worker."""
 _SYNONYMS = {"metal": "mtl", "hip": "rocm"}
-"""What people call a backend -> how ggml calls it."""
+"""Common name of a backend -> ggml's name."""
 
 
 def named(name: str, devices: Sequence[DeviceInfo], param: str = "device") -> list[DeviceInfo]:
-    """Those meant by a name: one device, all of a backend, or those behind an address. Raises `DeviceUnavailable`."""
+    """Devices that a name stands for: one, all of a backend, or those behind an address. Raises `DeviceUnavailable`."""
     found = [device for device in devices if device.name.lower() == name.lower()]
     found = found or [device for device in devices if _is_meant(name.lower(), device)]
     if not found:
@@ -56,10 +56,11 @@ def check_devices(names: Sequence[str] | None) -> None:
     """Raises `InvalidParameter`."""
     lower = [name.lower() for name in names or ()]
     if "auto" in lower:
-        raise InvalidParameter("device auto stands alone; leave out the others, or auto", param="device")
+        raise InvalidParameter("device auto cannot be combined; leave out the others, or auto", param="device")
     if "cpu" in lower and len(lower) > 1:
         raise InvalidParameter(
-            "device cpu stands alone: layers that are on no other device are on the CPU; leave it out", param="device"
+            "device cpu cannot be combined: layers that are on no other device are on the CPU; leave it out",
+            param="device",
         )
     if len(lower) > MAX_DEVICES:
         raise InvalidParameter(f"a model is on {MAX_DEVICES} devices at most", param="device")
@@ -75,11 +76,13 @@ def check_split(split: Split, main_gpu: str | None, shares: Sequence[float] | No
     if shares is None:
         return
     if split == "none":
-        raise InvalidParameter("tensor_split divides what split none does not; leave out one", param="tensor_split")
+        raise InvalidParameter("tensor_split has no effect with split none; leave out one", param="tensor_split")
     if not shares or len(shares) > MAX_DEVICES or not all(math.isfinite(share) and share >= 0 for share in shares):
         raise InvalidParameter("tensor_split is one number of 0 or more for each device", param="tensor_split")
     if not sum(shares) > 0:
-        raise InvalidParameter("tensor_split gives no device anything; one share is above 0", param="tensor_split")
+        raise InvalidParameter(
+            "tensor_split gives no device anything; at least one share must be above 0", param="tensor_split"
+        )
 
 
 def check_overrides(overrides: Sequence[tuple[str, str]]) -> None:
@@ -94,12 +97,12 @@ def check_overrides(overrides: Sequence[tuple[str, str]]) -> None:
             re.compile(pattern)
         except (re.error, ValueError, RecursionError) as error:
             raise InvalidParameter(
-                f"override_tensor: {pattern!r} is no regular expression of ASCII: {error}", param="override_tensor"
+                f"override_tensor: {pattern!r} is not a regular expression in ASCII: {error}", param="override_tensor"
             ) from error
 
 
 def check_reading(*, mmap: bool | None, mlock: bool, direct_io: bool) -> None:
-    """Raises `InvalidParameter` for what excludes each other."""
+    """Raises `InvalidParameter` for settings that exclude each other."""
     other = "mmap" if mmap else "mlock" if mlock else None
     if direct_io and other is not None:
         raise InvalidParameter(f"direct_io reads the file and {other} maps it; leave out one", param="direct_io")

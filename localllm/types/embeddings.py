@@ -12,20 +12,20 @@ from localllm.types.ranges import check_range, check_token_ids
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of `texts` and `tokens` is set; each of its items becomes one vector, or one for each token."""
+    """Exactly one of `texts` and `tokens` is set; each item becomes one vector, or one per token."""
 
     texts: tuple[str, ...] | None = None
     tokens: tuple[tuple[TokenId, ...], ...] | None = None
     dimensions: int | None = None
-    """Keep so many of each vector's numbers, the first ones; None: all."""
+    """Keep only this many leading numbers of each vector; None: all."""
     normalize: bool = True
-    """To length 1 (Euclidean), after `dimensions`."""
+    """To Euclidean length 1, after `dimensions`."""
     truncate: bool = False
-    """Cut what is longer than the model can read, and say so; otherwise that is refused."""
+    """Cut what is longer than the model can read, and report it; otherwise that is rejected."""
     priority: int = 0
     timeout_s: float | None = None
     queue_timeout_s: float | None = None
-    """Until the first of its texts is being computed."""
+    """Until the first of its texts is computed."""
 
     def __post_init__(self) -> None:
         for number, tokens in enumerate(self.tokens or ()):
@@ -40,11 +40,11 @@ class Embeddings(msgspec.Struct, frozen=True, kw_only=True):
     """float32, little-endian, shape (sum of num_vectors, dimensions)."""
     dimensions: int
     num_vectors: tuple[int, ...]
-    """Of each item: 1, or with pooling `none` as many as it has tokens."""
+    """Per item: 1, or with pooling `none` its number of tokens."""
     num_tokens: tuple[int, ...]
-    """Of each item, as computed."""
+    """Per item, as computed."""
     truncated: tuple[int, ...] = ()
-    """The numbers of the items that were cut."""
+    """Indexes of the items that were cut."""
 
 
 class RerankRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class RerankRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     query: str
     documents: tuple[str, ...]
     truncate: bool = False
-    """Cut documents that are too long, and say so; otherwise they are refused."""
+    """Cut documents that are too long, and report it; otherwise they are rejected."""
     priority: int = 0
     timeout_s: float | None = None
     queue_timeout_s: float | None = None
@@ -63,7 +63,7 @@ class RerankRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """One score for each document, in the request's order, as the model gives it: higher is better, any number."""
+    """One score per document, in the request's order, as given by the model: higher is better, any number."""
 
     scores: tuple[float, ...]
     num_tokens: tuple[int, ...]

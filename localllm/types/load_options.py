@@ -1,6 +1,6 @@
 """How a model is loaded, as its worker is told.
 
-Knows neither settings nor what a plan makes of it.
+Knows neither settings nor what a plan makes of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ DEFAULT_UBATCH = 512
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to load a model. `ctx` is what each slot gets, in tokens; None: the model's own, at most 8,192,
-    or as `supervisor.contexts` finds that memory allows."""
+    """How to load a model. `ctx`: tokens of each slot; None: the model's own, at most 8,192, or what
+    `supervisor.contexts` finds memory for."""
 
     ctx: int | None = None
     slots: int | None = None
@@ -29,13 +29,14 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     devices: tuple[str, ...] | None = None
     """As `localllm.types.devices.names_device` reads them; None: all GPUs there are."""
     split: Split = "layer"
-    """How a model is divided among several devices; none: it is on one of them."""
+    """How a model is split over several devices; none: it is on a single one."""
     main_gpu: str | None = None
-    """The one for `split` none, or for what `split` row does not divide, by its name or its place among the devices."""
+    """The device for `split` none, or for what `split` row does not divide: its name, or its index among the devices.
+    """
     tensor_split: tuple[float, ...] | None = None
     """Shares of the devices, in their order; None: by their free memory."""
     override_tensor: tuple[tuple[str, str], ...] = ()
-    """Tensors whose name a pattern is found in -> the device that they go to; of several patterns the first counts."""
+    """Pattern found in tensors' names -> the device they go to; the first matching pattern counts."""
     mmap: bool | None = None
     """Whether the file is mapped into memory, not read; None: where all devices can use it so."""
     mlock: bool = False
@@ -50,28 +51,28 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ubatch: int | None = None
     """Computed at once: llama.cpp's ubatch; None: 512. A prompt alone is given to it in batches of up to 2,048."""
     kv_ram_mb: int = 2048
-    """Main memory, in MiB, for what slots had computed when others needed them, and for checkpoints; 0: none."""
+    """Main memory, in MiB, for conversations that had to leave their slots, and for checkpoints; 0: none."""
     checkpoints: int = 8
-    """Of one conversation, where the memory cannot lose its tail; 0: it is continued or computed anew."""
+    """Per conversation, where the memory cannot drop its tail; 0: it is only continued or recomputed."""
     kv: Literal["auto", "partitioned", "unified"] = "auto"
     kv_type: KvType = "f16"
-    """Of keys and values in the cache."""
+    """Type of keys and values in the cache."""
     flash_attn: FlashAttn = "auto"
     repack: Repack = "auto"
-    """Weights are laid out anew for the CPU as they are loaded; auto: where that works."""
+    """Whether weights are repacked for the CPU as they are loaded; auto: where that works."""
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: `ctx` for each."""
     kv_disk_mb: int = 0
     """Disk, in MiB, for all models' conversations and saved slots, so that they outlive the process; 0: none."""
     context_shift: bool = False
-    """An answer that reaches the end of its slot goes on without the oldest tokens, and says so."""
+    """An answer that reaches the end of its slot continues without the oldest tokens, and says so."""
     max_step_ms: int = 300
-    """No step is planned longer that cannot be interrupted, so that a cancel or a new request never waits longer. On
-    the CPU one of prompts can be while nothing streams (not of recurrent and hybrid models), and is as long as its
-    batch."""
+    """No step that cannot be interrupted is planned longer, so that a cancel or a new request never waits longer. On
+    the CPU a prompt step can be interrupted while nothing streams (except of recurrent and hybrid models), and is as
+    long as its batch."""
     prefill_step_ms: int = 100
-    """Nor one that computes prompts while answers stream, so that these go on: less is smoother for them, and later
-    for the prompts."""
+    """Limit for a step that computes prompts while answers stream: a lower one is smoother for the streams, and delays
+    the prompts."""
     pooling: Pooling | None = None
     """How embeddings are made; None: as the model says, else the mean for encoders and the last token for others."""
     embedding_ctx: int | None = None
@@ -83,12 +84,12 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Whether the model thinks where a request does not say; auto: as its template does."""
     speculation: Literal["auto", "off"] = "auto"
     draft: str | None = None
-    """A smaller model with the same vocabulary that guesses what comes: its name or file; `auto`: the one that the
-    catalog has for this model, if it is on this machine; None: none."""
+    """A smaller model with the same vocabulary that drafts tokens: its name or file; `auto`: the catalog's choice for
+    this model, if it is on this machine; None: none."""
     rope_scaling: RopeScaling | None = None
     """None: as the model says. Texts to embed are never stretched."""
     rope_scale: float | None = None
-    """The context may be so many times the trained one."""
+    """Factor by which the context may exceed the trained one."""
     yarn_orig_ctx: int | None = None
     """Tokens of the trained context before any stretching; None: as the model says."""
 
@@ -112,7 +113,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         if self.kv_type != "f16" and self.flash_attn == "off":
             raise InvalidParameter(f"kv_type {self.kv_type} needs flash attention; leave out one", param="flash_attn")
         if self.draft is not None and self.speculation == "off":
-            raise InvalidParameter("with speculation off nobody guesses; leave it out, or draft", param="draft")
+            raise InvalidParameter("with speculation off a draft has no effect; leave out one", param="draft")
         check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)

@@ -1,4 +1,4 @@
-"""What a model multiplies each token with: its matrices by type and shape, as its header lists them. Plain data."""
+"""The matrices that each token is multiplied with, by type and shape, as listed in a model's header. Plain data."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import msgspec
 
 
 class Matrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Equal ones."""
+    """Equal matrices."""
 
     type: str
     """ggml's name."""
     inputs: int
     outputs: int
     count: float
-    """A fraction where a file is only known by its size: so many of them on average."""
+    """A fraction where only a file's size is known: the average number."""
     bytes: int
-    """Of one, of an expert's matrix of one expert."""
+    """Size of one; in a mixture, of one expert's matrix."""
     experts: int = 0
-    """That share each of these; 0: it is used for every token."""
+    """Experts that share each of these; 0: it is used for every token."""
     is_head: bool = False
-    """The output head: of a prompt only the last token has need of it."""
+    """The output head: of a prompt only the last token needs it."""
 
     @property
     def weights(self) -> int:
-        """Of one."""
+        """Numbers in one."""
         return self.inputs * self.outputs
 
 
 class Products(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All of a model's."""
+    """All matrices of a model."""
 
     matrices: tuple[Matrices, ...] = ()
     num_vectors: int = 0
     """Norms, biases and scales, each an operation or two."""
     vector_numbers: int = 0
-    """In all of them."""
+    """Numbers in all of them."""

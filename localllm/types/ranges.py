@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from localllm.errors import InvalidParameter
 
 MAX_SHOWN_CHARS, MAX_SHOWN_BITS = 60, 128
-"""Of a value that an error message repeats."""
+"""Limits for a value that is repeated in an error message."""
 
 
 def check_texts(name: str, texts: tuple[str, ...], most: int, chars: int) -> None:
-    """Raises `InvalidParameter` for more than `most` texts, or one of more than `chars` characters, or of none."""
+    """Raises `InvalidParameter` for more than `most` texts, or one that is empty or has more than `chars`
+    characters."""
     if len(texts) > most:
         raise InvalidParameter(f"{name} takes at most {most} strings, got {len(texts)}", param=name)
     for text in texts:
@@ -23,12 +24,12 @@ def check_texts(name: str, texts: tuple[str, ...], most: int, chars: int) -> Non
 
 
 def check_range(name: str, value: float | None, low: float, high: float) -> None:
-    """Raises `InvalidParameter` for a number outside of these, and for what is no number; None is none."""
+    """Raises `InvalidParameter` for a number out of range or a value that is not a number; None is allowed."""
     if value is None:
         return
     if not isinstance(value, int | float):
         raise InvalidParameter(f"{name} must be a number, got {shown(value)}", param=name)
-    # Compared before it is converted: an integer beyond the largest float is no float.
+    # Compared before conversion: an integer beyond the largest float cannot be converted.
     if not low <= value <= high or not math.isfinite(value):
         raise InvalidParameter(f"{name} must be from {low} to {high}, got {shown(value)}", param=name)
 
@@ -36,10 +37,8 @@ def check_range(name: str, value: float | None, low: float, high: float) -> None
 def check_token_ids(
     name: str, tokens: Sequence[int], highest: int, *, most: int | None = None, param: str | None = None
 ) -> None:
-    """Raises `InvalidParameter` for more than `most` tokens, or what is no integer from 0 to `highest`, with its place.
-
-    `param`: the field that it is, where `name` says more.
-    """
+    """Raises `InvalidParameter` for more than `most` tokens, or one that is not an integer from 0 to `highest`, with
+    its index. `param`: the field's name, where `name` says more."""
     if most is not None and len(tokens) > most:
         raise InvalidParameter(f"{name} takes at most {most} tokens, got {len(tokens)}", param=param or name)
     if set(map(type, tokens)) <= {int} and (not tokens or (min(tokens) >= 0 and max(tokens) <= highest)):
@@ -53,7 +52,7 @@ def check_token_ids(
 
 
 def shown(value: object) -> str:
-    """A value for an error message, short whatever it is."""
+    """A short form of any value, for an error message."""
     if isinstance(value, int) and value.bit_length() > MAX_SHOWN_BITS:
         return f"an integer of {value.bit_length()} bits"  # Python refuses to spell the largest ones
     text = repr(value) if isinstance(value, str | int | float | bool | None) else type(value).__name__

@@ -1,4 +1,4 @@
-"""How positions are stretched, so that a context may be longer than the trained one: what may be asked for."""
+"""RoPE scaling, so that a context may be longer than the trained one: the allowed settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from localllm.errors import InvalidParameter
 from localllm.types.ranges import check_range
 
 RopeScaling = Literal["none", "linear", "yarn"]
-"""`none`: not even as the file says."""
+"""`none`: ignores even what the file says."""
 
 
 def check_rope(scaling: RopeScaling | None, scale: float | None, orig_ctx: int | None) -> None:

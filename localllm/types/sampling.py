@@ -1,4 +1,4 @@
-"""How tokens are to be chosen: what a request may say, its ranges, and the same with every default filled in.
+"""How tokens are chosen: what a request may say, the ranges, and the same with every default filled in.
 
 Plain frozen data, a part of `types`. Knows nothing of how it is done.
 """
@@ -15,7 +15,7 @@ from localllm.types.ranges import check_range, check_texts, check_token_ids
 MAX_TOKEN_ID = 2**31 - 1
 """llama.cpp's tokens are 32-bit integers."""
 TokenId = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN_ID)]
-"""Of any vocabulary; whether a model has that token is known only where the model is."""
+"""A token of any vocabulary; only the worker knows whether a model has it."""
 
 MAX_STOP_STRINGS, MAX_STOP_CHARS, MAX_STOP_TOKENS = 16, 256, 256
 MAX_BIASED_TOKENS = 1024
@@ -24,7 +24,7 @@ MAX_BREAKERS, MAX_BREAKER_CHARS = 16, 40
 RANDOM_SEED = -1
 """As in llama.cpp."""
 NO_LIMIT = -1
-"""As `max_tokens`, as in llama.cpp."""
+"""As `max_tokens`; the same as in llama.cpp."""
 
 SAMPLING_RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0.0, 100.0),
@@ -54,7 +54,7 @@ SAMPLING_RANGES: dict[str, tuple[float, float]] = {
     "max_tokens": (-1, 2**31 - 1),
     "min_tokens": (0, 2**31 - 1),
 }
-"""Field of `SamplingParams` -> its least and its greatest value."""
+"""Field of `SamplingParams` -> its smallest and largest value."""
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -90,15 +90,15 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     dry_penalty_last_n: int | None = None
     dry_sequence_breakers: tuple[str, ...] | None = None
     logit_bias: dict[TokenId, float] | None = None
-    """Token id -> what is added to its logit."""
+    """Token id -> value added to its logit."""
     seed: int | None = None
     """-1: a random one, whatever the model says."""
     logprobs: int | None = None
-    """Log-probabilities to report: each token's own and those of so many of the likeliest; None: none."""
+    """Log-probabilities to report: each token's own and those of this many of the likeliest; None: none."""
     prompt_logprobs: int | None = None
-    """The same of the prompt's tokens. The whole prompt is computed then, whatever is in the KV cache."""
+    """The same for the prompt's tokens. The whole prompt is then computed, whatever is in the KV cache."""
     min_tokens: int = 0
-    """Before so many, nothing ends the answer: no end token can be drawn, no stop string is looked for."""
+    """Before this many tokens nothing ends the answer: no end token is drawn, no stop string is searched."""
     max_tokens: int | None = None
     """-1: no limit, whatever the model says; 0: compute the prompt and generate nothing."""
     stop: tuple[str, ...] = ()
@@ -122,19 +122,19 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class DrySampling(msgspec.Struct, frozen=True, kw_only=True):
-    """The penalty for going on with a repetition; see `engine.sampling.dry`."""
+    """The penalty for continuing a repetition; see `engine.sampling.dry`."""
 
     multiplier: float
     base: float = 1.75
     allowed_length: int = 2
-    """So many tokens may be repeated."""
+    """Repetitions up to this length are not penalized."""
     penalty_last_n: int = -1
     sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
-    """No repetition reaches across these."""
+    """No repetition extends across these."""
 
 
 class ResolvedSampling(msgspec.Struct, frozen=True, kw_only=True):
-    """`SamplingParams` with every default filled in; what a sampler is built from."""
+    """`SamplingParams` with every default filled in; a sampler is built from it."""
 
     temperature: float = 0.8
     top_k: int = 40

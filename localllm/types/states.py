@@ -1,4 +1,4 @@
-"""What becomes of models: on this machine, being pulled, loaded, at work. Plain frozen data, as in `types`."""
+"""States of models: on this machine, being pulled, loaded, at work. Plain frozen data, as in `types`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class RunningModel(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     phase: ModelPhase
     memory_bytes: int
-    """Main memory set aside for it: weights, KV cache, buffers; an estimate."""
+    """Main memory reserved for it: weights, KV cache, buffers; an estimate."""
     num_requests: int
-    """That are running or waiting."""
+    """Running or waiting requests."""
     idle_s: float
-    """Since its last request ended; 0 while it has one."""
+    """Time since its last request ended; 0 while it has one."""
     expires_in_s: float | None
-    """Until it is unloaded if nobody asks; None: it stays."""
+    """Time until it is unloaded if it stays unused; None: it stays."""
     pid: int | None
     loaded: LoadedModel | None
     device_bytes: dict[str, int] = {}
-    """Memory of each GPU set aside for it, likewise."""
+    """Memory of each GPU reserved for it; an estimate."""
 
 
 class ModelEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,16 +37,16 @@ class ModelEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     kind: Literal["loading", "ready", "crashed", "restarted"]
-    """`crashed`: its process ended, or did not load again; `restarted`: another one was started in its place."""
+    """`crashed`: its process ended, or could not be restarted; `restarted`: another one was started in its place."""
     model: str
     fraction: float = 0.0
-    """That is loaded, from 0 to 1."""
+    """Loaded share, from 0 to 1."""
     reason: str | None = None
     """Why it crashed: a sentence."""
 
 
 class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A model on this machine, loaded or not, as far as its manifest tells."""
+    """A model on this machine, loaded or not, as described by its manifest."""
 
     id: str
     size_bytes: int
@@ -60,7 +60,7 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a pull is."""
+    """Progress of a pull."""
 
     phase: Literal["queued", "looking", "downloading", "checking", "done"]
     id: str
@@ -71,57 +71,57 @@ class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     quant: str | None = None
     license: str | None = None
     why: str | None = None
-    """Why this quantization, if nobody asked for one."""
+    """Why this quantization was chosen, if none was asked for."""
     notices: tuple[str, ...] = ()
     waiting_for: str | None = None
-    """The host from which nothing comes just now."""
+    """The host that sends nothing at the moment."""
     waiting_s: float = 0.0
-    """For how long."""
+    """How long it has sent nothing."""
 
 
 class PushState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a push is."""
+    """Progress of a push."""
 
     phase: Literal["uploading", "manifest", "done"]
     id: str
     digest: str = ""
-    """Of the content that is being sent."""
+    """Digest of the content being sent."""
     done_bytes: int = 0
     total_bytes: int = 0
 
 
 class NewModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that somebody on the network wants made, of one that is here or of files that were uploaded."""
+    """A model that a client wants created, from one on this machine or from uploaded files."""
 
     name: str
     base: str | None = None
     """The id of a model on this machine."""
     files: dict[str, str] = {}
-    """A GGUF file's name -> the digest under which it was uploaded; shards and a projector among them."""
+    """A GGUF file's name -> the digest under which it was uploaded; may include shards and a projector."""
     modelfile: str | None = None
-    """Says all of this instead."""
+    """Contains all of this instead."""
     template: str | None = None
     system: str | None = None
     license_text: tuple[str, ...] = ()
     parameters: dict[str, Any] = {}
-    """As Modelfiles name them."""
+    """With Modelfiles' names."""
     messages: tuple[Message, ...] = ()
     quantize: str | None = None
-    """Into which type the tensors are to be converted."""
+    """Type to convert the tensors to."""
 
 
 class MakeState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the making of a model is."""
+    """Progress of creating a model."""
 
     phase: Literal["reading", "quantizing", "using", "writing"]
-    """`using`: the file of this digest is one of its files."""
+    """`using`: the file with this digest belongs to the model."""
     digest: str = ""
     is_new: bool = False
-    """Of a file: it was made just now."""
+    """For a file: it was just created."""
     source_type: str = ""
-    """Of what is being quantized."""
+    """Type before quantizing."""
     type: str = ""
-    """What it is being quantized to."""
+    """Type after quantizing."""
     done_bytes: int = 0
     total_bytes: int = 0
 
@@ -130,9 +130,9 @@ class SlotStatus(msgspec.Struct, frozen=True):
     """One slot at one moment, in tokens."""
 
     request: int | None
-    """The request that it computes, as the engine numbers them; None: it is free."""
+    """The request that it computes, by the engine's number; None: it is free."""
     num_held: int
-    """In its KV cache; a free slot keeps what its last request left."""
+    """Tokens in its KV cache; a free slot keeps what its last request left."""
     num_prompt: int = 0
     num_cached: int = 0
     num_computed: int = 0
@@ -144,18 +144,18 @@ class SlotTransfer(msgspec.Struct, frozen=True):
 
     num_tokens: int
     size_bytes: int
-    """Of the file."""
+    """Size of the file."""
     seconds: float
 
 
 class SourceGuesses(msgspec.Struct, frozen=True):
-    """What came of the guesses of one source since the model was loaded."""
+    """Results of one source's guesses since the model was loaded."""
 
     source: SourceName
     num_computed: int = 0
-    """Tokens that were computed before it was their turn."""
+    """Tokens that were computed ahead of their turn."""
     num_right: int = 0
-    """Those of them that came."""
+    """How many of them were right."""
 
 
 class EngineStatus(msgspec.Struct, frozen=True):
@@ -169,5 +169,5 @@ class EngineStatus(msgspec.Struct, frozen=True):
     """Main memory that idle conversations and checkpoints occupy."""
     host_cache_entries: int
     num_threads: int = 0
-    """That computed the last step; 0: not known."""
+    """Threads of the last step; 0: unknown."""
     guesses: tuple[SourceGuesses, ...] = ()

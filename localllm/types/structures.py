@@ -1,6 +1,6 @@
-"""What shape a generated text must have: the request's words for it, and where a thought before it begins and ends.
+"""The structure that a generated text must have: the request's notation, and the limits of reasoning before it.
 
-Plain frozen data, a part of `types`. Knows nothing of grammars or of how a text is held to one.
+Plain frozen data, a part of `types`. Knows nothing of grammars or of how a text is constrained.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from localllm.errors import InvalidParameter
 from localllm.types.ranges import check_range
 
 StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark", "gbnf", "structural_tag", "answer"]
-"""`gbnf`: as llama.cpp writes grammars; `choice`: one of several texts; `structural_tag`: free text, but for what
-stands between given tags; `answer`: free text with calls of tools, of which no client asks by that name."""
+"""`gbnf`: llama.cpp's notation; `choice`: one of several texts; `structural_tag`: free text, except between given tags;
+`answer`: free text with tool calls, for internal use only."""
 
 Whitespace = Literal["compact", "minimal", "pretty"]
-"""Between the tokens of a JSON document: a blank behind each comma and colon, as models were taught to write on one
-line; none; or as the model likes it, within bounds."""
+"""White space between JSON tokens: a blank after each comma and colon, as models were trained to write on one line;
+none; or as the model likes it, within bounds."""
 
 MAX_SOURCE_BYTES = 1_000_000
 
 
 class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The whole text of an answer (behind its thought, if it has one) is of this shape."""
+    """The structure of an answer's whole text (after its reasoning, if any)."""
 
     kind: StructureKind
     source: str = ""
     """JSON of the schema, in the client's own property order; the regular expression; a JSON array of the texts; the
     grammar; JSON of the structural tag. Nothing for `json_object`."""
     param: str = "response_format"
-    """Where the source stands in the request, as errors name it: paths within it are appended."""
+    """Path of the source in the request, for errors: paths within it are appended."""
     whitespace: Whitespace = "compact"
     whitespace_pattern: str | None = None
-    """A regular expression for it instead, as vLLM takes one."""
+    """A regular expression in place of `whitespace`, as in vLLM."""
 
     @classmethod
     def json(
         cls, schema: Mapping[str, Any] | str | None = None, *, whitespace: Whitespace = "compact", **rest: Any
     ) -> Structure:
-        """A JSON document that a JSON Schema allows; without one any object."""
+        """A JSON document that a JSON Schema allows; without a schema, any object."""
         source = schema if isinstance(schema, str) else json.dumps(schema, ensure_ascii=False, allow_nan=False)
         if schema is None:
             return cls(kind="json_object", whitespace=whitespace, **rest)
@@ -60,7 +60,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def grammar(cls, source: str, kind: Literal["gbnf", "lark"] = "gbnf") -> Structure:
-        """A text of a grammar, as llama.cpp or as Lark writes them."""
+        """A text of a grammar in llama.cpp's or Lark's notation."""
         return cls(kind=kind, source=source)
 
     def __post_init__(self) -> None:
@@ -69,18 +69,18 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a structure may cost: to compile, and at every token of an answer."""
+    """What a structure may cost: to compile, and per token of an answer."""
 
     source_bytes: int = MAX_SOURCE_BYTES
     cpu_s: int = 2
-    """Of checking and compiling it."""
+    """For checking and compiling it."""
     memory_mb: int = 512
-    """Of the process that tries it, in MiB."""
+    """For the process that tries it, in MiB."""
     lexer_states: int = 50_000
     step_items: int = 20_000
-    """Of the parser, at a token."""
+    """Of the parser, per token."""
     step_fuel: int = 50_000
-    """Of the lexer, at a token: expressions that it makes."""
+    """Of the lexer, per token: expressions that it creates."""
 
     def __post_init__(self) -> None:
         check_range("max_grammar_bytes", self.source_bytes, 1, MAX_SOURCE_BYTES)
@@ -92,7 +92,7 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Tags(msgspec.Struct, frozen=True):
-    """What stands around a part of an answer, such as what a model thinks before it."""
+    """What surrounds a part of an answer, such as reasoning."""
 
     opening: str
     closing: str
@@ -109,18 +109,18 @@ THOUGHTS = (
 """Of DeepSeek, Qwen and most others; Granite and others; Seed; Mistral; Cohere."""
 
 BEHIND_A_THOUGHT = "\n\n"
-"""Between it and a structured answer."""
+"""Between reasoning and a structured answer."""
 
 
 class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may stand before a structured text: a thought, free in itself, and what opens the text."""
+    """What may precede a structured text: reasoning, itself free, and what opens the text."""
 
     thought: Tags | None = None
     is_open: bool = False
-    """The prompt ends within it, so that the answer begins there."""
+    """Whether the prompt ends inside it, so that the answer begins there."""
     budget: int | None = None
-    """The most tokens of it; None: as many as the answer has."""
+    """The most tokens of reasoning; None: as many as the answer has."""
     behind: str = BEHIND_A_THOUGHT
-    """Between the thought and what follows."""
+    """Between the reasoning and what follows."""
     text: Tags | None = None
-    """What stands around the text itself."""
+    """What surrounds the text itself."""

@@ -1,4 +1,4 @@
-"""What an answer cost: tokens, seconds, and what of its prompt was in the cache."""
+"""What an answer cost: tokens, seconds, and how much of its prompt was in the cache."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Usage(msgspec.Struct, frozen=True):
     completion_tokens: int
     cached_tokens: int = 0
     shifted_tokens: int = 0
-    """That the model had forgotten when the answer ended (context shift)."""
+    """Tokens dropped by context shift before the answer ended."""
     reasoning_tokens: int = 0
-    """Of the completion's, those of its thought."""
+    """Of the completion's tokens, those of its reasoning."""
     accepted_guesses: int = 0
-    """Of the completion's, those that were guessed and computed before it was their turn."""
+    """Of the completion's tokens, those that were guessed and computed ahead of their turn."""
     rejected_guesses: int = 0
-    """Tokens that were guessed and computed, and did not come."""
+    """Tokens that were guessed and computed, and turned out wrong."""
 
     @property
     def total_tokens(self) -> int:
@@ -26,22 +26,22 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class CacheReport(msgspec.Struct, frozen=True):
-    """What there was of a conversation before it was asked again."""
+    """How much of a conversation had been computed before."""
 
     known_tokens: int = 0
-    """At the prompt's beginning, that were computed before."""
+    """Tokens at the prompt's beginning that were computed before."""
     reason: str = ""
-    """Why there are no more; nothing: as far as is known, there are none."""
+    """Why there are not more; empty: as far as known, there are none."""
 
     def miss(self, cached_tokens: int) -> str:
-        """Why not all was in the cache, of which so much was; nothing: it was."""
+        """Why not everything was in the cache, given the number of cached tokens; empty: it was."""
         if self.reason or cached_tokens >= self.known_tokens - 1:
             return self.reason
         return f"of {self.known_tokens} tokens that were computed before, {cached_tokens} were still in memory"
 
 
 class Timings(msgspec.Struct, frozen=True):
-    """Where a request's time went: waiting for a slot, computing the prompt, then making tokens."""
+    """Where a request's time went: waiting for a slot, computing the prompt, generating tokens."""
 
     queue_s: float
     prefill_s: float

@@ -100,11 +100,11 @@ def test_an_api_key_may_have_properties_between_its_name_and_itself() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("ann(boss)=hidden", "property that does not exist"),
+        ("ann(boss)=hidden", "unknown property or value"),
         ("ann(min_priority=-1001)=hidden", "min_priority=N \\(from -1000 to 1000\\)"),
-        ("ann(max_concurrent=-1)=hidden", "property that does not exist or has no such value"),
-        ("ann(max_concurrent=many)=hidden", "no such value"),
-        ("ann(max_concurrent)=hidden", "no such value"),
+        ("ann(max_concurrent=-1)=hidden", "unknown property or value"),
+        ("ann(max_concurrent=many)=hidden", "unknown property or value"),
+        ("ann(max_concurrent)=hidden", "unknown property or value"),
         ("ann(admin admin)=hidden", "twice"),
         ("ann(admin user)=hidden", "twice"),
         ("ann(max_concurrent=1 max_concurrent=2)=hidden", "twice"),

@@ -70,8 +70,8 @@ def test_settings_say_how_a_model_is_loaded(given: dict[str, str], wanted: dict[
 @pytest.mark.parametrize(
     ("given", "param", "words"),
     [
-        ({"device": "auto,cuda0"}, "device", "stands alone"),
-        ({"device": "cpu,cuda0"}, "device", "stands alone"),
+        ({"device": "auto,cuda0"}, "device", "cannot be combined"),
+        ({"device": "cpu,cuda0"}, "device", "cannot be combined"),
         ({"split": "columns"}, "split", "layer, row, tensor, none"),
         ({"main_gpu": "1"}, "main_gpu", "no effect with split layer"),
         ({"tensor_split": "3,x"}, "tensor_split", "one number"),
@@ -80,8 +80,8 @@ def test_settings_say_how_a_model_is_loaded(given: dict[str, str], wanted: dict[
         ({"tensor_split": "1", "split": "none"}, "tensor_split", "leave out one"),
         ({"override_tensor": "exps"}, "override_tensor", "PATTERN=DEVICE"),
         ({"override_tensor": "exps="}, "override_tensor", "PATTERN=DEVICE"),
-        ({"override_tensor": "(exps=cpu"}, "override_tensor", "no regular expression"),
-        ({"override_tensor": "ü=cpu"}, "override_tensor", "no regular expression"),
+        ({"override_tensor": "(exps=cpu"}, "override_tensor", "not a regular expression"),
+        ({"override_tensor": "ü=cpu"}, "override_tensor", "not a regular expression"),
         ({"direct_io": "true", "mlock": "true"}, "direct_io", "leave out one"),
         ({"direct_io": "true", "mmap": "true"}, "direct_io", "leave out one"),
         ({"numa": "mirror"}, "numa", "distribute, isolate, numactl"),

@@ -80,7 +80,7 @@ def test_an_alias_stands_for_its_model(tmp_path: Path) -> None:
         ('kv_type = "f17"', "kv_type", "it is one of f16, q8_0, q4_0"),
         ('keep_alive = "soon"', "keep_alive", "5m or 1h30m"),
         ('aliases = "one"', "aliases", "aliases"),
-        ('aliases = ["a*"]', "aliases", "no other name"),
+        ('aliases = ["a*"]', "aliases", "not a valid alias"),
         ("system = 1", "system", "system"),
         ("rope_scale = 2", "rope_scale", "needs rope_scaling"),
         ('rope_scaling = "yarn"', "rope_scaling", "needs a rope_scale"),
@@ -103,7 +103,7 @@ def test_one_alias_of_two_models_and_one_of_a_pattern_are_refused(tmp_path: Path
         loaded(tmp_path, '[models.a]\naliases=["x"]\n[models.b]\naliases=["x"]')
     with pytest.raises(InvalidParameter, match="a pattern has no aliases"):
         loaded(tmp_path, '[models."q*"]\naliases=["x"]')
-    with pytest.raises(InvalidParameter, match="models holds sections"):
+    with pytest.raises(InvalidParameter, match="models contains sections"):
         loaded(tmp_path, "models = 3")
 
 

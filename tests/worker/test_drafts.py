@@ -71,7 +71,7 @@ def test_a_draft_that_is_not_there_is_named(tiny_model: Path, tmp_path: Path) ->
         with pytest.raises(ModelNotFound, match="draft: ") as refused:
             LLM(tiny_model, draft=draft, home=tmp_path)
         assert refused.value.param == "draft"
-    with pytest.raises(InvalidParameter, match="nobody guesses"):
+    with pytest.raises(InvalidParameter, match="a draft has no effect"):
         LoadOptions(draft="demo-draft", speculation="off")
     with pytest.raises(InvalidParameter, match="a name or a path"):
         LLM(tiny_model, draft=7)  # type: ignore[arg-type]
