@@ -26,21 +26,21 @@ LI_API int32_t li_abi(void);
 LI_API li_state *li_create(void *memory, li_pos_max pos_max);
 LI_API void li_destroy(li_state *state);
 
-// From any thread: the decode that listens, or the next one, ends where its current ubatch does, and after so many
-// seconds at the latest. An earlier end that was asked for stays.
+// From any thread: the decode that listens, or the next one, ends with its current ubatch, at the latest after that many
+// seconds. An earlier requested end stays in effect.
 LI_API void li_interrupt(li_state *state, double within_s);
-// Before a decode: what was asked for until now is forgotten.
+// Before a decode: discards requests made so far.
 LI_API void li_clear(li_state *state);
-// Around a decode of those sequences that may be interrupted, and is after so many seconds; others are not.
+// Around a decode of these sequences that may be interrupted, and is after that many seconds; other decodes are not.
 LI_API void li_begin(li_state *state, const int32_t *sequences, int32_t num_sequences, double within_s);
 LI_API void li_end(li_state *state);
 
-// How long the ubatch was computed that the last interrupted decode lost.
+// How long the ubatch that the last interrupted decode lost had been computed.
 LI_API int64_t li_lost_ns(const li_state *state);
 
-// How many nodes were computed, in all decodes; from any thread.
+// Number of nodes computed, over all decodes; from any thread.
 LI_API int64_t li_num_nodes(const li_state *state);
-// For tests: the decode that listens ends after so many nodes.
+// For tests: the decode that listens ends after that many nodes.
 LI_API void li_stop_after(li_state *state, int64_t num_nodes);
 
 // The callback; `state` is an li_state.

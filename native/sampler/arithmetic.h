@@ -1,4 +1,4 @@
-// Weights and their sums, and a number by lot. Knows nothing of masks and parameters.
+// Weights and their sums, and random numbers. Knows nothing of masks and parameters.
 #ifndef LOCALLLM_SAMPLER_ARITHMETIC_H
 #define LOCALLLM_SAMPLER_ARITHMETIC_H
 
@@ -46,8 +46,8 @@ constexpr double kMostMu = 1000;         // 2 to this still is a number
 
 using Sums = std::vector<double>;
 
-// A difference of logits in steps of `scale`. One that is too small to change any weight is 0: a denormal number slows a
-// product down a hundredfold on many CPUs.
+// A difference of logits in steps of `scale`. One too small to change any weight becomes 0: denormal numbers slow products
+// down a hundredfold on many CPUs.
 LS_INLINE inline float scaled(float difference, float scale) {
     return (std::fabs(difference) < kNegligible ? 0.0f : difference) * scale;
 }
@@ -69,7 +69,7 @@ LS_INLINE inline float power_of_2(float x) {
     return x < -126.0f ? 0.0f : p * power;
 }
 
-// A compiler may not reorder a maximum by itself (NaN, -0), so the lanes are spelled out.
+// A compiler must not reorder a maximum (NaN, -0), so the lanes are spelled out.
 LS_WIDE float largest(const float * numbers, int32_t count) {
     float lanes[kWide];
     std::fill(lanes, lanes + kWide, kForbidden);
@@ -90,7 +90,7 @@ LS_WIDE int32_t first_of(const float * numbers, int32_t count, float value) {
     return static_cast<int32_t>(std::find(numbers + i, numbers + count, value) - numbers);
 }
 
-// The sum of number(i) over [begin, end), at most a block.
+// The sum of number(i) over [begin, end), which is at most one block.
 template <typename Number> LS_INLINE inline double sum_of_block(int32_t begin, int32_t end, Number number) {
     double lanes[kLanes] = {};
     int32_t i = begin;
@@ -118,7 +118,7 @@ LS_WIDE void weigh_list(const float * logits, int32_t count, float best, float s
         });
 }
 
-// The sum of what the weights have to do with how far below the best they are, in nats.
+// The sum of weight times distance below the best, in nats.
 LS_WIDE double sum_depths(const float * logits, const float * weights, int32_t count, float best) {
     double sum = 0;
     for (int32_t begin = 0; begin < count; begin += kBlock)
@@ -142,7 +142,7 @@ double uniform(uint64_t seed, uint64_t draw, uint64_t stream) {
     return static_cast<double>(mix(mix(mix(seed) ^ draw) ^ stream) >> 11) * 0x1.0p-53;
 }
 
-// The first whose sum of weights passes u of the whole; never one without weight. -1: none has any, or it is no number.
+// The first at which the cumulative weight exceeds u of the total; never one without weight. -1: none has any, or NaN.
 template <typename Weight> int32_t drawn(const Sums & sums, int32_t count, double u, Weight weight) {
     const double wanted = u * total(sums);
     size_t last = sums.size();

@@ -1,5 +1,5 @@
-// A row of logits of which only some tokens are allowed, and what is asked of all of it. Nothing is copied or written to
-// leave tokens out: a mask is applied as the logits are read, 32 at a time, and words without an allowed token are skipped.
+// A row of logits with a mask of allowed tokens, and functions over all of it. Nothing is copied or written to leave
+// tokens out: the mask is applied as the logits are read, 32 at a time, and words without an allowed token are skipped.
 #ifndef LOCALLLM_SAMPLER_ROW_H
 #define LOCALLLM_SAMPLER_ROW_H
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int kWord = 32; // tokens of a word of a mask; the lanes of a sum, so that a word without tokens adds nothing
 static_assert(kLanes == kWord && kBlock % kWord == 0 && kWide == 2 * kWord, "words of masks line up with lanes");
 
-// A variable shift has no vector instruction everywhere; a table of bits is one constant vector.
+// Not every CPU has a vector instruction for variable shifts; a table of bits is one constant vector.
 constexpr uint32_t kBits[kWord] = {
     1u << 0,  1u << 1,  1u << 2,  1u << 3,  1u << 4,  1u << 5,  1u << 6,  1u << 7,  1u << 8,  1u << 9,  1u << 10,
     1u << 11, 1u << 12, 1u << 13, 1u << 14, 1u << 15, 1u << 16, 1u << 17, 1u << 18, 1u << 19, 1u << 20, 1u << 21,
@@ -42,7 +42,7 @@ LS_INLINE inline int lowest_bit(uint32_t word) {
 #endif
 }
 
-// The words of a mask for the tokens from `begin`, a multiple of kWord, up to `end` have any bit.
+// Whether the mask has any bit for the tokens from `begin`, a multiple of kWord, up to `end`.
 LS_INLINE inline bool any_allowed(const uint32_t * mask, int32_t begin, int32_t end) {
     uint32_t any = 0;
     for (int32_t word = begin / kWord; word < (end + kWord - 1) / kWord; word++) any |= mask[word];
@@ -74,7 +74,7 @@ LS_INLINE inline float greatest_of(float * lanes, int count) {
     return lanes[0];
 }
 
-// A compiler may not reorder a maximum by itself (NaN, -0), so the lanes are spelled out. `word`: that of the mask.
+// A compiler must not reorder a maximum (NaN, -0), so the lanes are spelled out. `word`: the mask's word.
 template <typename Word> LS_INLINE inline Best best_in(const Row & row, Word word) {
     const float * logits = row.logits;
     Best best = {kForbidden, 0, true};
@@ -124,7 +124,7 @@ Best best_of(const Row & row) {
     return best;
 }
 
-// Where the best is; of equals the first.
+// Index of the best; the first of equals.
 int32_t place_of(const Row & row, const Best & best) {
     const int32_t end = std::min(best.block + kBlock, row.vocab);
     for (int32_t at = best.block;; at++) {
@@ -133,8 +133,8 @@ int32_t place_of(const Row & row, const Best & best) {
     }
 }
 
-// The sum of number(logit, i) over a block, at most, which begins with a block; a forbidden token's logit is -infinity, and
-// its number has to be 0.
+// The sum of number(logit, i) over at most a block, from a block's beginning; a forbidden token's logit is -infinity, for
+// which number must be 0.
 template <typename Number> LS_INLINE inline double sum_of(const Row & row, int32_t begin, int32_t end, Number number) {
     const float * logits = row.logits;
     if (row.mask == nullptr)
@@ -157,7 +157,7 @@ template <typename Number> LS_INLINE inline double sum_of(const Row & row, int32
     return sum;
 }
 
-// The sums of the blocks of a row's weights; what lies below the bar has none.
+// The sums of a row's weights by block; logits below the bar have no weight.
 LS_WIDE void sum_row(const Row & row, float best, float scale, float bar, double * sums) {
     for (int32_t begin = 0; begin < row.vocab; begin += kBlock)
         *sums++ = sum_of(row, begin, std::min(begin + kBlock, row.vocab), [&](float logit, int32_t) LS_INLINE {
@@ -200,7 +200,7 @@ LS_WIDE bool any_from(const float * row, int32_t count, float bar) {
     return from > 0;
 }
 
-// The weight, at temperature 1, of what comes before a token when the likeliest come first.
+// The weight, at temperature 1, of all tokens before this one when ordered by likelihood.
 LS_WIDE double weight_before(const Row & row, float best, float floor, int32_t token) {
     const float bar = row.logits[token];
     double sum = 0;
@@ -217,7 +217,7 @@ LS_WIDE double weight_before(const Row & row, float best, float floor, int32_t t
     return sum;
 }
 
-// The greatest of every kWide tokens. `mask`: of those that are allowed, or nullptr.
+// The maximum of every kWide tokens. `mask`: of the allowed tokens, or nullptr.
 LS_WIDE void span_maxima(const float * logits, const uint32_t * mask, int32_t num_spans, float * maxima) {
     for (int32_t span = 0; span < num_spans; span++, logits += kWide) {
         float lanes[kWord], others[kWord];
@@ -238,7 +238,7 @@ LS_WIDE void span_maxima(const float * logits, const uint32_t * mask, int32_t nu
     }
 }
 
-// Copies every word that has an allowed token.
+// Copies every word with an allowed token.
 void copy_allowed(const Row & row, float * to) {
     const int32_t num_words = (row.vocab + kWord - 1) / kWord;
     for (int32_t first = 0, end; first < num_words; first = end + 1) {
@@ -247,7 +247,7 @@ void copy_allowed(const Row & row, float * to) {
     }
 }
 
-// The allowed tokens that the model can say, in order of token, and their logits; returns how many there are.
+// The allowed tokens with finite logits, in order of token, and their logits; returns their number.
 LS_WIDE int32_t gather(const Row & row, float * logits, int32_t * tokens) {
     int32_t at = 0, begin = 0;
     for (; begin < row.vocab; begin += kWord) {

@@ -34,7 +34,7 @@ void change(float * row, const ls_params & p) {
     }
 }
 
-// Cut the candidates to the likeliest that together reach the share.
+// Reduces the candidates to the likeliest that together reach the share.
 void cut_to_share(Kept & kept, float best, float share, Scratch & scratch) {
     weigh(kept, best, kLog2E, scratch);
     order(kept, best, scratch);
@@ -43,7 +43,7 @@ void cut_to_share(Kept & kept, float best, float share, Scratch & scratch) {
     keep_within(kept, bound_of(kept.size, wanted, scratch, [&](int32_t i) { return weights[i]; }), scratch);
 }
 
-// Cut them to the `count` likeliest.
+// Reduces them to the `count` likeliest.
 void cut_to_count(Kept & kept, float best, int32_t count, Scratch & scratch) {
     if (count >= kept.size) return;
     order(kept, best, scratch);
@@ -55,7 +55,7 @@ double mean_depth(const Kept & kept, float best, const Scratch & scratch) {
     return sum_depths(kept.logits.data(), scratch.weights.data(), kept.size, best) / total(scratch.sums);
 }
 
-// Locally typical sampling (Meister et al., 2022): keep what surprises about as much as the whole does.
+// Locally typical sampling (Meister et al., 2022): keep tokens whose surprise is close to the expected one.
 void cut_to_typical(Kept & kept, float best, float share, Scratch & scratch) {
     weigh(kept, best, kLog2E, scratch);
     const double wanted = share * total(scratch.sums);
@@ -80,7 +80,7 @@ LS_WIDE float least_likely(const float * logits, const float * weights, int32_t 
     return *std::min_element(lanes, lanes + kWide);
 }
 
-// XTC (p-e-w, 2024): of all that are likely enough, with this probability, only the least likely stays.
+// XTC (p-e-w, 2024): with this probability keep only the least likely of all tokens that are likely enough.
 void exclude_top_choices(Kept & kept, float best, const ls_params & p, Scratch & scratch) {
     if (p.xtc_threshold > 0.5f || uniform(p.seed, p.draw, kXtc) >= p.xtc_probability) return;
     weigh(kept, best, kLog2E, scratch);
@@ -92,7 +92,7 @@ void exclude_top_choices(Kept & kept, float best, const ls_params & p, Scratch &
     keep_if(kept, [&](int32_t i) { return (weights[i] < wanted) | (i == least); });
 }
 
-// Dynamic temperature (kalomaze, 2023): low where the model is sure, high where it is not.
+// Dynamic temperature (kalomaze, 2023): low where the model is certain, high where it is not.
 float dynamic_temperature(const Kept & kept, float best, const ls_params & p, Scratch & scratch) {
     if (kept.size < 2) return p.temperature;
     weigh(kept, best, kLog2E, scratch);
@@ -134,7 +134,7 @@ void cut_by_surprise(Kept & kept, float best, float temperature, int32_t vocab, 
     keep_if(kept, [&](int32_t i) { return (weights[i] >= wanted) | (i == first); });
 }
 
-// The bar of top_n_sigma: so many standard deviations below the best; forbidden tokens do not count.
+// The bar of top_n_sigma: this many standard deviations below the best; forbidden tokens do not count.
 float sigma_bar(const Row & row, float best, float sigmas) {
     const double count = num_finite(row);
     const double mean = sum_finite(row) / count;

@@ -1,5 +1,5 @@
 // The batch sampler's C ABI: logits rows in, one token each out. Used from Python with ctypes (localllm/engine/sampling/native.py),
-// which mirrors these structs field by field. localllm/engine/sampling/sampler.py says in NumPy, bit for bit, what this computes.
+// which mirrors these structs field by field. localllm/engine/sampling/sampler.py computes the same in NumPy, bit for bit.
 #ifndef LOCALLLM_SAMPLER_H
 #define LOCALLLM_SAMPLER_H
 
@@ -14,7 +14,7 @@
 #define LS_ABI 4
 #define LS_MAX_TOP 20
 
-// Instead of a token:
+// In place of a token:
 #define LS_FORBIDDEN (-1)       // there is no mask, and the biases forbid every token that the model can say
 #define LS_NOT_FINITE (-2)      // the row has a NaN or +infinity in it, or no finite number at all
 #define LS_NOTHING_ALLOWED (-3) // the mask, with the biases, allows no token that the model can say
@@ -70,10 +70,10 @@ typedef struct {
 LS_API int32_t ls_abi(void);
 
 // GOMP_parallel of the OpenMP runtime whose threads compute the model: calls work(data) on `num_threads` threads. After a
-// decode these still spin, one on every core, and a thread of anybody else's would have to share a core with one of them.
+// decode these still spin, one on every core, and any other thread would have to share a core with one of them.
 typedef void (*ls_team)(void (*work)(void *), void * data, unsigned num_threads, unsigned flags);
 
-// Rows are float32 [vocab]. On `threads` threads, of the team, or without one (NULL) of their own.
+// Rows are float32 [vocab]. Uses `threads` threads of the team, or its own if there is none (NULL).
 LS_API void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, const ls_params * const * params,
                       ls_result * results, int32_t threads, ls_team team);
 

@@ -1,4 +1,4 @@
-// The tokens that may still be drawn, and which of them are the first in some order: none of this sorts them all.
+// The tokens that may still be drawn, and the first of them in some order: none of this sorts them all.
 #ifndef LOCALLLM_SAMPLER_SELECTION_H
 #define LOCALLLM_SAMPLER_SELECTION_H
 
@@ -18,7 +18,7 @@ struct Candidate {
 
 using Candidates = std::vector<Candidate>;
 
-// Space for so many; it only grows, so that nothing is cleared.
+// Space that only grows, so that nothing is cleared.
 template <typename Number> Number * room(std::vector<Number> & buffer, int32_t count) {
     if (buffer.size() < static_cast<size_t>(count)) buffer.resize(static_cast<size_t>(count));
     return buffer.data();
@@ -31,7 +31,7 @@ struct Kept {
     int32_t size = 0;
 };
 
-// The last one that stays: the lesser key comes first, of equals the lower index.
+// The last one that stays: the smaller key comes first, among equals the lower index.
 struct Bound {
     uint32_t key;
     int32_t index;

@@ -1,5 +1,5 @@
-// What grammars need of a model's vocabulary: all tokens' pieces at once, and a tokenizer that is bounded in time and
-// stack. A plain C ABI over functions of llama.h, which are handed in. Used from Python with ctypes
+// What grammars need of a model's vocabulary: all tokens' pieces at once, and a tokenizer bounded in time and stack. A
+// plain C ABI over functions of llama.h, which are passed in. Used from Python with ctypes
 // (localllm/llama/grammar_tokens.py).
 #ifndef LOCALLLM_VOCABULARY_H
 #define LOCALLLM_VOCABULARY_H
@@ -28,23 +28,22 @@ typedef int32_t (*lv_tokenize_all)(const void *vocab, const char *text, int32_t 
 
 LV_API int32_t lv_abi(void);
 
-// Of the tokens [0, num_tokens): their pieces one behind the other in `bytes`, where each ends, what llama.cpp says of
-// it, and whether it ends an answer. Returns how many bytes there are: where that is more than `capacity`, the pieces are
-// incomplete.
+// For the tokens [0, num_tokens): their pieces concatenated in `bytes`, where each ends, its llama.cpp attributes, and
+// whether it ends an answer. Returns the number of bytes: if that exceeds `capacity`, the pieces are incomplete.
 LV_API int64_t lv_pieces(const void *vocab, int32_t num_tokens, lv_to_piece to_piece, lv_get_attribute get_attribute,
                          lv_is_end is_end, char *bytes, int64_t capacity, int64_t *ends, int32_t *attributes,
                          uint8_t *is_end_token);
 
-// A tokenizer whose tokens' pieces are the text, whatever llama.cpp puts between them: SentencePiece models write a space
-// before a text and behind a user-defined token. `bytes` and `ends` are what lv_pieces gave; they are copied. `mark` is a
-// text that ends with a token of its own: what stands behind it is tokenized as in the middle of a text; empty: no mark.
+// A tokenizer whose tokens' pieces are exactly the text, whatever llama.cpp inserts: SentencePiece models write a space
+// before a text and after a user-defined token. `bytes` and `ends` come from lv_pieces and are copied. `mark` is a text
+// that ends with a separate token: what follows it is tokenized as in the middle of a text; empty: no mark.
 typedef struct lv_tokenizer lv_tokenizer;
 LV_API lv_tokenizer *lv_create(const void *vocab, lv_tokenize_all tokenize, const char *bytes, const int64_t *ends,
                                int32_t num_tokens, const char *mark, int32_t max_bytes, int32_t num_left_out);
 LV_API void lv_destroy(lv_tokenizer *tokenizer);
-// As llama_tokenize, where `tokenizer` is an lv_tokenizer. Of a text of more than `max_bytes` only the first tokens: not
-// the last `num_left_out` of its first `max_bytes`, which might be others if the text went on. The same where llama.cpp
-// had to be asked too often.
+// Like llama_tokenize, where `tokenizer` is an lv_tokenizer. For a text of more than `max_bytes` only the first tokens:
+// without the last `num_left_out` of its first `max_bytes`, which might differ if the text continued. The same where
+// llama.cpp would have to be called too often.
 LV_API int32_t lv_tokenize(const void *tokenizer, const char *text, int32_t length, int32_t *tokens, int32_t max_tokens,
                            bool add_special, bool parse_special);
 
