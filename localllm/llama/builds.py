@@ -184,13 +184,13 @@ class _State:
     def __init__(self, path: Path, build: Build) -> None:
         self._path = path
         self._build = build
-        self._told_s = 0.0
+        self._written_s = 0.0
         self.write()
 
     def advance(self, done: int, total: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s >= TELL_EVERY_S or done == total:
-            self._told_s = now_s
+        if now_s - self._written_s >= TELL_EVERY_S or done == total:
+            self._written_s = now_s
             self.write(done=done, total=total)
 
     def write(self, **changes: int | str) -> None:

@@ -94,7 +94,7 @@ class Finder:
         return [*there, *(found for id, (path, found) in files if id not in ids and path.exists())]
 
     async def described(self, model: AvailableModel) -> Described:
-        """Raises as `find`. What was read once is known until the model gets its name anew."""
+        """Raises as `find`. What was read once is cached until the model gets its name again."""
         if model not in self._described:
             candidate, ctx = await self.find(model.id, allow_paths=False)
             candidate.release()

@@ -1,4 +1,4 @@
-"""Downloads and uploads that somebody on the network asked for: a few at a time, others wait, and that is bounded.
+"""Downloads and uploads requested by clients: a few at a time, others wait, in bounded number.
 
 Belongs to one event loop; the work is done on threads. Knows nothing of HTTP.
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Pulls:
-    """Of one process."""
+    """For one process."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -122,7 +122,7 @@ class Runtime:
         await self._removing.run(copy, source, target, self._settings.data_dir)
 
     async def pull(self, name: str, on_state: Callable[[PullState], None] = lambda _: None) -> AvailableModel:
-        """Download a model that somebody on the network named; what is there already is not fetched again.
+        """Download a model that a client named; what is already here is not fetched again.
 
         `on_state` is called on the event loop. A cancelled pull goes on from where it was next time. Raises
         `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`, `QueueFull` where too many wait already.

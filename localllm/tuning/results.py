@@ -1,8 +1,8 @@
-"""What `localllm tune` found to be fastest for a model here: kept in the data directory, looked up at a load.
+"""What `localllm tune` found to be fastest for a model here: stored in the data directory, looked up at a load.
 
-    tuned/<model>.json    a file for each model, by its content; in it one tuning for each library, devices and settings
+    tuned/<model>.json    a file per model, by its content; in it one tuning for each library, devices and settings
 
-A tuning holds where everything is as it was measured; otherwise a load goes by its settings alone, and says why. Only
+A tuning applies where everything is as it was measured; otherwise a load goes by its settings alone, and says why. Only
 what a setting leaves to localllm is ever changed. Knows nothing of how it is measured.
 """
 
@@ -28,22 +28,22 @@ logger = logging.getLogger("localllm")
 FOLDER = "tuned"
 """Below the data directory."""
 MAX_TUNINGS = 16
-"""Of one model; beyond that the oldest is dropped."""
+"""Per model; beyond that the oldest is dropped."""
 MAX_FILE_BYTES = 256 * 1024
 HEAD_BYTES = 1024 * 1024
-"""Of a model's file, that stand for all of it beside its size."""
+"""Bytes of a model's file that, with its size, stand for all of it."""
 WITHOUT_EFFECT = frozenset({
     "ctx", "slots", "kv_cells", "kv_ram_mb", "kv_disk_mb", "checkpoints", "context_shift", "pooling", "embedding_ctx",
     "grammar", "chat_template", "thinking", "max_step_ms", "prefill_step_ms",
 })  # fmt: skip
-"""Fields of `LoadOptions` with which a tuning holds whatever they are; the context is looked at apart."""
+"""Fields of `LoadOptions` that a tuning does not depend on; the context is checked separately."""
 AS_TUNED = "as `localllm tune` found to be faster"
-"""Why something is as it is."""
+"""The reason reported for a tuned setting."""
 REMEDY = "`localllm tune --forget` removes it"
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Of fields of `LoadOptions` that were left to localllm; None: as without a tuning."""
+    """Values for fields of `LoadOptions` that were left to localllm; None: as without a tuning."""
 
     threads: int | None = None
     threads_batch: int | None = None
@@ -58,50 +58,50 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
     def applied(self, options: LoadOptions) -> LoadOptions:
-        """These options with them. Raises `InvalidParameter` for values that no load can have."""
+        """The options with these values. Raises `InvalidParameter` for values that no load can have."""
         return msgspec.structs.replace(options, **self.given())
 
     def words(self) -> str:
-        """`ubatch 1024, flash_attn off`; of none: `as by default`."""
+        """`ubatch 1024, flash_attn off`; without values `as by default`."""
         return ", ".join(f"{name} {value}" for name, value in self.given().items()) or "as by default"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a measurement holds."""
+    """The conditions under which a measurement applies."""
 
     cpu: str
     """A digest of `osdep.cpu_model`."""
     cores: int
     library: str
-    """The fingerprint of its files."""
+    """Fingerprint of its files."""
     backend: str
-    """As `CpuChoice.label` has it: `built-cpu: zen4`."""
+    """From `CpuChoice.label`: `built-cpu: zen4`."""
     devices: tuple[str, ...] = ()
     """GPUs, each with its description."""
     version: str = __version__
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
-    """What won, and against what."""
+    """The winner, and what it was compared with."""
 
     model: str
     """Its name when it was tuned."""
     place: Place
     base: dict[str, Any]
-    """What was set then, of what has an effect: see `base_of`."""
+    """The settings then, as far as they have an effect: see `base_of`."""
     ctx: int
     """Tokens of a slot then."""
     values: Values
-    """None of them: nothing was faster than the default."""
+    """Empty where nothing was faster than the default."""
     gain: float = 1.0
-    """Speed with these values relative to speed without, in the last check; `noise`: how far that may be off."""
+    """Speed with these values relative to speed without, in the last check; `noise`: its possible error."""
     noise: float = 0.0
     prompt_tokens_per_s: float = 0.0
     answer_tokens_per_s: float = 0.0
     created_unix_s: int = 0
 
     def story(self) -> str:
-        """For people."""
+        """A description for people."""
         day = time.strftime("%Y-%m-%d", time.gmtime(self.created_unix_s))
         if not self.values.given():
             return f"as by default: nothing was faster on {day}"
@@ -109,11 +109,11 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Match(NamedTuple):
-    """What a load does about tunings."""
+    """The tuning for a load, if one applies."""
 
     tuning: Tuning | None
     why_not: str = ""
-    """Why none of those that there are; empty where there are none."""
+    """Why none of the existing ones applies; empty where there are none."""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -121,11 +121,11 @@ class Match(NamedTuple):
         return () if self.tuning is None else tuple(self.tuning.values.given())
 
     def applied(self, options: LoadOptions) -> LoadOptions:
-        """These options as they are to be used."""
+        """The options to use."""
         return options if self.tuning is None else self.tuning.values.applied(options)
 
     def story(self) -> str:
-        """For people; empty where the model was never tuned."""
+        """A description for people; empty where the model was never tuned."""
         if self.tuning is not None:
             return self.tuning.story()
         return f"not used: {self.why_not}" if self.why_not else ""
@@ -148,13 +148,13 @@ def place_of(*, library: str, backend: str, devices: Sequence[DeviceInfo]) -> Pl
 
 
 def base_of(options: LoadOptions) -> dict[str, Any]:
-    """What is set of all that has an effect on speed, but for defaults."""
+    """The settings that affect speed, except those at their defaults."""
     built: dict[str, Any] = msgspec.to_builtins(options)
     return {name: value for name, value in built.items() if name not in WITHOUT_EFFECT}
 
 
 def match(tunings: Sequence[Tuning], place: Place, options: LoadOptions, ctx: int) -> Match:
-    """The newest that holds for a load with these options and slots of so many tokens."""
+    """The newest one that applies to a load with these options and slots of `ctx` tokens."""
     base, why_not = base_of(options), ""
     for tuning in reversed(tunings):
         why_not = why_not or _why_not(tuning, place, base, ctx)
@@ -164,13 +164,13 @@ def match(tunings: Sequence[Tuning], place: Place, options: LoadOptions, ctx: in
 
 
 def possible(tunings: Sequence[Tuning], options: LoadOptions) -> list[LoadOptions]:
-    """All that `match` may make of these options, whatever the library and the devices are."""
+    """Everything `match` may make of these options, whatever the library and the devices are."""
     base = base_of(options)
     return [options, *(tuning.values.applied(options) for tuning in tunings if tuning.base == base)]
 
 
 def _why_not(tuning: Tuning, place: Place, base: dict[str, Any], ctx: int) -> str:
-    """Empty: it holds."""
+    """Empty if it applies."""
     was = tuning.place
     if was.backend != place.backend:
         return f"it was tuned with {was.backend}, and this is {place.backend}"
@@ -191,7 +191,7 @@ def _why_not(tuning: Tuning, place: Place, base: dict[str, Any], ctx: int) -> st
 
 
 def identity(path: Path) -> str:
-    """Stands for a model by its content, wherever its file lies: 32 digits. Costs a millisecond. Raises `OSError`."""
+    """Identifies a model by its content, wherever its file is: 32 digits. Takes a millisecond. Raises `OSError`."""
     with open(osdep.open_plain(path.resolve(), os.O_RDONLY), "rb") as file:
         digest = hashlib.blake2b(str(os.fstat(file.fileno()).st_size).encode(), digest_size=16)
         digest.update(file.read(HEAD_BYTES))
@@ -208,13 +208,13 @@ class Kept(NamedTuple):
 
 
 class Tunings:
-    """Those of a data directory. Reads and writes files, so that nothing here is for an event loop."""
+    """The tunings of a data directory. Reads and writes files, so do not call it on an event loop."""
 
     def __init__(self, data_dir: Path) -> None:
         self._folder = data_dir / FOLDER
 
     def of(self, path: Path) -> tuple[Tuning, ...]:
-        """Of the model in this file, oldest first. A file of ours that is damaged is said, and ignored."""
+        """Tunings of the model in this file, oldest first. A damaged file of ours is logged and ignored."""
         if not self._folder.is_dir():
             return ()
         kept = self.kept(path)
@@ -223,16 +223,16 @@ class Tunings:
         return kept.tunings
 
     def kept(self, path: Path) -> Kept:
-        """The same with what is wrong with it, which is not said. Raises `OSError`."""
+        """The same with what is wrong with it, without logging. Raises `OSError`."""
         return _read(self.file_of(path))
 
     def every(self) -> Iterator[Kept]:
-        """All files, damaged ones too."""
+        """All files, including damaged ones."""
         if self._folder.is_dir():
             yield from map(_read, sorted(self._folder.glob("*.json")))
 
     def keep(self, path: Path, tuning: Tuning) -> None:
-        """Takes the place of what was found before with the same library, devices and settings. Raises `OSError`."""
+        """Replaces an earlier tuning with the same library, devices and settings. Raises `OSError`."""
         from localllm.registry.disk.files import write_whole
 
         file = self.file_of(path)
@@ -241,17 +241,17 @@ class Tunings:
         write_whole(file, msgspec.json.format(msgspec.json.encode(content)))
 
     def file_of(self, path: Path) -> Path:
-        """Where tunings of the model in this file are. Raises `OSError`."""
+        """The file for tunings of the model in this file. Raises `OSError`."""
         return self._folder / f"{identity(path)}.json"
 
 
 def damaged(kept: Kept) -> str:
-    """For people: what is wrong, and what to do."""
+    """For people: what is wrong, and the remedy."""
     return f"a tuning is damaged and not used ({kept.path}: {kept.damage}); {REMEDY}"
 
 
 def forget(kept: Kept) -> int:
-    """Remove that file; how many tunings that were, a damaged file counted as one. Raises `OSError`."""
+    """Remove that file; returns the number of tunings, counting a damaged file as one. Raises `OSError`."""
     kept.path.unlink(missing_ok=True)
     return len(kept.tunings) or int(bool(kept.damage))
 

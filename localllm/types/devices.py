@@ -29,7 +29,7 @@ _SYNONYMS = {"metal": "mtl", "hip": "rocm"}
 def named(name: str, devices: Sequence[DeviceInfo], param: str = "device") -> list[DeviceInfo]:
     """Devices that a name stands for: one, all of a backend, or those behind an address. Raises `DeviceUnavailable`."""
     found = [device for device in devices if device.name.lower() == name.lower()]
-    found = found or [device for device in devices if _is_meant(name.lower(), device)]
+    found = found or [device for device in devices if _matches(name.lower(), device)]
     if not found:
         hint = "; is it in `--rpc`, and does it answer?" if name.lower().startswith(RPC) else ""
         raise DeviceUnavailable(
@@ -39,7 +39,7 @@ def named(name: str, devices: Sequence[DeviceInfo], param: str = "device") -> li
     return found
 
 
-def _is_meant(name: str, device: DeviceInfo) -> bool:
+def _matches(name: str, device: DeviceInfo) -> bool:
     if name.startswith(RPC):
         address = re.escape(name.removeprefix(RPC))
         said = f"{device.name} {device.description}".lower()
