@@ -201,7 +201,7 @@ def test_a_busy_model_is_waited_for_and_takes_no_new_requests_meanwhile(mode: li
 def test_a_model_that_was_named_at_the_start_is_not_put_out(mode: list[str]) -> None:
     async def scenario(supervisor: Supervisor) -> None:
         await load(supervisor, "a", stays=True)
-        with pytest.raises(LoadFailed, match=r"a .* stays"):
+        with pytest.raises(LoadFailed, match=r"a .* is pinned"):
             await load(supervisor, "b")
         assert [model.id for model in supervisor.running()] == ["a"]
 
