@@ -19,7 +19,17 @@ from localllm.types import Delta, Finish, Message, SamplingParams, ToolCall, who
 if TYPE_CHECKING:
     from localllm.client.api import Client
 
-__all__ = ["DEFAULT_LOOK", "Look", "PrintedAnswer", "Talk", "cut", "describe", "is_at_limit", "prepare", "stats_line"]
+__all__ = [
+    "DEFAULT_LOOK",
+    "Look",
+    "PrintedAnswer",
+    "Talk",
+    "describe",
+    "is_at_limit",
+    "prepare",
+    "stats_line",
+    "why_incomplete",
+]
 
 
 class Talk:
@@ -59,7 +69,7 @@ class Talk:
     def ask(self, prompt: str, system: str | None) -> Generator[Delta]:
         """The answer to a single prompt."""
         if self.raw:
-            return self._named(self.client.complete(self.model_id, prompt, self.params, **self._format()))
+            return self._blaming_file(self.client.complete(self.model_id, prompt, self.params, **self._format()))
         first = [Message("system", system)] if system is not None else []
         return self.answer([*first, Message("user", prompt)])
 
@@ -69,9 +79,9 @@ class Talk:
 
         def ask(tools: Sequence[dict[str, Any]]) -> Generator[Delta]:
             fields = {**self.think.fields, **self._format(), **({"tools": tools, **choice} if tools else {})}
-            return self._named(self.client.chat(self.model_id, messages, self.params, **fields))
+            return self._blaming_file(self.client.chat(self.model_id, messages, self.params, **fields))
 
-        return ask([]) if self.tools is None else self.tools.asked(ask)
+        return ask([]) if self.tools is None else self.tools.answer(ask)
 
     def model_names(self) -> list[str]:
         """The models that the server has. Raises `LocalLLMError`s."""
@@ -80,8 +90,8 @@ class Talk:
     def _format(self) -> dict[str, Any]:
         return {} if self.document is None else {"response_format": self.document.response_format}
 
-    def _named(self, deltas: Generator[Delta]) -> Generator[Delta]:
-        return deltas if self.document is None else self.document.named(deltas)
+    def _blaming_file(self, deltas: Generator[Delta]) -> Generator[Delta]:
+        return deltas if self.document is None else self.document.blaming_file(deltas)
 
 
 class PrintedAnswer:
@@ -157,7 +167,7 @@ def is_at_limit(finish: Finish, params: SamplingParams) -> bool:
     return finish.reason == "length" and limit is not None and 0 <= limit <= finish.usage.completion_tokens
 
 
-def cut(finish: Finish, talk: Talk) -> str:
+def why_incomplete(finish: Finish, talk: Talk) -> str:
     """Why an answer is incomplete, for a message."""
     if finish.reason == "timeout":
         return "the server's request timeout expired"

@@ -90,11 +90,11 @@ def _thoughts(chat: Conversation, argument: str) -> None:
 
 
 def _tools(chat: Conversation, argument: str) -> None:
-    given = chat.talk.tools
-    if not argument and given is None:
+    current = chat.talk.tools
+    if not argument and current is None:
         report.say("no tools; /tools FILE loads some")
-    elif not argument and given is not None:
-        report.say("\n".join(given.lines()))
+    elif not argument and current is not None:
+        report.say("\n".join(current.lines()))
     elif argument == "off":
         chat.talk.tools = None
         report.say("the tools are removed")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.cli import report, tools
-from localllm.cli.answer import Look, PrintedAnswer, Talk, cut, describe, is_at_limit, stats_line
+from localllm.cli.answer import Look, PrintedAnswer, Talk, describe, is_at_limit, stats_line, why_incomplete
 from localllm.cli.mcp_tools import McpTools
 from localllm.cli.prompts import RESULT, LineDropped, ReadLine, read_message
 from localllm.cli.saved import Turn
@@ -70,7 +70,7 @@ class Conversation:
         self.is_saved = True
         self.totals = Totals()
         self.thoughts: list[Thought] = []
-        """Of all answers, newest last."""
+        """The thinking of all answers, newest last."""
         self.read_line: ReadLine = _end_of_input
         self.exit_code = report.OK
 
@@ -199,11 +199,11 @@ class Conversation:
         if not printed.text.strip() and not printed.calls and not printed.notes:
             report.say("[the answer is empty]")
         if finish.reason == "timeout":
-            report.say(f"[{cut(finish, self.talk)}]")
+            report.say(f"[{why_incomplete(finish, self.talk)}]")
         elif finish.reason == "length" and is_at_limit(finish, self.talk.params):
-            report.say(f"[{cut(finish, self.talk)}; /set max_tokens default lifts the limit]")
+            report.say(f"[{why_incomplete(finish, self.talk)}; /set max_tokens default lifts the limit]")
         elif finish.reason == "length":
-            report.say(f"[{cut(finish, self.talk)}; /undo or /clear frees some, --ctx sets a larger one]")
+            report.say(f"[{why_incomplete(finish, self.talk)}; /undo or /clear frees some, --ctx sets a larger one]")
         if self.stats:
             report.say(stats_line(finish, printed.first_token_s, ctx))
         if self.verbose:

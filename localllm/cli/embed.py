@@ -140,14 +140,14 @@ def _embed(client: Client, model: str, options: EmbedOptions, batches: Iterator[
     truncated: list[int] = []
     num_tokens = num_texts = 0
     for batch in batches:
-        made = _asked(client, model, options, batch)
-        truncated += [batch.start + index for index in made.truncated]
-        num_tokens += made.usage.prompt_tokens
+        reply = _request(client, model, options, batch)
+        truncated += [batch.start + index for index in reply.truncated]
+        num_tokens += reply.usage.prompt_tokens
         num_texts += len(batch.texts)
         if options.as_json or options.npy is not None:
-            vectors += made.vectors
+            vectors += reply.vectors
         else:
-            report.write(*(bytes(vector).decode() for vector in made.vectors))
+            report.write(*(bytes(vector).decode() for vector in reply.vectors))
             sys.stdout.flush()
     if options.as_json:
         _print_json({"model": model, "embeddings": vectors, "prompt_tokens": num_tokens, "truncated": truncated})
@@ -157,7 +157,7 @@ def _embed(client: Client, model: str, options: EmbedOptions, batches: Iterator[
     return report.OK
 
 
-def _asked(client: Client, model: str, options: EmbedOptions, batch: _Batch) -> EmbeddedTexts:
+def _request(client: Client, model: str, options: EmbedOptions, batch: _Batch) -> EmbeddedTexts:
     try:
         return client.embed(
             model,
@@ -216,8 +216,8 @@ def _comparing(client: Client, model: str, options: EmbedOptions) -> Callable[..
         raise type(error)((error.message).replace("input[0]", "the query"), param="--query") from error
 
     def compare(client: Client, model: str, options: EmbedOptions, batch: _Batch) -> _Scored:
-        made = _asked(client, model, options, batch)
-        return _Scored((_rows(made.vectors) @ query).tolist(), made.truncated, made.usage.prompt_tokens)
+        reply = _request(client, model, options, batch)
+        return _Scored((_rows(reply.vectors) @ query).tolist(), reply.truncated, reply.usage.prompt_tokens)
 
     return compare
 

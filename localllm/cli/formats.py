@@ -24,7 +24,7 @@ def format_of(path: Path, info: ModelInfo) -> ChatFormat | None:
     if not _chats(info):
         return None
     with _finder() as child:
-        return _asked(path, info, child)
+        return _format_in(path, info, child)
 
 
 def abilities(info: ModelInfo, format: ChatFormat | None) -> list[Capability]:
@@ -81,7 +81,7 @@ def _format_of_name(name: str, data_dir: Path, child: TemplateChild) -> ChatForm
     file = resolve(name, data_dir)
     try:
         info = read_info(file)
-        return _asked(file.path, info, child) if _chats(info) else None
+        return _format_in(file.path, info, child) if _chats(info) else None
     finally:
         file.release()
 
@@ -90,7 +90,7 @@ def _chats(info: ModelInfo) -> bool:
     return info.causal and "default" in info.chat_templates
 
 
-def _asked(path: Path, info: ModelInfo, child: TemplateChild) -> ChatFormat:
+def _format_in(path: Path, info: ModelInfo, child: TemplateChild) -> ChatFormat:
     from localllm.gguf import read_header, special_texts
 
     special = special_texts(read_header(path))

@@ -75,7 +75,7 @@ class McpTools:
         """In the form of OpenAI's `tools`."""
         return [tool.function for tool in self._hub.tools if tool.name not in self._refused]
 
-    def asked(self, ask: Callable[[Sequence[dict[str, Any]]], Generator[Delta]]) -> Generator[Delta]:
+    def answer(self, ask: Callable[[Sequence[dict[str, Any]]], Generator[Delta]]) -> Generator[Delta]:
         """An answer with the servers' current tools. Tools whose schema is rejected are dropped, with a message."""
         self._hub.refresh()
         self.say_notes()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localllm import osdep
 from localllm.cli import mcp_tools, report, serving, tools
-from localllm.cli.answer import Look, PrintedAnswer, Talk, cut, describe, prepare, stats_line
+from localllm.cli.answer import Look, PrintedAnswer, Talk, describe, prepare, stats_line, why_incomplete
 from localllm.cli.mcp_tools import McpOptions, McpTools
 from localllm.cli.model_names import is_here
 from localllm.cli.schema import DocumentFormat
@@ -143,7 +143,7 @@ def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> i
     if verbose:
         report.say(describe(printed.finish))
     if talk.document is not None and printed.finish.reason != "stop":
-        report.say(f"localllm: the document is incomplete: {cut(printed.finish, talk)}")
+        report.say(f"localllm: the document is incomplete: {why_incomplete(printed.finish, talk)}")
         return report.FAILURE
     return _print_calls(printed, talk)
 
@@ -174,7 +174,7 @@ def _print_calls(printed: PrintedAnswer, talk: Talk) -> int:
     code = report.OK
     for call in printed.calls:
         if tools.parsed(call) is None and printed.finish is not None:
-            report.say(f"localllm: the call to {call.name} is incomplete: {cut(printed.finish, talk)}")
+            report.say(f"localllm: the call to {call.name} is incomplete: {why_incomplete(printed.finish, talk)}")
             code = report.FAILURE
         else:
             line = tools.as_json_line(call)

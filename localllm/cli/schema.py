@@ -20,7 +20,7 @@ class DocumentFormat(NamedTuple):
     response_format: dict[str, Any]
     file: Path | None = None
 
-    def named(self, deltas: Generator[Delta]) -> Generator[Delta]:
+    def blaming_file(self, deltas: Generator[Delta]) -> Generator[Delta]:
         """The same deltas; errors about the schema name its file."""
         try:
             yield from deltas

@@ -34,7 +34,7 @@ def with_parameter(params: SamplingParams, name: str, text: str) -> SamplingPara
     if text.lower() in UNSET:
         return msgspec.structs.replace(params, **{name: field.default})
     try:
-        value = msgspec.convert(_words(name, text), field.type, strict=False)
+        value = msgspec.convert(_parsed(name, text), field.type, strict=False)
     except (msgspec.ValidationError, msgspec.DecodeError, ValueError) as error:
         raise InvalidParameter(f"{name} takes {kind(name)}, not {text!r}", param=name) from error
     return msgspec.structs.replace(params, **{name: value})
@@ -69,8 +69,8 @@ def shown(params: SamplingParams, name: str) -> str:
     return str(value).lower() if isinstance(value, int) else f"{value:.10g}"
 
 
-def _words(name: str, text: str) -> Any:
-    """The text, or what it holds where a parameter has several values."""
+def _parsed(name: str, text: str) -> Any:
+    """The text, split into values for a parameter that takes several."""
     if name == "logit_bias":
         return {int(key): bias for key, bias in msgspec.json.decode(text.encode(), type=dict[str, float]).items()}
     if name in ("stop", "dry_sequence_breakers", "stop_token_ids"):

@@ -26,7 +26,7 @@ class Tools(NamedTuple):
     entries: list[dict[str, Any]]
     file: Path
 
-    def asked(self, ask: Callable[[Sequence[dict[str, Any]]], Generator[Delta]]) -> Generator[Delta]:
+    def answer(self, ask: Callable[[Sequence[dict[str, Any]]], Generator[Delta]]) -> Generator[Delta]:
         """An answer with these tools; errors about them name their file."""
         try:
             yield from ask(self.entries)

@@ -135,8 +135,8 @@ def test_a_tool_that_the_models_server_refuses_is_left_out_and_the_others_stay(
             raise InvalidParameter("too complex", param="tools[1].function.parameters.properties.p")
         yield Delta("Hi")
 
-    assert [delta.text for delta in given.asked(ask)] == ["Hi"]
-    assert [delta.text for delta in given.asked(ask)] == ["Hi"]
+    assert [delta.text for delta in given.answer(ask)] == ["Hi"]
+    assert [delta.text for delta in given.answer(ask)] == ["Hi"]
     assert asked == [["a__x", "a__y", "a__z"], ["a__x", "a__z"], ["a__x", "a__z"]]
     assert capsys.readouterr().err == "[a__y is dropped: too complex]\n"
 

@@ -28,7 +28,7 @@ NAME: Style = "34"
 REMOVED: Style = "31"
 
 MAX_HIGHLIGHTED_CHARS = 500
-"""Longer lines are data, and some patterns of some lexers take more than linear time."""
+"""Longer lines are data, and the patterns of some lexers take more than linear time."""
 MAX_LINE_S = 0.1
 """A lexer that takes longer for one line, or fails, reads no more of its block."""
 
@@ -48,27 +48,27 @@ _OTHER_NAMES = {
     "jsonc": "json", "jsonl": "json", "conf": "ini", "dotenv": "ini", "env": "ini", "svg": "xml", "xhtml": "xml",
     "patch": "diff",
 }  # fmt: skip
-"""Labels of code blocks that Pygments does not know, or whose lexer wants more than one line."""
+"""Labels of code blocks that Pygments does not know, or whose lexer needs more than one line."""
 
 
 class _State(NamedTuple):
-    """Where the next line begins."""
+    """The state at the start of the next line."""
 
     stack: tuple[str, ...]
     closer: str = ""
-    """What ends the comment or string that is open."""
+    """The end of the open comment or string."""
     style: Style = ""
 
 
 class _Lexers(NamedTuple):
-    """One of Pygments's, and where all of its state is a stack the same one, able to go on from it."""
+    """A lexer of Pygments; `resumable` can continue from a stack of states, if that is all the state it has."""
 
     plain: Lexer
     resumable: ExtendedRegexLexer | None = None
 
 
 class Highlighter:
-    """One block of code. `name`: the label of the block."""
+    """Colours one block of code. `name`: the label of the block."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -103,7 +103,7 @@ class Highlighter:
 
 
 def _read(lexers: _Lexers, line: str, before: _State) -> tuple[list[Span], _State]:
-    """The line's spans, and where the next line begins."""
+    """The spans of the line, and the state after it."""
     for match in _OPENER.finditer(line):
         opener, closer = match[0], _OPENERS[match[0]]
         closed, stack = _lex(lexers, line + closer, before.stack)
@@ -132,7 +132,7 @@ def _lex(lexers: _Lexers, line: str, stack: tuple[str, ...]) -> tuple[list[Span]
 
 @cache
 def _style(kind: Any) -> Style:
-    """Of the kind of token, or of the nearest more general one."""
+    """The style of a token type, or of its nearest ancestor that has one."""
     while kind.parent is not None:
         if (style := _STYLES.get(str(kind).removeprefix("Token."))) is not None:
             return style
@@ -142,7 +142,7 @@ def _style(kind: Any) -> Style:
 
 @cache
 def _lexers(name: str) -> _Lexers | None:
-    """By the label of a code block; None: unknown."""
+    """The lexers for the label of a code block; None: unknown."""
     from pygments.lexer import ExtendedRegexLexer, RegexLexer
     from pygments.lexers import find_lexer_class_by_name
     from pygments.util import ClassNotFound
