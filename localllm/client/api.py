@@ -1,6 +1,6 @@
-"""The HTTP client: asks a localllm server and yields typed deltas. Knows nothing of how the server was started.
+"""The HTTP client of a localllm server, with typed results. Knows nothing about how the server was started.
 
-Errors come out as the server's own error tree; a server that is not there as `ServerGone`.
+Errors are raised as the server's own classes, `ServerGone` if the server does not answer.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 from localllm import wire
 from localllm.cancel import Cancel
 from localllm.client import replies
-from localllm.client.connection import connect, hung_up
-from localllm.client.messages import spelled
+from localllm.client.connection import closing_connections, connect
+from localllm.client.messages import to_json_values
 from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
 from localllm.client.replies import ModelEntry, RankedTexts
 from localllm.client.sse import EventDecoder
@@ -32,14 +32,14 @@ _NOTHING = Delta()
 
 
 class ServerGone(Unavailable):
-    """The server itself does not answer, or not to the end."""
+    """The server does not answer, or hung up before the end of its answer."""
 
 
 class Client:
-    """A connection to one server; a context manager. Safe to use from many threads.
+    """A connection to one server; a context manager. Thread-safe.
 
-    Closing a generator early cancels its answer on the server. So does, from any thread, the `Cancel` that a call was
-    given: an answer ends with a delta whose finish is `cancelled`, anything else raises `Cancelled`.
+    Closing a generator early cancels its answer on the server. So does the `Cancel` passed to a call, from any thread:
+    an answer then ends with a delta whose finish reason is `cancelled`; any other call raises `Cancelled`.
     """
 
     def __init__(self, base_url: str, token: str | None = None) -> None:
@@ -48,22 +48,22 @@ class Client:
         self._http = connect(base_url, token)
 
     def health(self) -> bool:
-        """Whether a server answers here at all, whatever its models do. Raises nothing."""
+        """Whether a server answers at all, whatever the state of its models. Raises nothing."""
         try:
             return self._http.get("/health").status_code in (httpx.codes.OK, httpx.codes.SERVICE_UNAVAILABLE)
         except httpx.HTTPError:
             return False
 
     def ready(self) -> list[str]:
-        """The models that can answer now. Raises `Loading` while one is being loaded or started again."""
+        """The models that can answer now. Raises `Loading` while one is being loaded or restarted."""
         return self._get("/ready", wire.Ready).models
 
     def models(self) -> list[ModelEntry]:
-        """What can be asked. Raises `LocalLLMError`s."""
+        """The models that requests can name. Raises `LocalLLMError`s."""
         return self._get("/v1/models", replies.ModelList).data
 
     def model(self, id: str) -> ModelEntry:
-        """One of them. Raises `ModelNotFound`."""
+        """One model of `models()`. Raises `ModelNotFound`."""
         return self._get(f"/v1/models/{quote(id)}", ModelEntry)
 
     def available(self) -> list[AvailableModel]:
@@ -71,7 +71,7 @@ class Client:
         return self._get("/localllm/models", wire.Models).models
 
     def processes(self) -> list[wire.Process]:
-        """What is loaded. Raises `LocalLLMError`s."""
+        """The loaded models. Raises `LocalLLMError`s."""
         return self._get("/localllm/ps", wire.Processes).models
 
     def load(
@@ -84,12 +84,12 @@ class Client:
         keep_alive: float | str | None = None,
         cancel: Cancel | None = None,
     ) -> str:
-        """Have a model loaded; returns its id. keep_alive: how long it stays without requests, in seconds or as `5m`.
+        """Load a model and return its id. keep_alive: how long it stays loaded when idle, in seconds or as `5m`.
 
         Raises `ModelNotFound`, `LoadFailed`, `Unavailable`, `Cancelled`.
         """
         asked = {"model": model, "ctx": ctx, "slots": slots, "keep_alive": keep_alive}
-        with self._posted("/localllm/load", _given(asked), cancel) as response:
+        with self._posted("/localllm/load", _without_none(asked), cancel) as response:
             for data in _data(response):
                 event = _event(data, wire.LoadEvent)
                 on_progress(event.fraction)
@@ -98,14 +98,14 @@ class Client:
         raise ServerGone("the server closed the connection while it loaded the model")
 
     def unload(self, model: str) -> None:
-        """Have a model unloaded. Raises `ModelNotFound`."""
+        """Unload a model. Raises `ModelNotFound`."""
         with self._posted("/localllm/unload", {"model": model}) as response:
             response.read()
 
     def pull(
         self, model: str, on_progress: Callable[[PullState], None] = lambda _: None, *, cancel: Cancel | None = None
     ) -> AvailableModel:
-        """Have a model downloaded to the server's machine. What was cancelled goes on from there the next time.
+        """Download a model to the server's machine. A cancelled download resumes the next time.
 
         Raises `ModelNotFound`, `PullFailed`s, `DiskFull`, `Cancelled`.
         """
@@ -119,7 +119,7 @@ class Client:
         raise ServerGone("the server closed the connection while it downloaded the model")
 
     def remove(self, model: str) -> None:
-        """Have a model forgotten, and unloaded before that. Raises `ModelNotFound`."""
+        """Unload and remove a model. Raises `ModelNotFound`."""
         with self._posted("/localllm/remove", {"model": model}) as response:
             response.read()
 
@@ -140,19 +140,18 @@ class Client:
         thinking_budget: int | None = None,
         cancel: Cancel | None = None,
     ) -> Generator[Delta]:
-        """The answer to a conversation, as it comes; the last delta has `finish`. Raises `LocalLLMError`s.
+        """Stream the answer to a conversation; the last delta has `finish`. Raises `LocalLLMError`s.
 
-        timeout: seconds. priority: lower ones wait less. cache_prompt: whether it may start from what was computed
-        before. None: as the server's settings say. response_format: as OpenAI's, what the text has to be. tools,
-        tool_choice: as OpenAI's. enable_thinking, reasoning_effort: whether and how much the model thinks first, where
-        it can; thinking_budget: the most tokens of that.
+        timeout: seconds. priority: lower values are served first. cache_prompt: whether cached prefixes may be reused.
+        None: the server's setting. response_format, tools, tool_choice: in OpenAI's format. enable_thinking,
+        reasoning_effort: whether and how much the model thinks first, if it can; thinking_budget: token limit of that.
         """
         return self._stream(
             "/v1/chat/completions",
             model,
             params,
             cancel,
-            messages=[spelled(message) for message in messages],
+            messages=[to_json_values(message) for message in messages],
             response_format=response_format,
             timeout=timeout,
             priority=priority,
@@ -176,7 +175,7 @@ class Client:
         response_format: Mapping[str, Any] | None = None,
         cancel: Cancel | None = None,
     ) -> Generator[Delta]:
-        """The continuation of a text, as it comes. Otherwise as `chat`."""
+        """Stream the continuation of a text. Otherwise as `chat`."""
         fields = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
         return self._stream(
             "/v1/completions", model, params, cancel, prompt=prompt, response_format=response_format, **fields
@@ -192,7 +191,7 @@ class Client:
         truncate: bool = False,
         cancel: Cancel | None = None,
     ) -> EmbeddedTexts:
-        """The vectors of texts. Raises `LocalLLMError`s, `Cancelled`; a text at fault is `input[N]` in them."""
+        """The vectors of texts. Raises `LocalLLMError`s, which name a text at fault as `input[N]`, and `Cancelled`."""
         asked = {"input": texts, "dimensions": dimensions, "normalize": normalize, "truncate": truncate}
         return self._post("/v1/embeddings", {"model": model, **asked}, EmbeddedTexts, cancel)
 
@@ -206,24 +205,24 @@ class Client:
         truncate: bool = False,
         cancel: Cancel | None = None,
     ) -> RankedTexts:
-        """How well documents answer a query. Raises as `embed`; one at fault is `documents[N]` in the error."""
+        """Scores documents by how well they answer a query. Raises as `embed`, with `documents[N]` as the name."""
         asked = {"query": query, "documents": documents, "raw_scores": raw_scores, "truncate": truncate}
         return self._post("/v1/rerank", {"model": model, **asked}, RankedTexts, cancel)
 
     def tokenize(self, model: str, text: str, *, add_special: bool = True) -> list[int]:
-        """Token ids of a text, with the model's BOS unless `add_special` is off. Raises `LocalLLMError`s."""
+        """Token ids of a text, with a leading BOS unless `add_special` is off. Raises `LocalLLMError`s."""
         asked = {"model": model, "content": text, "add_special": add_special}
         return self._post("/tokenize", asked, replies.Tokens).tokens
 
     def detokenize(self, model: str, tokens: Sequence[int], *, special: bool = True) -> str:
-        """The text of token ids; that of control tokens only if `special`. Raises `LocalLLMError`s."""
+        """The text of token ids; control tokens are included only if `special`. Raises `LocalLLMError`s."""
         asked = {"model": model, "tokens": list(tokens), "special": special}
         return self._post("/detokenize", asked, replies.Content).content
 
     def count_tokens(self, model: str, prompt: str | Sequence[Message]) -> int:
-        """Of the prompt that a text, or a conversation by the model's template, becomes. Raises `LocalLLMError`s."""
+        """Length of the prompt of a text or, by the chat template, of a conversation. Raises `LocalLLMError`s."""
         if not isinstance(prompt, str):
-            asked = {"model": model, "messages": [spelled(message) for message in prompt]}
+            asked = {"model": model, "messages": [to_json_values(message) for message in prompt]}
             prompt = self._post("/apply-template", asked, replies.Prompt).prompt
         return len(self.tokenize(model, prompt))
 
@@ -240,9 +239,9 @@ class Client:
         self, path: str, model: str, params: SamplingParams, cancel: Cancel | None, **fields: Any
     ) -> Generator[Delta]:
         if params.logprobs is not None:
-            raise UnsupportedParameter("this client reads no logprobs; the openai package does", param="logprobs")
+            raise UnsupportedParameter("this client does not read logprobs; use the openai package", param="logprobs")
         extras = {"stream": True, "stream_options": {"include_usage": True}, "timings": True}
-        asked = _given({"model": model, **fields, **msgspec.structs.asdict(params), **extras})
+        asked = _without_none({"model": model, **fields, **msgspec.structs.asdict(params), **extras})
         try:
             with self._posted(path, asked, cancel) as response:
                 yield from _deltas(_chunks(response))
@@ -253,7 +252,7 @@ class Client:
         try:
             response = self._http.get(path)
         except httpx.HTTPError as error:
-            raise _not_there(error) from error
+            raise _server_gone(error) from error
         if response.status_code != httpx.codes.OK:
             raise _to_error(response.content)
         return _typed(response.content, kind)
@@ -264,13 +263,13 @@ class Client:
 
     @contextlib.contextmanager
     def _posted(self, path: str, asked: Mapping[str, Any], cancel: Cancel | None = None) -> Iterator[httpx.Response]:
-        """Raises `Cancelled` in the block as well, once the handle is used."""
+        """Raises `Cancelled` inside the block, too, once `cancel` is used."""
         body, headers = msgspec.json.encode(asked), {"content-type": "application/json"}
         with contextlib.ExitStack() as stack:
             http, extensions = self._http, {}
-            if cancel is not None:  # only a connection of its own can be hung up at any moment
+            if cancel is not None:  # only a dedicated connection can be closed at any time
                 http = stack.enter_context(connect(self._base_url, self._token))
-                extensions = {"trace": stack.enter_context(hung_up(cancel))}
+                extensions = {"trace": stack.enter_context(closing_connections(cancel))}
             try:
                 with http.stream("POST", path, content=body, headers=headers, extensions=extensions) as response:
                     if response.status_code != httpx.codes.OK:
@@ -279,10 +278,10 @@ class Client:
             except httpx.HTTPError as error:
                 if cancel is not None and cancel.cancelled:
                     raise Cancelled("the request was cancelled") from error
-                raise _not_there(error) from error
+                raise _server_gone(error) from error
 
 
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -290,11 +289,11 @@ def _typed(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        raise InternalError(f"this is not a localllm server: it answered {body[:200]!r}") from error
+        raise InternalError(f"not a localllm server: it answered {body[:200]!r}") from error
 
 
 def _data(response: httpx.Response) -> Iterator[str]:
-    """Of each event until the last."""
+    """The data of each event, without the final `[DONE]`."""
     decoder = EventDecoder()
     for piece in response.iter_bytes():
         for data in decoder.feed(piece):
@@ -304,7 +303,7 @@ def _data(response: httpx.Response) -> Iterator[str]:
 
 
 def _event(data: str, kind: type[T]) -> T:
-    """Raises what it says instead, if it went wrong."""
+    """Decodes an event; raises the error if it is one."""
     failure = msgspec.json.decode(data, type=replies.Failure)
     if failure.error is not None:
         raise replies.to_error(failure.error)
@@ -317,28 +316,28 @@ def _chunks(response: httpx.Response) -> Iterator[replies.Chunk]:
 
 
 def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
-    """What is new at once; reason, timings and usage arrive in the last two chunks and leave as one `Finish`."""
+    """Deltas as they arrive; reason, timings and usage of the last two chunks are combined into one `Finish`."""
     reason: FinishReason | None = None
     timings = Timings(0.0, 0.0, 0.0)
     for chunk in chunks:
         if chunk.error is not None:
             raise replies.to_error(chunk.error)
         for choice in chunk.choices:
-            delta = choice.news(chunk.localllm)
+            delta = choice.to_delta(chunk.localllm)
             if delta != _NOTHING:
                 yield delta
             reason = choice.reason or reason
         timings = chunk.timings or timings
         if chunk.usage is not None and reason is not None:
-            yield Delta(finish=Finish(reason, chunk.usage.counted(), timings))
+            yield Delta(finish=Finish(reason, chunk.usage.to_usage(), timings))
 
 
 def _to_error(body: bytes) -> LocalLLMError:
     try:
-        return replies.to_error(msgspec.json.decode(body, type=replies.RefusedBody).error.told())
+        return replies.to_error(msgspec.json.decode(body, type=replies.RefusedBody).error.to_error_object())
     except msgspec.DecodeError:
-        return InternalError(f"this is not a localllm server: it answered {body[:200]!r}")
+        return InternalError(f"not a localllm server: it answered {body[:200]!r}")
 
 
-def _not_there(error: httpx.HTTPError) -> ServerGone:
+def _server_gone(error: httpx.HTTPError) -> ServerGone:
     return ServerGone(f"the server does not answer: {error or type(error).__name__}")

@@ -1,4 +1,4 @@
-"""`Sidecar`, awaited. Knows no HTTP."""
+"""`Sidecar` for asyncio. Knows no HTTP."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from localllm.client.server_process import OnExit, ServerProcess, SidecarExit, c
 
 
 class AsyncSidecar:
-    """A server process of ours: `async with await AsyncSidecar.start(["demo"]) as sidecar`. See `Sidecar`.
+    """A server process: `async with await AsyncSidecar.start(["demo"]) as sidecar`. See `Sidecar`.
 
-    Callbacks come on the event loop that started it.
+    Callbacks run on the event loop that started it.
     """
 
     def __init__(self, server: ServerProcess) -> None:
@@ -33,13 +33,13 @@ class AsyncSidecar:
         home: str | Path | None = None,
         on_progress: Callable[[float], None] | None = None,
         on_exit: OnExit | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109  it is an error with the server's last words
+        timeout: float | None = None,  # noqa: ASYNC109  the error has the end of the server's log
     ) -> Self:
-        """Start a server and wait until it answers. A cancelled task leaves no process. Raises as `Sidecar.start`."""
+        """Start a server and wait until it answers. Cancelling ends the process. Raises as `Sidecar.start`."""
         check_timeout(timeout)
         loop, lines = asyncio.get_running_loop(), asyncio.Queue[Line | None]()
 
-        def tell(exit: SidecarExit) -> None:
+        def report_exit(exit: SidecarExit) -> None:
             assert on_exit is not None
             _post(loop, on_exit, exit)
 
@@ -49,7 +49,7 @@ class AsyncSidecar:
             stderr=stderr,
             home=home,
             on_line=lambda line: _post(loop, lines.put_nowait, line),
-            on_exit=on_exit and tell,
+            on_exit=on_exit and report_exit,
         )
         sidecar = cls(server)
         server.start()
@@ -59,7 +59,7 @@ class AsyncSidecar:
                 sidecar._ready = await _ready(server, lines, on_progress)
             return sidecar
         except BaseException as error:
-            server.hang_up()  # at once: a second cancellation may not let it come to the rest
+            server.hang_up()  # first: a second cancellation may interrupt what follows
             await asyncio.to_thread(server.close)
             if timeout is not None and isinstance(error, TimeoutError) and limit.expired():
                 raise server.too_late(timeout) from None
@@ -72,12 +72,12 @@ class AsyncSidecar:
 
     @property
     def stderr(self) -> str:
-        """The last that it logged, up to 8 KiB."""
+        """The end of its log, up to 8 KiB."""
         return self._server.stderr
 
     @property
     def ready(self) -> Ready:
-        """Where it answers."""
+        """Its address and token."""
         assert self._ready is not None
         return self._ready
 
@@ -90,7 +90,7 @@ class AsyncSidecar:
         return self.ready.token
 
     async def close(self) -> None:
-        """End it, kindly first, and wait until it is gone. Idempotent."""
+        """Stop it gracefully, then by force, and wait for its exit. Idempotent."""
         await asyncio.to_thread(self._server.close)
 
     async def __aenter__(self) -> Self:
@@ -116,4 +116,4 @@ def _post(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arg
     try:
         loop.call_soon_threadsafe(callback, *args)
     except RuntimeError:
-        pass  # the loop is closed: nobody is left to tell
+        pass  # the loop is closed, so nothing waits for this

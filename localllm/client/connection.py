@@ -1,4 +1,4 @@
-"""Connections to a server, and hanging one up from another thread. Knows no request."""
+"""Connections to a server, which another thread can close. Knows no request."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ Trace = Callable[[str, dict[str, Any]], None]
 
 
 def connect(base_url: str, token: str | None) -> httpx.Client:
-    """Connects when it is first used."""
+    """An HTTP client, which connects on first use."""
     return httpx.Client(
         base_url=base_url,
         headers={"authorization": f"Bearer {token}"} if token else {},
-        # An answer may take its time; a server that does not even accept is not there.
+        # Answers may take long, but a server that does not accept the connection is not running.
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-        # Certificates cost 30 ms to load, and a proxy has no business with a server on this machine.
+        # Loading certificates takes 30 ms, and a proxy must not be used for a server on this machine.
         verify=base_url.startswith("https:"),
         trust_env=False,
     )
 
 
 @contextlib.contextmanager
-def hung_up(cancel: Cancel) -> Iterator[Trace]:
-    """What the `trace` extension of a request on a new connection wants, so that `cancel` hangs that up.
+def closing_connections(cancel: Cancel) -> Iterator[Trace]:
+    """A `trace` extension for a request on a new connection; `cancel` then closes that connection.
 
-    A socket that another thread reads from cannot be closed, but shut down: the reader gets its end.
+    A socket that another thread reads from cannot be closed but can be shut down: the reader sees its end.
     """
     sockets: list[socket.socket] = []
 
     def stop() -> None:
         for each in sockets:
-            with contextlib.suppress(OSError):  # the server was faster
+            with contextlib.suppress(OSError):  # the server has closed it already
                 each.shutdown(socket.SHUT_RDWR)
 
     def trace(name: str, info: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The server that runs on this machine already, if there is one. Knows nothing of how to start another."""
+"""Finds a server that already runs on this machine. Knows nothing about starting one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def address_of(settings: Settings) -> tuple[str, int]:
-    """Where a server with these settings would answer, for a client on this machine."""
+    """The address of a server with these settings, for a client on this machine."""
     return ANY_ADDRESS.get(settings.host, settings.host), settings.port
 
 
 def is_anybody_there(settings: Settings) -> bool:
-    """Whether something listens there. Costs a millisecond and no import."""
+    """Whether something listens at that address. Takes a millisecond and imports nothing."""
     if settings.port == 0:
         return False
     try:
@@ -32,11 +32,11 @@ def is_anybody_there(settings: Settings) -> bool:
 
 
 def server_of(settings: Settings) -> Client:
-    """A client of the running server, with this user's first admin key, else the first of all.
+    """A client of the running server, with this user's first admin key, or else the first key.
 
     Raises `ServerGone` if there is none.
     """
-    from localllm.client.api import Client, ServerGone  # it takes a tenth of a second
+    from localllm.client.api import Client, ServerGone  # importing it takes 0.1 s
 
     host, port = address_of(settings)
     if not is_anybody_there(settings):
@@ -47,7 +47,7 @@ def server_of(settings: Settings) -> Client:
 
 
 def find_server(settings: Settings) -> Client | None:
-    """A running localllm that lets us in; None where there is none, or it is somebody else's."""
+    """A client of a running server that accepts our key; None if there is no such server."""
     if not is_anybody_there(settings):
         return None
     client = server_of(settings)

@@ -1,4 +1,4 @@
-"""A conversation's messages as the chat API spells them. Knows nothing of connections."""
+"""Encodes messages in the format of the chat API. Knows nothing about connections."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from localllm.types import Message, ToolCall
 
 
-def spelled(message: Message) -> dict[str, Any]:
-    """With its calls, its thought and its parts, where it has some."""
+def to_json_values(message: Message) -> dict[str, Any]:
+    """A message as JSON values; calls, thought and parts only if it has any."""
     content: Any = message.content
     if len(message.parts) > 1:
         content = [{"type": "text", "text": text} for text in message.parts]

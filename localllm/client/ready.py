@@ -1,13 +1,13 @@
-"""What `serve --ready json` says on stdout, as both ends see it. Knows nothing of processes.
+"""The messages of `serve --ready json` on stdout, for both ends. Knows nothing about processes.
 
-One JSON object in one line; with `--ready json-progress` lines of progress before it:
+One line with a JSON object; with `--ready json-progress`, progress lines come before it:
     {"loading": 0.25}                 from 0 to 1
     {"url": "http://127.0.0.1:40123", "token": "...", "model": "name", "pid": 123, "version": "0.1.0"}
                                       once, last: requests with `Authorization: Bearer <token>` are answered now;
-                                      `model` is null if none was asked for
+                                      `model` is null if none was given
     {"error": {"code": "load_failed", "message": "...", "param": null, "details": {}}}
-                                      instead: it cannot; the process ends with an exit code other than 0
-A reader must skip objects with other keys. The server ends at end-of-file of its stdin, if that is a pipe or socket.
+                                      instead of that: startup failed; the process exits with a nonzero code
+Readers must skip objects with other keys. The server exits at end-of-file on its stdin, if that is a pipe or socket.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _KINDS: tuple[type[Line], ...] = (Progress, Ready, Failure)
 
 
 def encode(line: Line) -> bytes:
-    """With the line end."""
+    """The line, including its newline."""
     return msgspec.json.encode(line) + b"\n"
 
 
 def decode(raw: bytes) -> Line | None:
-    """None for a line that is nobody's."""
+    """None for a line that is none of these messages."""
     for kind in _KINDS:
         try:
             return msgspec.json.decode(raw, type=kind)

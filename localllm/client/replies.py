@@ -1,4 +1,4 @@
-"""What the client reads of the OpenAI-style answers, which have more than it cares for. Knows no connections."""
+"""The fields of OpenAI-style responses that the client reads; others are ignored. Knows no connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localllm.wire import ErrorObject
 
 
 class ChatFormatEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model's thoughts and calls are read."""
+    """How thoughts and calls are parsed out of the model's text."""
 
     name: str
     origin: str
@@ -21,7 +21,7 @@ class ChatFormatEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of /v1/models, as far as we care; what it can do is known once it is loaded."""
+    """A model of /v1/models. Its capabilities are known once it is loaded."""
 
     id: str
     loaded: bool = True
@@ -29,7 +29,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 0
     chat_template: bool = True
     capabilities: list[str] = []
-    """Of a loaded one, e.g. `tools` and `thinking`."""
+    """Of a loaded model, e.g. `tools` and `thinking`."""
     chat_format: ChatFormatEntry | None = None
 
 
@@ -42,7 +42,7 @@ class TextUsage(msgspec.Struct, frozen=True):
 
 
 class EmbeddedTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """What texts became, in their order."""
+    """The embeddings of texts, in their order."""
 
     data: list[Embedding]
     usage: TextUsage
@@ -51,19 +51,19 @@ class EmbeddedTexts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def vectors(self) -> list[msgspec.Raw]:
-        """Of each, its vector as JSON: most pass it on. With pooling `none` an array of vectors."""
+        """The vector of each text as raw JSON, which most callers pass on; with pooling `none` an array of them."""
         return [item.embedding for item in self.data]
 
 
 class RankedText(msgspec.Struct, frozen=True):
-    """`index`: its number in the request."""
+    """`index`: its position in the request."""
 
     index: int
     relevance_score: float
 
 
 class RankedTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """The best first."""
+    """Best match first."""
 
     results: list[RankedText]
     usage: TextUsage
@@ -76,7 +76,7 @@ class ModelList(msgspec.Struct, frozen=True):
 
 
 class Called(msgspec.Struct, frozen=True):
-    """More of a call of a function."""
+    """A fragment of a function call."""
 
     name: str = ""
     arguments: str = ""
@@ -100,7 +100,7 @@ class Remarks(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A chunk of an answer."""
+    """The new part of an answer."""
 
     delta: Piece | None = None
     text: str = ""
@@ -108,11 +108,11 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> FinishReason | None:
-        """Calls are seen by themselves."""
+        """`tool_calls` is reported as `stop`: the calls themselves are in the deltas."""
         return "stop" if self.finish_reason == "tool_calls" else self.finish_reason
 
-    def news(self, remarks: Remarks) -> Delta:
-        """What is new in it, with what is remarked."""
+    def to_delta(self, remarks: Remarks) -> Delta:
+        """As a delta, with the server's remarks."""
         notes, num_tokens = tuple(remarks.warnings), remarks.num_tokens
         if self.delta is None:
             return Delta(self.text, num_tokens, notes=notes)
@@ -141,7 +141,7 @@ class UsageObject(msgspec.Struct, frozen=True):
     completion_tokens_details: ThoughtTokens = ThoughtTokens()
     shifted_tokens: int = 0
 
-    def counted(self) -> Usage:
+    def to_usage(self) -> Usage:
         cached, details = self.prompt_tokens_details.cached_tokens, self.completion_tokens_details
         return Usage(
             self.prompt_tokens,
@@ -175,20 +175,20 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What an event may be instead of what was asked for."""
+    """An event that reports an error."""
 
     error: ErrorObject | None = None
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """An error as OpenAI's and as llama-server's endpoints send it: the latter's code is the status."""
+    """An error of OpenAI's or llama-server's endpoints; the latter's `code` is the HTTP status."""
 
     message: str
     code: str | int
     param: str | None = None
     reason: str = ""
 
-    def told(self) -> ErrorObject:
+    def to_error_object(self) -> ErrorObject:
         return ErrorObject(
             self.message, code=self.code if isinstance(self.code, str) else self.reason, param=self.param
         )
@@ -199,5 +199,5 @@ class RefusedBody(msgspec.Struct, frozen=True):
 
 
 def to_error(error: ErrorObject) -> LocalLLMError:
-    """The error of the tree that the server named."""
+    """The exception of the class that the server named."""
     return from_info(ErrorInfo(error.code, error.message, error.param))

@@ -1,7 +1,7 @@
-"""A `serve` of our own as a child process: its lines, its log, its end. Knows no HTTP and not who waits for it.
+"""A `serve` child process: its messages, its log, its exit. Knows neither HTTP nor who waits for it.
 
-The child has its own process group, so Ctrl-C stops the answer and not the server. It lives as long as its stdin is
-open; since that pipe closes when we die, however we die, no server is left behind.
+The child has its own process group, so Ctrl-C stops the answer and not the server. It runs as long as its stdin is
+open; that pipe closes when this process ends, for whatever reason, so no server is left behind.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from localllm.settings.config import ENV_PREFIX
 
 STOP_TIMEOUT_S = 5.0
 STDERR_BYTES = 8 * 1024
-"""Of its log, kept for errors."""
+"""The end of its log that is kept for errors."""
 SHOWN_LINES, SHOWN_CHARS = 3, 500
-"""Of that, in the sentence of an error."""
+"""The part of it that an error message shows."""
 DRAIN_TIMEOUT_S = 1.0
-"""For its last words: a grandchild may hold its stderr open."""
+"""How long to wait for the end of its log: a grandchild may keep its stderr open."""
 
 OnLine = Callable[[Line | None], None]
 logger = logging.getLogger("localllm")
@@ -38,14 +38,14 @@ class SidecarExit(NamedTuple):
     """How a server ended."""
 
     exit_code: int | None
-    """None where a signal ended it."""
+    """None if a signal ended it."""
     signal: str | None
     stderr: str
-    """The last that it logged, up to 8 KiB."""
+    """The end of its log, up to 8 KiB."""
 
     @property
     def reason(self) -> str:
-        """As `exit code 3` or `signal SIGKILL`."""
+        """`exit code 3` or `signal SIGKILL`."""
         return f"signal {self.signal}" if self.signal else f"exit code {self.exit_code}"
 
 
@@ -55,14 +55,14 @@ OnExit = Callable[[SidecarExit], None]
 def localllm_command() -> list[str]:
     """How to start localllm; a frozen desktop app passes its own `command` instead.
 
-    -P: a file of the user's current folder must not shadow a module.
+    -P: a file in the current folder must not shadow a module.
     """
     return [sys.executable, "-P", "-m", "localllm"]
 
 
 class ServerProcess:
-    """Started by `start`. `on_line` gets each line of `client.ready`, then None once the process is gone; both
-    callbacks come on a thread of this object.
+    """Started by `start`. `on_line` gets each message of `client.ready`, and None after the exit. Both callbacks run
+    on a thread of this object.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class ServerProcess:
         on_line: OnLine,
         on_exit: OnExit | None,
     ) -> None:
-        """`args`: the model and load options. `stderr`: where its log goes, None: to our own stderr. `home`: holds all
-        its data and configuration; it sees nothing of ours in the environment. `on_exit`: once it was ready and ends
-        without `close`.
+        """`args`: the model and load options. `stderr`: where its log goes, None: this process's stderr. `home`: the
+        folder for all its data and configuration; the environment's settings are then hidden from it. `on_exit`: called
+        if it exits without `close` after it was ready.
         """
         if on_exit is not None and not callable(on_exit):
             raise InvalidParameter(f"on_exit must be a function, got {on_exit!r}", param="on_exit")
@@ -98,7 +98,7 @@ class ServerProcess:
         self._watcher = threading.Thread(target=self._watch, name="sidecar", daemon=True)
 
     def start(self) -> None:
-        """Not the constructor: who ends it is there before it is, and Ctrl-C finds no gap between them."""
+        """Not part of the constructor: its owner must exist before the process does, or Ctrl-C could leak it."""
         try:
             self._process = subprocess.Popen(
                 self._argv,
@@ -126,11 +126,11 @@ class ServerProcess:
 
     @property
     def stderr(self) -> str:
-        """The last that it logged."""
+        """The end of its log."""
         return bytes(self._tail).decode("utf-8", "replace").strip()
 
     def hang_up(self) -> None:
-        """Let it end, without waiting. Idempotent, from any thread."""
+        """Stop it without waiting. Idempotent, thread-safe."""
         self._closing = True
         if self._process is None:
             return
@@ -138,10 +138,10 @@ class ServerProcess:
         try:
             self._process.stdin.close()
         except OSError:
-            pass  # it is gone
+            pass  # it has exited
 
     def close(self) -> None:
-        """End it, kindly first, and wait until it is gone. Idempotent, from any thread but its own."""
+        """Stop it gracefully, then by force, and wait for its exit. Idempotent; not from its own thread."""
         self.hang_up()
         for insist in (self.process.terminate, self.process.kill):
             try:
@@ -155,7 +155,7 @@ class ServerProcess:
                 thread.join(DRAIN_TIMEOUT_S)
 
     def outcome(self, line: Line | None) -> Ready | None:
-        """What a line means for who waits until it is ready. Raises the error that it died of."""
+        """The Ready that a message is, if any. Raises the error that ended the server."""
         if isinstance(line, Failure):
             raise from_info(line.error)
         if line is None:
@@ -166,7 +166,7 @@ class ServerProcess:
         return line if isinstance(line, Ready) else None
 
     def too_late(self, timeout_s: float) -> LoadFailed:
-        """The error of one that is not ready in time."""
+        """The error for a server that is not ready in time."""
         return LoadFailed(f"the server was not ready within {timeout_s:g} s{self._last_words()}", stderr=self.stderr)
 
     def _last_words(self) -> str:
@@ -200,13 +200,13 @@ class ServerProcess:
                 try:
                     self._pass_on(data)
                 except (OSError, ValueError):
-                    pass  # where it went is closed; the server must not stand still for that
+                    pass  # the target is closed; keep reading, or the server would block on its log
 
     def _pass_on(self, data: bytes) -> None:
         if self._echo is not None:
             self._echo.write(data)
             self._echo.flush()
-        elif sys.stderr is not None:  # a program without a console has none
+        elif sys.stderr is not None:  # programs without a console have none
             sys.stderr.write(printable(data.decode("utf-8", "replace").replace("\r\n", "\n")))
             sys.stderr.flush()
 
@@ -217,12 +217,12 @@ def check_timeout(timeout_s: float | None) -> None:
         return
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s < math.inf:
         raise InvalidParameter(
-            f"timeout must be a number of seconds above 0, or None, got {timeout_s!r}", param="timeout"
+            f"timeout must be a positive number of seconds, or None, got {timeout_s!r}", param="timeout"
         )
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what configures localllm."""
+    """This process's environment without the settings of localllm."""
     return {
         name: value
         for name, value in os.environ.items()

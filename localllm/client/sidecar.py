@@ -1,4 +1,4 @@
-"""Starts a server of one's own and ends it again: how `localllm run` and desktop apps get one. Knows no HTTP."""
+"""Starts and stops a server as a child process, for `localllm run` and desktop apps. Knows no HTTP."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from localllm.client.server_process import localllm_command as localllm_command
 from localllm.errors import LocalLLMError
 
 WAIT_SLICE_S = 0.25
-"""Windows delivers Ctrl-C only between two waits for a lock."""
+"""Upper bound of one wait: on Windows Ctrl-C is not delivered while a thread waits for a lock."""
 
 
 class Sidecar:
-    """A server process of ours; a context manager that ends it. Letting go of it ends it, too, without waiting.
+    """A server process owned by this program; leaving its context stops it, dropping it does so without waiting.
 
-    `start` waits until it answers; `spawn` and `wait_ready` are its two halves, for those with better things to do.
+    `start` waits until it answers; `spawn` and `wait_ready` are its two halves, for callers with other work to do.
     """
 
     def __init__(self, server: ServerProcess, lines: queue.SimpleQueue[Line | None]) -> None:
@@ -42,11 +42,11 @@ class Sidecar:
         home: str | Path | None = None,
         on_exit: OnExit | None = None,
     ) -> Sidecar:
-        """Start `serve` with `args` (the model and load options) on a free loopback port, and do not wait.
+        """Start `serve` with `args` (the model and load options) on a free loopback port, without waiting.
 
-        stderr: where its log goes; None: to this process's stderr. home: the folder of all its data, and of the only
-        configuration that counts. on_exit: called, on a thread of its own, when a server that was ready ends without
-        `close`: with its exit code and its last words.
+        stderr: where its log goes; None: this process's stderr. home: the folder for all its data, and the only
+        configuration it reads. on_exit: called on a thread of its own with the exit code and the end of the log, if
+        a server that was ready exits without `close`.
         """
         lines: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
         server = ServerProcess(args, command=command, stderr=stderr, home=home, on_line=lines.put, on_exit=on_exit)
@@ -77,10 +77,10 @@ class Sidecar:
         return sidecar
 
     def wait_ready(self, on_progress: Callable[[float], None] | None = None, *, timeout: float | None = None) -> Ready:
-        """Wait until it answers. on_progress: called on this thread with the fraction of the model that is loaded.
+        """Wait until it answers. on_progress: called on this thread with the fraction of the model loaded.
 
-        Raises the error it died of, `ModelNotFound`, `LoadFailed` ..., with its last words; `LoadFailed` after
-        `timeout` seconds, when it goes on and may be waited for again.
+        Raises the error that ended it (`ModelNotFound`, `LoadFailed` ...) with the end of its log, or `LoadFailed`
+        after `timeout` seconds; the server then goes on loading and can be waited for again.
         """
         check_timeout(timeout)
         deadline_s = None if timeout is None else time.monotonic() + timeout
@@ -111,17 +111,17 @@ class Sidecar:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs; ready or not."""
+        """Whether the process runs, ready or not."""
         return self._server.alive
 
     @property
     def stderr(self) -> str:
-        """The last that it logged, up to 8 KiB."""
+        """The end of its log, up to 8 KiB."""
         return self._server.stderr
 
     @property
     def ready(self) -> Ready:
-        """Where it answers; `wait_ready` must have returned."""
+        """Its address and token; only after `wait_ready` has returned."""
         assert self._ready is not None
         return self._ready
 
@@ -134,7 +134,7 @@ class Sidecar:
         return self.ready.token
 
     def close(self) -> None:
-        """End it, kindly first, and wait until it is gone. Idempotent, from any thread."""
+        """Stop it gracefully, then by force, and wait for its exit. Idempotent, thread-safe."""
         self._server.close()
 
     def __enter__(self) -> Sidecar:

@@ -15,16 +15,16 @@ class EventDecoder:
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The data of every event that is complete now."""
+        """The data of every event that is now complete."""
         buffer = self._rest + chunk
-        # A \r at the very end may be half of a \r\n: it waits for what comes next.
+        # A trailing \r may be half of a \r\n, so it is kept for the next chunk.
         held = len(buffer) - 1 if buffer.endswith(b"\r") else len(buffer)
         *lines, rest = _LINE_END.split(buffer[:held])
         self._rest = rest + buffer[held:]
         return [event for line in lines if (event := self._take(line)) is not None]
 
     def flush(self) -> list[str]:
-        """The last event, if the stream ended without its blank line."""
+        """The last event, if the stream ended without a blank line."""
         lines = [*_LINE_END.split(self._rest), b""]
         self._rest = b""
         return [event for line in lines if (event := self._take(line)) is not None]

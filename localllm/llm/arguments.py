@@ -1,6 +1,6 @@
-"""What a caller in Python gives, checked before anything is sent: every wrong argument is an error that names it.
+"""Checks the arguments of the Python API before anything is sent: each error names the argument at fault.
 
-Knows nothing of how it is answered.
+Knows nothing about how requests are answered.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from localllm.types.load_options import LoadOptions
 
 T = TypeVar("T")
 THINKING = ("enable_thinking", "thinking")
-"""One switch of templates under two names."""
+"""The two names under which chat templates have this switch."""
 Texts = Sequence[str] | Sequence[Sequence[int]]
-"""As text, or as token ids."""
+"""Texts, or arrays of token ids."""
 
 
 def settings_from(settings: Settings | None, home: str | Path | None) -> Settings:
-    """Of `settings` nothing else is read; of `home` its `config.toml`; of neither this user's configuration as well."""
+    """`settings` as given; else the `config.toml` of `home` alone; else this user's configuration."""
     if settings is not None and home is not None:
         raise InvalidParameter("give settings or home, not both; Settings has a home of its own", param="home")
     if settings is not None:
@@ -60,8 +60,8 @@ def load_options(
     embedding_ctx: int | None,
     draft: str | Path | None,
 ) -> tuple[LoadOptions | None, Mapping[str, Any]]:
-    """`options` changed by the arguments that were given beside it; without any, None and what is to be changed of what
-    the settings say for the model.
+    """`options` overridden by the other arguments, and {}; without `options`, None and the overrides, which apply to
+    the settings of the model.
     """
     given: dict[str, Any] = {
         "ctx": ctx,
@@ -86,8 +86,8 @@ def _draft(draft: str | Path | None) -> str | None:
     return None if draft is None else os.fspath(draft)
 
 
-class Asked(TypedDict, total=False):
-    """What `chat` and `complete` take besides, and say there."""
+class AnswerArguments(TypedDict, total=False):
+    """Arguments that `chat` and `complete` share; documented there."""
 
     thinking_budget: int | None
     params: SamplingParams | None
@@ -97,8 +97,8 @@ class Asked(TypedDict, total=False):
     cancel: Cancel | None
 
 
-class AskedChat(Asked, total=False):
-    """What only `chat` takes."""
+class ChatArguments(AnswerArguments, total=False):
+    """Arguments of `chat` alone."""
 
     tools: Tools | None
     tool_choice: str
@@ -106,12 +106,12 @@ class AskedChat(Asked, total=False):
     thinking: bool | None
 
 
-def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[AskedChat]) -> GenerationRequest:
+def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[ChatArguments]) -> GenerationRequest:
     """`rest` without `cancel`. Raises `InvalidParameter`."""
     given = toolbox(rest["tools"], rest["tool_choice"], parallel=rest["parallel_tool_calls"])
     return GenerationRequest(
         messages=to_messages(messages),
-        rendering=rendering(rest["thinking"], given.shown),
+        rendering=rendering(rest["thinking"], given.definitions),
         calling=given.calling,
         **_generation(shape, rest),
     )
@@ -125,10 +125,10 @@ def rendering(thinking: bool | None, tools: str = "") -> Rendering:
     return Rendering(variables=json.dumps(dict.fromkeys(THINKING, switch)), tools=tools)
 
 
-def completion_request(prompt: str, shape: Shape[Any] | None, **rest: Unpack[Asked]) -> GenerationRequest:
+def completion_request(prompt: str, shape: Shape[Any] | None, **rest: Unpack[AnswerArguments]) -> GenerationRequest:
     """`rest` without `cancel`. Raises `InvalidParameter`."""
     if not isinstance(prompt, str):
-        raise InvalidParameter(f"prompt must be a text, got {_shown(prompt)}", param="prompt")
+        raise InvalidParameter(f"prompt must be a string, got {_shown(prompt)}", param="prompt")
     if rest["thinking_budget"] is not None and shape is None:
         raise InvalidParameter(
             "thinking_budget bounds the thought before an answer to messages; use chat(), or leave it out",
@@ -169,7 +169,7 @@ def rerank_request(
 ) -> RerankRequest:
     """Raises `InvalidParameter`."""
     if not isinstance(query, str):
-        raise InvalidParameter(f"query must be a text, got {_shown(query)}", param="query")
+        raise InvalidParameter(f"query must be a string, got {_shown(query)}", param="query")
     if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
         raise InvalidParameter("give a list of documents, not one text", param="documents")
     items = tuple(documents)
@@ -204,7 +204,7 @@ def check_callback(name: str, callback: Callable[..., object] | None) -> None:
         raise InvalidParameter(f"{name} must be a function, got {_shown(callback)}", param=name)
 
 
-def _generation(shape: Shape[Any] | None, asked: Asked) -> dict[str, Any]:
+def _generation(shape: Shape[Any] | None, asked: AnswerArguments) -> dict[str, Any]:
     params, budget = asked["params"], asked["thinking_budget"]
     params = SamplingParams() if params is None else params
     return {
@@ -221,13 +221,13 @@ def _waiting(timeout: float | None, priority: int) -> dict[str, Any]:
         isinstance(timeout, bool) or not isinstance(timeout, int | float) or not math.isfinite(timeout) or timeout <= 0
     ):
         raise InvalidParameter(
-            f"timeout must be a number of seconds above 0, or None, got {_shown(timeout)}", param="timeout"
+            f"timeout must be a positive number of seconds, or None, got {_shown(timeout)}", param="timeout"
         )
     return {"timeout_s": timeout, "priority": _integer("priority", priority)}
 
 
 def _checked(name: str, value: msgspec.Struct, kind: type[T], changed: Mapping[str, Any]) -> T:
-    """A struct made in Python has checked its ranges, not its types: what arrives in the worker would be refused."""
+    """A struct made in Python has checked its ranges, not its types: the worker would refuse it."""
     try:
         return msgspec.convert({**msgspec.to_builtins(value), **changed}, kind)
     except (msgspec.ValidationError, TypeError) as error:

@@ -3,7 +3,7 @@
     async with AsyncLLM("model.gguf") as llm:
         print((await llm.chat([{"role": "user", "content": "Hello!"}])).text)
 
-The model itself lives in a process of its own, as everywhere in localllm. Knows nothing of what a worker is.
+The model runs in a child process, as everywhere in localllm. Knows nothing about workers.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from localllm.cancel import Cancel
 from localllm.errors import InvalidParameter, ModelNotFound, RequestTimeout, WrongOwner
-from localllm.llm import arguments as given
-from localllm.llm.arguments import Asked, AskedChat, Texts
+from localllm.llm import arguments as arguments
+from localllm.llm.arguments import AnswerArguments, ChatArguments, Texts
+from localllm.llm.ending import end_abandoned, until_cancelled
 from localllm.llm.events import EventObserver, guarded
-from localllm.llm.letting_go import let_go, until
 from localllm.llm.messages import AnyMessage, Messages, to_messages
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat
 from localllm.llm.schemas import SchemaLike, Shape, to_shape
@@ -33,7 +33,7 @@ from localllm.types.embeddings import Embeddings
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import ModelEvent
 
-if TYPE_CHECKING:  # imported where it is used: commands that embed nothing start sooner
+if TYPE_CHECKING:  # imported on use: commands that embed nothing start faster
     import numpy as np
     import numpy.typing as npt
 
@@ -43,17 +43,17 @@ T = TypeVar("T")
 class AsyncLLM:
     """One model, awaited. `async with AsyncLLM(path) as llm:` loads it; so does `await llm.load()`.
 
-    It belongs to the event loop that loads it. Letting go of it ends its process, without waiting for that.
+    Bound to the event loop that loads it. Dropping the last reference ends the model's process without waiting for it.
 
-    ctx: tokens each slot holds. slots: requests computed together. gpu_layers: a number, "all" or "auto". pooling: how
-    embeddings are made, where not as the model says. embedding_ctx: tokens of the longest text to embed. draft: a
-    smaller model with the same vocabulary that guesses what comes, or "auto". options: whatever else `LoadOptions` has;
-    None: as the settings say. The arguments beside it win.
-    settings: nothing else is read, neither environment nor files. home: the folder of all data, and of the only
-    config.toml that is read; the environment is not. With neither, this user's configuration counts.
-    on_progress, on_event: called on the event loop with the fraction that is loaded, and with every `ModelEvent`; they
-    must not block. What they raise is logged.
-    Errors are those of `localllm.errors`: `ModelNotFound`, `LoadFailed` when loading, `RequestError`s when asking.
+    ctx: tokens per slot. slots: requests computed concurrently. gpu_layers: a number, "all" or "auto". pooling:
+    overrides the model's own pooling of embeddings. embedding_ctx: tokens of the longest text to embed. draft: a
+    smaller model with the same vocabulary for speculative decoding, or "auto". options: all other `LoadOptions`; None:
+    those of the settings. The arguments above override both.
+    settings: used alone; neither environment nor files are read. home: holds all data and the only config.toml that is
+    read; the environment is ignored. With neither, this user's configuration applies.
+    on_progress, on_event: called on the event loop with the fraction loaded, and with every `ModelEvent`. They must
+    not block; exceptions they raise are logged.
+    Errors are those of `localllm.errors`: `ModelNotFound` and `LoadFailed` on load, `RequestError`s on requests.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class AsyncLLM:
     ) -> None:
         if not isinstance(model, str | os.PathLike):
             raise InvalidParameter(f"model must be a name or a path, got {type(model).__name__}", param="model")
-        given.check_callback("on_progress", on_progress)
-        given.check_callback("on_event", on_event)
+        arguments.check_callback("on_progress", on_progress)
+        arguments.check_callback("on_event", on_event)
         self._model = model
-        self._settings = given.settings_from(settings, home)
-        self._options, self._given = given.load_options(
+        self._settings = arguments.settings_from(settings, home)
+        self._options, self._given = arguments.load_options(
             options, self._settings, ctx=ctx, slots=slots, gpu_layers=gpu_layers, threads=threads, pooling=pooling,
             embedding_ctx=embedding_ctx, draft=draft,
         )  # fmt: skip
@@ -95,13 +95,13 @@ class AsyncLLM:
 
     @property
     def info(self) -> LoadedModel:
-        """What was loaded, and where its layers are."""
+        """The loaded model, and on which devices its layers are."""
         if self._loaded is None:
             raise _not_loaded()
         return self._loaded
 
     async def load(self) -> Self:
-        """Load the model unless it is loaded; returns this object. Several calls share one load."""
+        """Load the model unless it is loaded; returns this object. Concurrent calls share one load."""
         self._check_owner()
         if self._loop is None or self._loading is None:
             self._loop, self._loading = asyncio.get_running_loop(), asyncio.Lock()
@@ -112,22 +112,24 @@ class AsyncLLM:
         return self
 
     async def close(self) -> None:
-        """Free the model and end its process; running answers end with `Draining`. Idempotent."""
+        """Unload the model and end its process; running answers fail with `Draining`. Idempotent."""
         loading = self._loading
-        if self._loop is None or loading is None or os.getpid() != self._pid:  # a fork has nothing to end
+        if (
+            self._loop is None or loading is None or os.getpid() != self._pid
+        ):  # the model belongs to the parent of this fork
             return
         runtime, self._loaded = self._runtime, None
         self._num_closes += 1
-        if self._loop.is_closed():  # nobody can wait there; it ends all the same
+        if self._loop.is_closed():  # nothing can be awaited there, but the process ends
             if runtime is not None:
                 runtime.dismiss()
         else:
             self._check_owner()
             if runtime is not None:
                 await runtime.aclose()
-            async with loading:  # a load that is given up has something to clean up
+            async with loading:  # an abandoned load still has to clean up
                 pass
-        if self._loaded is None:  # nobody has loaded it again meanwhile
+        if self._loaded is None:  # unless it was loaded again meanwhile
             self._runtime = self._loop = self._loading = None
             if self._finalizer is not None:
                 self._finalizer.detach()
@@ -140,32 +142,32 @@ class AsyncLLM:
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[ChatArguments]
     ) -> Chat: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[ChatArguments]
     ) -> AsyncStream: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[ChatArguments]
     ) -> ParsedChat[T]: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[ChatArguments]
     ) -> AsyncParsedStream[T]: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[ChatArguments]
     ) -> ParsedChat[Any]: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[ChatArguments]
     ) -> AsyncParsedStream[Any]: ...
 
     async def chat(
@@ -180,59 +182,59 @@ class AsyncLLM:
         thinking: bool | None = None,
         thinking_budget: int | None = None,
         params: SamplingParams | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109  the worker keeps it, too
+        timeout: float | None = None,  # noqa: ASYNC109  the worker enforces it as well
         priority: int = 0,
         cache_prompt: bool = True,
         cancel: Cancel | None = None,
     ) -> Chat | AsyncStream:
-        """Answer a conversation; with `stream` its deltas as they come, of which the last has `finish`.
+        """Answer a conversation; with `stream`, as deltas, the last of which has `finish`.
 
-        schema: what the answer has to be; its `parsed` is the value. A type (a Struct, dataclass, TypedDict, a model of
-        pydantic's ...), a JSON Schema (a dict, or JSON), or a `Structure`.
-        tools: what the model may call: dicts as OpenAI has them, or Python functions with type hints. The answer's
-        `calls` say what it asks for; nothing is called here. tool_choice: `auto`, `required`, `none` or a tool's name.
-        thinking: whether the model shall think first, where its template has a switch; thinking_budget: the most tokens
-        of that thought, which is the answer's `thought`.
-        timeout: seconds; `RequestTimeout` where nothing is computed by then, else what there is, with the finish
-        `timeout`. priority: lower ones wait less. cache_prompt: whether it may start from what was computed before.
-        cancel: ends it from any thread; what there is comes with the finish `cancelled`.
+        schema: the shape of the answer, whose value is `parsed`: a type (a Struct, dataclass, TypedDict, pydantic model
+        ...), a JSON Schema (a dict or JSON text), or a `Structure`.
+        tools: what the model may call: dicts in OpenAI's format, or Python functions with type hints. Requested calls
+        are in the answer's `calls`; none is executed here. tool_choice: `auto`, `required`, `none` or a tool's name.
+        thinking: whether the model thinks first, if its template has a switch for it; thinking_budget: token limit of
+        the answer's `thought`.
+        timeout: seconds; `RequestTimeout` if no token was computed by then, else the partial answer with the finish
+        reason `timeout`. priority: lower values are served first. cache_prompt: whether cached prefixes may be reused.
+        cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
         """
         shape = to_shape(schema)
-        request = given.chat_request(
+        request = arguments.chat_request(
             messages, shape, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls,
             thinking=thinking, thinking_budget=thinking_budget, params=params, timeout=timeout, priority=priority,
             cache_prompt=cache_prompt,
         )  # fmt: skip
-        return await self._ask(request, shape, given.check_cancel(cancel), stream=stream)
+        return await self._ask(request, shape, arguments.check_cancel(cancel), stream=stream)
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[Asked]
+        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
     ) -> Chat: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: None = None, stream: Literal[True], **rest: Unpack[Asked]
+        self, prompt: str, *, schema: None = None, stream: Literal[True], **rest: Unpack[AnswerArguments]
     ) -> AsyncStream: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[Asked]
+        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
     ) -> ParsedChat[T]: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: type[T], stream: Literal[True], **rest: Unpack[Asked]
+        self, prompt: str, *, schema: type[T], stream: Literal[True], **rest: Unpack[AnswerArguments]
     ) -> AsyncParsedStream[T]: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[Asked]
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
     ) -> ParsedChat[Any]: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[Asked]
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[AnswerArguments]
     ) -> AsyncParsedStream[Any]: ...
 
     async def complete(
@@ -248,33 +250,35 @@ class AsyncLLM:
         cache_prompt: bool = True,
         cancel: Cancel | None = None,
     ) -> Chat | AsyncStream:
-        """Continue a text as it stands, without a chat template. Otherwise as `chat`."""
+        """Continue a text verbatim, without a chat template. Otherwise as `chat`."""
         shape = to_shape(schema)
-        request = given.completion_request(
+        request = arguments.completion_request(
             prompt, shape, thinking_budget=thinking_budget, params=params, timeout=timeout,
             priority=priority, cache_prompt=cache_prompt,
         )  # fmt: skip
-        return await self._ask(request, shape, given.check_cancel(cancel), stream=stream)
+        return await self._ask(request, shape, arguments.check_cancel(cancel), stream=stream)
 
     async def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
-        """Token ids of a text, with the model's BOS unless `add_special` is off."""
+        """Token ids of a text; starts with the model's BOS token unless `add_special` is off."""
         if not isinstance(text, str):
-            raise InvalidParameter(f"text must be a text, got {type(text).__name__}", param="text")
-        return await self._here().tokenize(self.info.id, text, add_special=add_special)
+            raise InvalidParameter(f"text must be a string, got {type(text).__name__}", param="text")
+        return await self._owned_runtime().tokenize(self.info.id, text, add_special=add_special)
 
     async def detokenize(self, tokens: Sequence[int], *, special: bool = True) -> str:
-        """The text of token ids; that of control tokens only if `special`. What is no UTF-8 becomes U+FFFD."""
-        pieces = await self._here().pieces(self.info.id, given.to_tokens("tokens", tokens), special=special)
+        """The text of token ids; control tokens are included only if `special`. Invalid UTF-8 becomes U+FFFD."""
+        pieces = await self._owned_runtime().pieces(
+            self.info.id, arguments.to_tokens("tokens", tokens), special=special
+        )
         return b"".join(pieces).decode("utf-8", "replace")
 
     async def count_tokens(
         self, prompt: str | Sequence[AnyMessage], *, tools: Tools | None = None, thinking: bool | None = None
     ) -> int:
-        """Of the prompt that a text, or a conversation by the model's template, becomes: `usage.prompt_tokens`."""
+        """Length of the prompt for a text or, through the chat template, a conversation: `usage.prompt_tokens`."""
         if isinstance(prompt, str):
             return len(await self.tokenize(prompt))
-        rendering = given.rendering(thinking, toolbox(tools).shown)
-        text = await self._here().render(self.info.id, to_messages(prompt), rendering)
+        rendering = arguments.rendering(thinking, toolbox(tools).definitions)
+        text = await self._owned_runtime().render(self.info.id, to_messages(prompt), rendering)
         return len(await self.tokenize(text))
 
     async def embed(
@@ -287,16 +291,15 @@ class AsyncLLM:
         timeout: float | None = None,  # noqa: ASYNC109
         priority: int = 0,
     ) -> npt.NDArray[np.float32]:
-        """One vector for each text, shape (texts, dimensions), float32; with pooling `none` one for each of their
-        tokens, those of the first text first.
+        """One vector per text, shape (texts, dimensions), float32; with pooling `none` one per token, in order.
 
-        `dimensions`: only so many numbers of each, the first, for models that are trained for that; `normalize` makes
-        what is left of length 1. A text that is too long is refused, or with `truncate` cut at its end.
+        `dimensions`: keep only the first so many components (Matryoshka models); `normalize` scales the result to unit
+        length. A text that is too long is refused, or truncated at its end with `truncate`.
         """
-        request = given.embedding_request(
+        request = arguments.embedding_request(
             texts, dimensions=dimensions, normalize=normalize, truncate=truncate, timeout=timeout, priority=priority
         )
-        return _array(await self._in_time(timeout, self._here().embed(self.info.id, request)))
+        return _array(await self._in_time(timeout, self._owned_runtime().embed(self.info.id, request)))
 
     async def rerank(
         self,
@@ -308,22 +311,22 @@ class AsyncLLM:
         timeout: float | None = None,  # noqa: ASYNC109
         priority: int = 0,
     ) -> list[tuple[int, float]]:
-        """(number of the document, score), the best answer to the query first; the `top_n` best, or all.
+        """(index of the document, score), best match first; the `top_n` best, or all.
 
-        Scores are the model's own: higher is better, any number. Documents that are too long are refused, or with
-        `truncate` cut at their end.
+        Scores are the model's raw ones: higher is better, unbounded. Documents that are too long are refused, or
+        truncated at their end with `truncate`.
         """
-        request = given.rerank_request(query, documents, truncate=truncate, timeout=timeout, priority=priority)
-        most = given.to_top_n(top_n)
-        ranking = await self._in_time(timeout, self._here().rerank(self.info.id, request))
+        request = arguments.rerank_request(query, documents, truncate=truncate, timeout=timeout, priority=priority)
+        most = arguments.to_top_n(top_n)
+        ranking = await self._in_time(timeout, self._owned_runtime().rerank(self.info.id, request))
         return sorted(enumerate(ranking.scores), key=lambda scored: -scored[1])[:most]
 
     async def _load(self, num_closes: int) -> None:
         if num_closes != self._num_closes:
             raise _closed_meanwhile()
         runtime = self._runtime = Runtime(self._settings)
-        self._finalizer = weakref.finalize(self, let_go, runtime, asyncio.get_running_loop(), self._pid)
-        self._finalizer.atexit = False  # workers end with their parent; `LLM` waits for what they save
+        self._finalizer = weakref.finalize(self, end_abandoned, runtime, asyncio.get_running_loop(), self._pid)
+        self._finalizer.atexit = False  # workers end with their parent; `LLM` waits until they have saved their state
         if self._on_event is not None:
             runtime.observe(EventObserver(self._on_event))
         try:
@@ -338,18 +341,18 @@ class AsyncLLM:
     async def _ask(
         self, request: GenerationRequest, shape: Shape[Any] | None, cancel: Cancel | None, *, stream: bool
     ) -> Chat | AsyncStream:
-        submitting = self._in_time(request.timeout_s, self._here().submit(self.info.id, [request]))
-        answers: list[Answer] | None = await (submitting if cancel is None else until(cancel, submitting))
+        submitting = self._in_time(request.timeout_s, self._owned_runtime().submit(self.info.id, [request]))
+        answers: list[Answer] | None = await (submitting if cancel is None else until_cancelled(cancel, submitting))
         first = answers[0] if answers else None
         answer = AsyncStream(self, first, cancel) if shape is None else AsyncParsedStream(self, first, cancel, shape)
-        del answers, first  # or this frame would keep an answer alive that its reader has dropped
+        del answers, first  # this frame must not keep an answer alive that its reader has dropped
         if stream:
             return answer
         async with answer:
             return await answer.result()
 
     async def _in_time(self, timeout_s: float | None, work: Coroutine[Any, Any, T]) -> T:
-        """The worker counts from when it has the request; before that the model may have to be started again."""
+        """The worker's clock starts when the request arrives there; a restart of the model may come before that."""
         limit = asyncio.timeout(timeout_s)
         try:
             async with limit:
@@ -359,22 +362,22 @@ class AsyncLLM:
                 raise
             raise RequestTimeout(f"the request was not answered within {timeout_s:g} s", param="timeout") from None
 
-    def _live(self) -> Runtime:
+    def _loaded_runtime(self) -> Runtime:
         if self._runtime is None or self._loaded is None:
             raise _not_loaded()
         return self._runtime
 
-    def _here(self) -> Runtime:
-        """Of a caller that may use it."""
+    def _owned_runtime(self) -> Runtime:
+        """The runtime, for a caller on the right process and event loop."""
         self._check_owner()
-        return self._live()
+        return self._loaded_runtime()
 
     def _check_owner(self) -> None:
         if os.getpid() != self._pid:
             raise WrongOwner("this AsyncLLM belongs to the process that made it; make one after the fork")
         if self._loop is not None and asyncio.get_running_loop() is not self._loop:
             raise WrongOwner(
-                "this AsyncLLM was loaded on another event loop; use it there, make one for each loop, or use LLM, "
+                "this AsyncLLM was loaded on another event loop; use it there, make one per loop, or use LLM, "
                 "which any thread may call"
             )
 

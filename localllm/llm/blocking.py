@@ -1,9 +1,9 @@
-"""LLM: a model in your own program, for code that blocks: `AsyncLLM` on an event loop and a thread of its own.
+"""LLM: a model in your own program, for blocking code: an `AsyncLLM` on an event loop in its own thread.
 
     with LLM("model.gguf") as llm:
         print(llm.chat([{"role": "user", "content": "Hello!"}]).text)
 
-Knows nothing of what `AsyncLLM` does.
+Only forwards; all behaviour is in `AsyncLLM`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from localllm.cancel import Cancel
-from localllm.llm.arguments import Asked, AskedChat, Texts
+from localllm.llm.arguments import AnswerArguments, ChatArguments, Texts
 from localllm.llm.async_llm import AsyncLLM
 from localllm.llm.loop_thread import LoopThread
 from localllm.llm.messages import AnyMessage, Messages
@@ -35,14 +35,14 @@ T = TypeVar("T")
 
 
 class LLM:
-    """One model, blocking. Safe to use from many threads; what they ask is computed together.
+    """One model, blocking. Thread-safe; requests from several threads are batched.
 
-    The arguments and the errors are those of `AsyncLLM`; the model is loaded when the constructor returns. Ctrl-C ends
-    the answer that is waited for, and frees its slot. Letting go of the object ends its process, as does the end of
-    the interpreter.
+    Arguments and errors are those of `AsyncLLM`; the model is loaded when the constructor returns. Ctrl-C cancels the
+    answer being waited for and frees its slot. Dropping the last reference ends the model's process, as does the end
+    of the interpreter.
 
-    on_progress and on_event are called on the thread named `localllm`, which does this object's work: they must not
-    block, and cannot call this object. What they raise is logged.
+    on_progress and on_event are called on this object's worker thread, named `localllm`: they must not block and
+    cannot call this object. Exceptions they raise are logged.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class LLM:
             on_event=on_event,
         )
         self._thread = LoopThread("localllm", last=self._llm.close)
-        # What runs there must not hold this object, or nobody could let go of it.
+        # The thread must not hold a reference to this object, or it would never be collected.
         weakref.finalize(self, self._thread.end).atexit = False
         try:
             self._thread.start()
@@ -89,37 +89,37 @@ class LLM:
 
     @property
     def info(self) -> LoadedModel:
-        """What was loaded, and where its layers are."""
+        """The loaded model, and on which devices its layers are."""
         return self._llm.info
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[ChatArguments]
     ) -> Chat: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[ChatArguments]
     ) -> Stream: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[ChatArguments]
     ) -> ParsedChat[T]: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[ChatArguments]
     ) -> ParsedStream[T]: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[ChatArguments]
     ) -> ParsedChat[Any]: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[AskedChat]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[ChatArguments]
     ) -> ParsedStream[Any]: ...
 
     def chat(
@@ -139,19 +139,19 @@ class LLM:
         cache_prompt: bool = True,
         cancel: Cancel | None = None,
     ) -> Chat | Stream:
-        """Answer a conversation; with `stream` its deltas as they come, of which the last has `finish`.
+        """Answer a conversation; with `stream`, as deltas, the last of which has `finish`.
 
-        schema: what the answer has to be; its `parsed` is the value. A type (a Struct, dataclass, TypedDict, a model of
-        pydantic's ...), a JSON Schema (a dict, or JSON), or a `Structure`.
-        tools: what the model may call: dicts as OpenAI has them, or Python functions with type hints. The answer's
-        `calls` say what it asks for; nothing is called here. tool_choice: `auto`, `required`, `none` or a tool's name.
-        thinking: whether the model shall think first, where its template has a switch; thinking_budget: the most tokens
-        of that thought, which is the answer's `thought`.
-        timeout: seconds; `RequestTimeout` where nothing is computed by then, else what there is, with the finish
-        `timeout`. priority: lower ones wait less. cache_prompt: whether it may start from what was computed before.
-        cancel: ends it from any thread; what there is comes with the finish `cancelled`.
+        schema: the shape of the answer, whose value is `parsed`: a type (a Struct, dataclass, TypedDict, pydantic model
+        ...), a JSON Schema (a dict or JSON text), or a `Structure`.
+        tools: what the model may call: dicts in OpenAI's format, or Python functions with type hints. Requested calls
+        are in the answer's `calls`; none is executed here. tool_choice: `auto`, `required`, `none` or a tool's name.
+        thinking: whether the model thinks first, if its template has a switch for it; thinking_budget: token limit of
+        the answer's `thought`.
+        timeout: seconds; `RequestTimeout` if no token was computed by then, else the partial answer with the finish
+        reason `timeout`. priority: lower values are served first. cache_prompt: whether cached prefixes may be reused.
+        cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
         """
-        rest: AskedChat = {
+        rest: ChatArguments = {
             "tools": tools, "tool_choice": tool_choice, "parallel_tool_calls": parallel_tool_calls,
             "thinking": thinking, "thinking_budget": thinking_budget, "params": params, "timeout": timeout,
             "priority": priority, "cache_prompt": cache_prompt, "cancel": cancel,
@@ -163,30 +163,32 @@ class LLM:
 
     @overload
     def complete(
-        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[Asked]
+        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
     ) -> Chat: ...
 
     @overload
-    def complete(self, prompt: str, *, schema: None = None, stream: Literal[True], **rest: Unpack[Asked]) -> Stream: ...
+    def complete(
+        self, prompt: str, *, schema: None = None, stream: Literal[True], **rest: Unpack[AnswerArguments]
+    ) -> Stream: ...
 
     @overload
     def complete(
-        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[Asked]
+        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
     ) -> ParsedChat[T]: ...
 
     @overload
     def complete(
-        self, prompt: str, *, schema: type[T], stream: Literal[True], **rest: Unpack[Asked]
+        self, prompt: str, *, schema: type[T], stream: Literal[True], **rest: Unpack[AnswerArguments]
     ) -> ParsedStream[T]: ...
 
     @overload
     def complete(
-        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[Asked]
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
     ) -> ParsedChat[Any]: ...
 
     @overload
     def complete(
-        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[Asked]
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[AnswerArguments]
     ) -> ParsedStream[Any]: ...
 
     def complete(
@@ -202,8 +204,8 @@ class LLM:
         cache_prompt: bool = True,
         cancel: Cancel | None = None,
     ) -> Chat | Stream:
-        """Continue a text as it stands, without a chat template. Otherwise as `chat`."""
-        rest: Asked = {
+        """Continue a text verbatim, without a chat template. Otherwise as `chat`."""
+        rest: AnswerArguments = {
             "thinking_budget": thinking_budget, "params": params, "timeout": timeout, "priority": priority,
             "cache_prompt": cache_prompt, "cancel": cancel,
         }  # fmt: skip
@@ -213,17 +215,17 @@ class LLM:
         return whole
 
     def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
-        """Token ids of a text, with the model's BOS unless `add_special` is off."""
+        """Token ids of a text; starts with the model's BOS token unless `add_special` is off."""
         return self._run(self._llm.tokenize(text, add_special=add_special))
 
     def detokenize(self, tokens: Sequence[int], *, special: bool = True) -> str:
-        """The text of token ids; that of control tokens only if `special`. What is no UTF-8 becomes U+FFFD."""
+        """The text of token ids; control tokens are included only if `special`. Invalid UTF-8 becomes U+FFFD."""
         return self._run(self._llm.detokenize(tokens, special=special))
 
     def count_tokens(
         self, prompt: str | Sequence[AnyMessage], *, tools: Tools | None = None, thinking: bool | None = None
     ) -> int:
-        """Of the prompt that a text, or a conversation by the model's template, becomes: `usage.prompt_tokens`."""
+        """Length of the prompt for a text or, through the chat template, a conversation: `usage.prompt_tokens`."""
         return self._run(self._llm.count_tokens(prompt, tools=tools, thinking=thinking))
 
     def embed(
@@ -236,8 +238,9 @@ class LLM:
         timeout: float | None = None,
         priority: int = 0,
     ) -> npt.NDArray[np.float32]:
-        """One vector for each text, shape (texts, dimensions), float32; with pooling `none` one for each of their
-        tokens. See `AsyncLLM.embed`.
+        """One vector per text, shape (texts, dimensions), float32; with pooling `none` one per token.
+
+        See `AsyncLLM.embed`.
         """
         return self._run(
             self._llm.embed(
@@ -255,13 +258,13 @@ class LLM:
         timeout: float | None = None,
         priority: int = 0,
     ) -> list[tuple[int, float]]:
-        """(number of the document, score), the best answer to the query first. See `AsyncLLM.rerank`."""
+        """(index of the document, score), best match first. See `AsyncLLM.rerank`."""
         return self._run(
             self._llm.rerank(query, documents, top_n=top_n, truncate=truncate, timeout=timeout, priority=priority)
         )
 
     def close(self) -> None:
-        """Free the model and end its process; running answers end with an error. Idempotent, from any thread."""
+        """Unload the model and end its process; running answers fail with `Draining`. Idempotent, thread-safe."""
         self._thread.end()
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""What becomes of a model, told to a callback of the application. Knows nothing of how that is found out."""
+"""Reports a model's state changes to a callback of the application. Knows nothing about how they are detected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger("localllm")
 
 
 def guarded(name: str, callback: Callable[[T], None]) -> Callable[[T], None]:
-    """The callback, whose exceptions are logged: an application's mistake must not end anybody's answer."""
+    """The callback with its exceptions logged: a bug in the application must not end an answer."""
 
     def call(news: T) -> None:
         try:
@@ -31,16 +31,16 @@ class EventObserver(Observer):
     """Calls back with each `ModelEvent`, on the event loop."""
 
     def __init__(self, on_event: Callable[[ModelEvent], None]) -> None:
-        self._tell = guarded("on_event", on_event)
+        self._report = guarded("on_event", on_event)
 
     def loading(self, model_id: str, fraction: float) -> None:
-        self._tell(ModelEvent(kind="loading", model=model_id, fraction=fraction))
+        self._report(ModelEvent(kind="loading", model=model_id, fraction=fraction))
 
     def ready(self, model_id: str, loaded: LoadedModel) -> None:  # noqa: ARG002
-        self._tell(ModelEvent(kind="ready", model=model_id, fraction=1.0))
+        self._report(ModelEvent(kind="ready", model=model_id, fraction=1.0))
 
     def crashed(self, model_id: str, error: LocalLLMError) -> None:
-        self._tell(ModelEvent(kind="crashed", model=model_id, reason=error.message))
+        self._report(ModelEvent(kind="crashed", model=model_id, reason=error.message))
 
     def restarted(self, model_id: str) -> None:
-        self._tell(ModelEvent(kind="restarted", model=model_id))
+        self._report(ModelEvent(kind="restarted", model=model_id))

@@ -1,7 +1,8 @@
-"""An event loop on a thread of its own: runs coroutines for callers that block. Knows nothing of models.
+"""An event loop on its own thread that runs coroutines for blocking callers. Knows nothing about models.
 
-Ctrl-C and other exceptions in the caller cancel its coroutine. Whoever waits is answered, also when the loop ends. The
-thread holds nobody alive but the coroutines that run. `end` never blocks: garbage collection may call it on any thread.
+Ctrl-C and other exceptions in the caller cancel its coroutine. Every caller gets a result or an error, even if the loop
+ends. The thread keeps nothing alive except running coroutines. `end` never blocks, since garbage collection may call it
+on any thread.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ from typing import Any, Generic, TypeVar
 from localllm.errors import LocalLLMError, ModelNotFound, WrongOwner
 
 WAIT_SLICE_S = 0.25
-"""Windows delivers Ctrl-C only between two waits for a lock."""
+"""Upper bound of one wait: on Windows Ctrl-C is not delivered while a thread waits for a lock."""
 EXIT_TIMEOUT_S = 30.0
-"""The interpreter waits so long at its end for what still closes. Workers end with their parent in any case."""
+"""How long interpreter shutdown waits for models to close. Workers end with their parent in any case."""
 
 T = TypeVar("T")
 logger = logging.getLogger("localllm")
 
 
 class LoopThread:
-    """Started by `start`; `end` closes what it runs and stops it."""
+    """Started by `start`; `end` cancels what still runs and stops the loop."""
 
     def __init__(self, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """`last` is run on the loop before it stops; what still runs afterwards is cancelled."""
+        """`last` runs on the loop before it stops; tasks that remain after it are cancelled."""
         self._last = last
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._executor = _LastingExecutor(thread_name_prefix=f"{name}-work")
         self._loop.set_default_executor(self._executor)
-        self._lock = threading.RLock()  # a signal handler may call while its own thread is inside
-        self._ending: asyncio.Task[None] | None = None  # referenced, so that it is not collected
+        self._lock = threading.RLock()  # a signal handler may call while its thread holds the lock
+        self._ending: asyncio.Task[None] | None = None  # keeps the task from being collected
         self._ended = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -54,7 +55,7 @@ class LoopThread:
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result. An exception in the caller, such as Ctrl-C, cancels it.
 
-        Raises what the coroutine raises, `ModelNotFound` once this has ended, `WrongOwner` where it cannot be awaited.
+        Raises what the coroutine raises, `ModelNotFound` once it has ended, and `WrongOwner` in a fork or callback.
         """
         try:
             self._check()
@@ -86,14 +87,14 @@ class LoopThread:
         with self._lock:
             if self._ended:
                 return
-            if self._thread.ident is None:  # it was never started
+            if self._thread.ident is None:  # never started
                 self._loop.close()
             else:
                 self._loop.call_soon_threadsafe(self._begin_end)
             self._ended = True
 
     def join(self, timeout_s: float | None = None) -> None:
-        """Wait until it has ended; any number of threads may. Returns at once on the thread itself."""
+        """Wait until the thread has ended. Any number of threads may wait; returns at once on the thread itself."""
         if os.getpid() != self._pid or self.is_current or self._thread.ident is None:
             return
         waited_s = 0.0
@@ -110,7 +111,7 @@ class LoopThread:
         if self.is_current:
             raise WrongOwner(
                 "on_event and on_progress are called on the thread that does this LLM's work, so they must not call "
-                "the LLM; hand over to a thread of your own"
+                "the LLM; use a thread of your own"
             )
 
     def _run(self) -> None:
@@ -118,7 +119,7 @@ class LoopThread:
             try:
                 self._loop.run_forever()
                 self._loop.close()
-            except BaseException:  # somebody's callback raised SystemExit: no reason to leave all others waiting
+            except BaseException:  # a callback raised SystemExit: the other callers still wait for their results
                 logger.exception("defect in a callback")
         self._executor.shutdown()
 
@@ -140,7 +141,7 @@ class LoopThread:
 
 
 class _Job(Generic[T]):
-    """One coroutine and who waits for it. `start` and `cancel` are called on the loop."""
+    """One coroutine and the thread that waits for it. `start` and `cancel` are called on the loop."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
@@ -152,10 +153,10 @@ class _Job(Generic[T]):
         self._task.add_done_callback(self._finish)
 
     def cancel(self) -> None:
-        """The caller has left, and what it left behind must go: its traceback may hold this object for long."""
+        """The caller has stopped waiting. Drops the task, since the caller's traceback may keep this object alive."""
         task, self._task = self._task, None
         if task is None:
-            self._work.close()  # the exception came before it could begin
+            self._work.close()  # cancelled before it began
         elif not task.done():
             task.cancel()
 
@@ -170,12 +171,12 @@ class _Job(Generic[T]):
 
     def _finish(self, task: asyncio.Task[T]) -> None:
         if not task.cancelled():
-            task.exception()  # it is raised where somebody waits, and of no interest elsewhere
+            task.exception()  # marks it as retrieved; the waiting caller raises it
         self._is_done.set()
 
 
 class _LastingExecutor(concurrent.futures.ThreadPoolExecutor):
-    """Runs what it is given on the caller's thread once the interpreter ends: pools take nothing more then."""
+    """Runs work on the caller's thread during interpreter shutdown, when thread pools refuse it."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
         try:
@@ -186,7 +187,7 @@ class _LastingExecutor(concurrent.futures.ThreadPoolExecutor):
         done: concurrent.futures.Future[T] = concurrent.futures.Future()
         try:
             done.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001  it belongs to who asks for the result
+        except Exception as error:  # noqa: BLE001  raised by the future's result()
             done.set_exception(error)
         return done
 
@@ -200,7 +201,7 @@ _open: weakref.WeakSet[LoopThread] = weakref.WeakSet()
 
 @atexit.register
 def _end_all() -> None:
-    """Workers leave in order when the interpreter does, and save what they hold."""
+    """Closes every model at interpreter shutdown, so that workers can save their state."""
     threads = list(_open)
     for thread in threads:
         thread.end()

@@ -1,6 +1,6 @@
-"""Conversations as Python programs give them: dicts as OpenAI's chat API has them, or `Message` objects.
+"""Conversations of the Python API: dicts in the format of OpenAI's chat API, or `Message` objects.
 
-Knows nothing of how they are rendered.
+Knows nothing about rendering.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def to_messages(messages: Messages) -> tuple[Message, ...]:
     """Raises `InvalidParameter`."""
     if isinstance(messages, str | bytes | Mapping | Message) or not isinstance(messages, Iterable):
         raise InvalidParameter(
-            'messages must be a list like [{"role": "user", "content": "Hello"}]; complete() takes a plain text',
+            'messages must be a list like [{"role": "user", "content": "Hello"}]; complete() takes plain text',
             param="messages",
         )
     turns = tuple(_message(message, f"messages[{number}]") for number, message in enumerate(messages))
@@ -44,14 +44,15 @@ def _message(message: object, path: str) -> Message:
         raise _incomplete(path)
     for key, value in message.items():
         if key not in _KEYS and value is not None:
-            raise InvalidParameter(f"a message has {', '.join(_KEYS)}; {clipped(repr(key))} is not known", param=path)
+            known = ", ".join(_KEYS)
+            raise InvalidParameter(f"{clipped(repr(key))} is not a key of a message; known: {known}", param=path)
     role, content = message["role"], message.get("content")
     calls = tuple(
         _call(call, f"{path}.tool_calls[{number}]") for number, call in enumerate(message.get("tool_calls") or ())
     )
     thought = next((text for name in THOUGHTS if (text := _text(message, name, path))), "")
     if calls and role != "assistant":
-        raise InvalidParameter("only an assistant's message has calls", param=f"{path}.tool_calls")
+        raise InvalidParameter("only messages of the role assistant may have tool_calls", param=f"{path}.tool_calls")
     if not isinstance(content, str) and not (content is None and (calls or thought)):
         raise _incomplete(path)
     return Message(
@@ -78,16 +79,18 @@ def _call(call: object, path: str) -> ToolCall:
         try:
             arguments = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidParameter(f"arguments that JSON cannot say: {error}", param=f"{path}.function") from error
+            raise InvalidParameter(
+                f"the arguments cannot be written as JSON: {error}", param=f"{path}.function"
+            ) from error
     return ToolCall(function["name"], arguments or "{}", _text(call, "id", path))
 
 
 def _text(given: Mapping[str, Any], name: str, path: str) -> str:
     value = given.get(name)
     if value is not None and not isinstance(value, str):
-        raise InvalidParameter(f"{name} must be a text, got {clipped(repr(value))}", param=f"{path}.{name}")
+        raise InvalidParameter(f"{name} must be a string, got {clipped(repr(value))}", param=f"{path}.{name}")
     return value or ""
 
 
 def _incomplete(path: str) -> InvalidParameter:
-    return InvalidParameter("each message needs the strings role and content", param=path)
+    return InvalidParameter("each message needs role and content, both strings", param=path)

@@ -1,4 +1,4 @@
-"""The models on this machine, without loading any: pull, list, show, remove. Knows nothing of servers and workers."""
+"""The models on this machine, without loading any: pull, list, show, remove. Knows no servers and no workers."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     path: Path
-    """Of its (first) file."""
+    """The model file; the first one of a split model."""
     info: ModelInfo
-    """What its GGUF header says."""
+    """From its GGUF header."""
     defaults: ModelDefaults
-    """What its manifest sets for requests that say nothing of their own."""
+    """Request defaults set by its manifest."""
     ctx: int | None
-    """Tokens each slot holds, if its manifest sets that."""
+    """Tokens per slot, if its manifest sets that."""
     entry: AvailableModel | None
-    """As in `list`; None for a file."""
+    """Its entry in `list`; None for a file outside of the store."""
 
 
 class Models:
-    """The store of one home, and the way to its sources. Safe to use from many threads.
+    """The model store of one home, and the registries it pulls from. Thread-safe.
 
     `settings` and `home` as for `LLM`. Names are those of `localllm pull`: `qwen3:0.6b`, `hf.co/USER/REPO:QUANT` ...
     """
@@ -49,7 +49,7 @@ class Models:
         self._settings = settings_from(settings, home)
 
     def list(self) -> Sequence[AvailableModel]:
-        """The models on this machine: the one that localllm carries, then those of the store."""
+        """The models on this machine: the bundled demo model, then those of the store."""
         from localllm.registry.listing import available
 
         return available(self._settings.data_dir)
@@ -75,7 +75,7 @@ class Models:
         )
 
     def remove(self, name: str) -> None:
-        """Forget a model, and delete the files that no other needs. Raises `ModelNotFound`.
+        """Remove a model, and delete files that no other model uses. Raises `ModelNotFound`.
 
         A model that is loaded keeps its files until it is unloaded.
         """
@@ -84,9 +84,9 @@ class Models:
         remove_whole(_name(name), self._settings.data_dir)
 
     def pull(self, name: str, *, on_progress: OnState | None = None, cancel: Cancel | None = None) -> AvailableModel:
-        """Download a model; what is here already is not fetched again, what was stopped goes on from where it was.
+        """Download a model. Files already present are not fetched again; an interrupted download resumes.
 
-        on_progress: called on the caller's thread; what it raises stops the pull, as Ctrl-C does. Raises `Cancelled`,
+        on_progress: called on the caller's thread; what it raises stops the pull, as does Ctrl-C. Raises `Cancelled`,
         `ModelNotFound`, `PullFailed`s, `DiskFull`, `InvalidParameter`.
         """
         check_callback("on_progress", on_progress)
@@ -108,7 +108,7 @@ class Models:
 
 
 class AsyncModels:
-    """The same, awaited."""
+    """`Models` for asyncio."""
 
     def __init__(self, *, settings: Settings | None = None, home: str | Path | None = None) -> None:
         self._models = Models(settings=settings, home=home)
@@ -137,7 +137,7 @@ class AsyncModels:
             try:
                 loop.call_soon_threadsafe(news.put_nowait, state)
             except RuntimeError:
-                pass  # the loop is closed: nobody waits any more
+                pass  # the loop is closed, so nothing awaits the pull
 
         pulling = _Pull(self._models._settings, _name(name), put, lambda: put(None))
         try:
@@ -155,7 +155,7 @@ class AsyncModels:
 
 
 class _Pull(threading.Thread):
-    """One download on a thread of its own, so that Ctrl-C finds the caller waiting and not amid a file."""
+    """One download on its own thread, so that Ctrl-C interrupts a waiting caller and not a file operation."""
 
     def __init__(self, settings: Settings, name: str, on_state: OnState, on_end: Callable[[], None]) -> None:
         super().__init__(name="localllm-pull", daemon=True)
@@ -176,12 +176,12 @@ class _Pull(threading.Thread):
         try:
             with Puller(self._settings, measure=measure(self._settings.load_options())) as puller:
                 self._outcome = puller.pull(self._model, on_state=self._on_state, cancel=self._cancel)
-        except BaseException as error:  # noqa: BLE001  it is raised in the caller's thread
+        except BaseException as error:  # noqa: BLE001  raised in the caller's thread by result()
             self._outcome = error
         self._on_end()
 
     def result(self) -> AvailableModel:
-        """Once it has ended."""
+        """The outcome, once the thread has ended."""
         if isinstance(self._outcome, BaseException):
             raise self._outcome
         assert self._outcome is not None
@@ -211,4 +211,4 @@ def _next(news: queue.SimpleQueue[PullState | None]) -> PullState | None:
 def _name(name: Any, *, allow_paths: bool = False) -> Any:
     if isinstance(name, str) or (allow_paths and isinstance(name, Path)):
         return name
-    raise InvalidParameter(f"a model's name is a text, got {type(name).__name__}", param="model")
+    raise InvalidParameter(f"a model's name must be a string, got {type(name).__name__}", param="model")

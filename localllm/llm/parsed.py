@@ -1,4 +1,4 @@
-"""Answers of a shape that was asked for, whole and as they come. Knows nothing of schemas."""
+"""Structured answers, whole and streamed, with their parsed value. Knows nothing about schemas."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from localllm.types import Chat, FinishReason
 
 T = TypeVar("T")
 _REASONS: dict[FinishReason, str] = {
-    "length": "max_tokens, or the end of the context, cut it; allow more tokens",
-    "timeout": "its time was over; allow more",
-    "cancelled": "it was cancelled, or not read to its end",
-    "stop": "a stop string cut it",
+    "length": "it was cut off by max_tokens or the context size; allow more tokens",
+    "timeout": "it timed out; allow more time",
+    "cancelled": "it was cancelled or not read to its end",
+    "stop": "it was cut off by a stop string",
 }
 
 
 class ParsedChat(Chat, Generic[T], frozen=True, kw_only=True):
-    """A whole answer whose `parsed` is the value that was asked for."""
+    """A whole answer with its value in `parsed`."""
 
     _document: Document[T]
 
     @property
     def parsed(self) -> T:
-        """The value: of the type that was given as `schema`; what JSON says, for a dict; the text, for what is no JSON.
+        """The value: an instance of the type given as `schema`; the JSON value for a JSON Schema; else the text.
 
-        Raises `IncompleteDocument` where the answer was cut (`finish.reason` is not `stop`) or calls tools instead, and
-        the error of pydantic or msgspec where the type has rules of its own that the document breaks.
+        Raises `IncompleteDocument` if the answer was cut off (`finish.reason` is not `stop`) or calls tools instead,
+        and the error of pydantic or msgspec if the document breaks a rule that only the type has.
         """
         return self._document.value(self)
 
 
 class Document(Generic[T]):
-    """Read once, when somebody asks, in that thread: reading runs the application's own code."""
+    """Parsed once, on first access and on that thread, since parsing may run the application's own code."""
 
     def __init__(self, shape: Shape[T]) -> None:
         self._shape = shape
@@ -49,8 +49,8 @@ class Document(Generic[T]):
             if chat.finish.reason != "stop":
                 raise _incomplete(chat.finish.reason)
             if chat.calls:
-                told = "the answer is calls of tools, and no document yet: send their results"
-                raise IncompleteDocument(told, param="schema", reason="stop")
+                reason = "the answer calls tools and is not a document yet; send their results"
+                raise IncompleteDocument(reason, param="schema", reason="stop")
             try:
                 self._values.append(self._shape.read(chat.text))
             except json.JSONDecodeError as error:
@@ -69,24 +69,24 @@ class AsyncParsedStream(AsyncStream, Generic[T]):
         self._shape = shape
 
     async def result(self) -> ParsedChat[T]:
-        """Read to the end; the whole answer, with what was read before."""
+        """Read to the end and return the whole answer, including what was read before."""
         return cast("ParsedChat[T]", await super().result())
 
     def so_far(self) -> ParsedChat[T]:
-        """What was read, as an answer; `cancelled` if its end was not."""
+        """What was read so far, as an answer; its finish reason is `cancelled` if the end was not read."""
         chat = super().so_far()
         fields = {name: getattr(chat, name) for name in chat.__struct_fields__}
         return ParsedChat(**fields, _document=Document(self._shape))
 
 
 class ParsedStream(Stream, Generic[T]):
-    """The same, for code that blocks."""
+    """`AsyncParsedStream` for blocking code."""
 
     def __init__(self, owner: Caller, stream: AsyncParsedStream[T]) -> None:
         super().__init__(owner, stream)
 
     def result(self) -> ParsedChat[T]:
-        """Read to the end; the whole answer, with what was read before."""
+        """Read to the end and return the whole answer, including what was read before."""
         return cast("ParsedChat[T]", super().result())
 
 

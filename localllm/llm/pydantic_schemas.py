@@ -1,8 +1,8 @@
-"""The JSON Schema of a pydantic model, such that what it allows can be read as that model.
+"""The JSON Schema of a pydantic model, adjusted so that every document it allows parses as that model.
 
-pydantic's own keywords say less than its types in some places (a Decimal is any text) and more in others (a set's items
-are unique, though reading a set merges equal ones). Each difference below is one where the type decides; what a person
-wrote into a schema stays as it is. pydantic is imported only once somebody has given something of it.
+pydantic's own schemas are looser than its types in some places (a Decimal is any string) and stricter in others (items
+of a set are unique, though parsing a set merges duplicates). The adjustments below follow the type; constraints that a
+user wrote stay as they are. pydantic is imported only when a pydantic type is given.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from localllm.llm.typed_schemas import BASE64, DURATION, NAIVE_DATETIME, Schema
 
 ANY_TEXT_FORMATS = ("binary", "password", "path")
-"""Formats of pydantic's that every text has: bytes are its UTF-8, a secret is not printed, any text is a path."""
+"""Formats of pydantic that any string satisfies: bytes are its UTF-8, a secret is not printed, any string is a path."""
 _PATTERNS = {
     "base64": BASE64,
     "base64url": BASE64.replace("+/", "_-"),
@@ -26,7 +26,7 @@ _PATTERNS = {
 
 
 def is_pydantic(kind: Any) -> bool:
-    """A model, a dataclass of pydantic's, or a `TypeAdapter`."""
+    """Whether it is a pydantic model, a pydantic dataclass or a `TypeAdapter`."""
     return _is_adapter(kind) or (isinstance(kind, type) and hasattr(kind, "__pydantic_core_schema__"))
 
 
@@ -37,7 +37,7 @@ def schema_of(kind: Any) -> Schema:
 
 
 def adapter(kind: Any) -> Any:
-    """Has `json_schema` and `validate_json`."""
+    """A `TypeAdapter`: it has `json_schema` and `validate_json`."""
     return kind if _is_adapter(kind) else importlib.import_module("pydantic").TypeAdapter(kind)
 
 
@@ -65,7 +65,7 @@ def _generator() -> type:
             return super().datetime_schema(schema)  # type: ignore[no-any-return]
 
         def timedelta_schema(self, schema: Any) -> Schema:
-            """ISO 8601's without what is too long for Python."""
+            """ISO 8601 durations that a timedelta can hold."""
             found: Schema = super().timedelta_schema(schema)
             return {"type": "string", "pattern": DURATION} if found.get("format") == "duration" else found
 
@@ -87,14 +87,14 @@ def _generator() -> type:
 
 
 def _merging(found: Schema) -> Schema:
-    """Equal items merge when the set is read; only a least number of items could be missed by that."""
+    """Duplicates merge when the set is parsed, so items must be unique only if the set has a minimum size above 1."""
     if found.get("minItems", 0) <= 1:
         found.pop("uniqueItems", None)
     return found
 
 
 def _decimal(schema: Any) -> Schema:
-    """A number, where pydantic allows any text as well."""
+    """A number only; pydantic allows any string as well."""
     bounds = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
     found: Schema = {"type": "number", **{bounds[key]: float(schema[key]) for key in bounds if key in schema}}
     digits, places = schema.get("max_digits"), schema.get("decimal_places")
@@ -106,12 +106,12 @@ def _decimal(schema: Any) -> Schema:
         most = 10 ** (digits - (places or 0)) - 1
         found["maximum"] = min(found.get("maximum", most), most)
         found["minimum"] = max(found.get("minimum", -most), -most)
-        found.setdefault("multipleOf", 1)  # no fraction fits into an unknown share of the digits
+        found.setdefault("multipleOf", 1)  # without decimal_places no fraction can be allowed
     return found
 
 
 def _closed(found: Schema) -> Schema:
-    """pydantic drops what a model does not name, unless its configuration says otherwise."""
+    """Forbids extra properties, which pydantic would drop, unless the model's configuration allows them."""
     if "properties" in found:
         found.setdefault("additionalProperties", False)
     return found
@@ -126,8 +126,7 @@ def _adjust(node: Any, definitions: dict[str, Any]) -> None:
     tag = node.get("discriminator")
     branches = node.get("oneOf")
     if isinstance(tag, dict) and isinstance(branches, list) and isinstance(tag.get("propertyName"), str):
-        # The tag tells them apart, also where it has a default: pydantic reads no document without it. So one at most
-        # is valid, and `anyOf` means the same.
+        # pydantic needs the tag even if it has a default, so at most one branch is valid and `anyOf` is equivalent.
         del node["discriminator"]
         node["anyOf"] = node.pop("oneOf")
         for branch in branches:

@@ -1,4 +1,4 @@
-"""What `schema=` may be, and how an answer of that shape becomes a value. Knows nothing of how it is answered."""
+"""What `schema=` accepts, and how an answer is parsed into a value. Knows nothing about requests."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Adapter(Protocol[T_co]):
-    """As `pydantic.TypeAdapter` is."""
+    """The part of `pydantic.TypeAdapter` that is used."""
 
     def validate_json(self, data: str, /) -> T_co: ...
 
 
 SchemaLike = Mapping[str, Any] | str | bytes | Structure | GenericAlias | UnionType
-"""A JSON Schema, as a dict or as JSON; any other structure; or a type that type checkers have no type for."""
+"""A JSON Schema, as a dict or JSON text; another `Structure`; or a type that `type[T]` does not cover."""
 
 
 class Shape(Generic[T]):
-    """What an answer has to be, and how it is read."""
+    """The structure of an answer, and the type it is parsed into."""
 
     def __init__(self, structure: Structure, kind: Any = None) -> None:
-        """`kind`: the type to read it as; None: the JSON value, or of what is no JSON the text."""
+        """`kind`: the type to parse into; None: the JSON value, or the text if the structure is not JSON."""
         self.structure = structure
         self._kind = kind
 
     def read(self, text: str) -> T:
-        """Raises `json.JSONDecodeError` for a part of a document, else pydantic's and msgspec's `ValidationError`s."""
-        # Of JSON msgspec's own decoder refuses lone surrogates, and numbers beyond a float's range.
+        """Parse an answer. Raises `json.JSONDecodeError` for a partial one, a `ValidationError` for a wrong one."""
+        # json, since msgspec's decoder refuses lone surrogates and numbers beyond the range of a float.
         value: Any = json.loads(text) if self.structure.kind in ("json_object", "json_schema") else text
         if self._kind is not None and pydantic_schemas.is_pydantic(self._kind):
             value = pydantic_schemas.adapter(self._kind).validate_json(text)
@@ -47,7 +47,7 @@ class Shape(Generic[T]):
 
 
 def to_shape(schema: object) -> Shape[Any] | None:
-    """Raises `InvalidParameter`; what no grammar can hold an answer to is found out where it is compiled."""
+    """Raises `InvalidParameter`. Keywords that no grammar can enforce are refused later, by the grammar compiler."""
     if schema is None:
         return None
     if isinstance(schema, Structure):
@@ -59,7 +59,7 @@ def to_shape(schema: object) -> Shape[Any] | None:
     if pydantic_schemas.is_pydantic(schema):
         try:
             found = pydantic_schemas.schema_of(schema)
-        except Exception as error:  # pydantic's own kinds of it: the type has no JSON Schema, or refers to none
+        except Exception as error:  # several kinds of pydantic's own: the type, or one it refers to, has no JSON Schema
             raise InvalidParameter(f"schema: {schema!r} has no JSON Schema: {error}", param="schema") from error
         return Shape(_structure(_written(found)), schema)
     return Shape(_structure(_written(typed_schemas.schema_of(schema))), schema)
@@ -73,21 +73,21 @@ def _source(text: str | bytes) -> str:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InvalidParameter(f"schema is a text, and not JSON: {error}", param="schema") from error
+        raise InvalidParameter(f"schema is a string but not JSON: {error}", param="schema") from error
     if not isinstance(found, dict | bool):
-        raise InvalidParameter("schema is JSON, but no JSON Schema: that is an object", param="schema")
+        raise InvalidParameter("schema is JSON but not a JSON Schema, which is an object", param="schema")
     return text if isinstance(text, str) else text.decode()
 
 
 def _written(schema: Mapping[str, Any]) -> str:
-    """In the order of its keys, which is the order of the properties in a document."""
+    """As JSON text, in the order of its keys: documents have their properties in that order."""
     try:
         return json.dumps(schema, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidParameter(f"schema is a dict that JSON cannot say: {error}", param="schema") from error
+        raise InvalidParameter(f"schema cannot be written as JSON: {error}", param="schema") from error
 
 
 def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")

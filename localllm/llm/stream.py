@@ -1,6 +1,6 @@
-"""Answers as they come: what `chat` and `complete` give with `stream=True`. Knows nothing of how models are loaded.
+"""Streamed answers: what `chat` and `complete` return with `stream=True`. Knows nothing about loading models.
 
-An answer that is cancelled ends like any other: its last delta has a finish, whose reason is `cancelled`.
+A cancelled answer ends like any other: its last delta has a finish, with the reason `cancelled`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NOT_BEGUN = Finish("cancelled", Usage(0, 0), Timings(0.0, 0.0, 0.0))
 
 
 class AsyncStream(AsyncIterator[Delta]):
-    """`async for delta in stream`; the last delta has `finish`. A context manager; letting go of it cancels as well."""
+    """`async for delta in stream`; the last delta has `finish`. Leaving its context or dropping it cancels."""
 
     def __init__(self, owner: object, answer: Answer | None, cancel: Cancel | None) -> None:
-        """On the event loop. `owner` stays alive as long as this. Without `answer` it was cancelled before it began."""
+        """Called on the event loop. Keeps `owner` alive. `answer` is None if it was cancelled before it began."""
         self._owner = owner
         self._answer = answer
         self._loop = asyncio.get_running_loop()
@@ -45,28 +45,28 @@ class AsyncStream(AsyncIterator[Delta]):
 
     @property
     def num_prompt_tokens(self) -> int:
-        """Of the prompt; 0 where it was cancelled before they were counted."""
+        """Length of the prompt; 0 if the request was cancelled before it was tokenized."""
         return 0 if self._answer is None else self._answer.num_prompt_tokens
 
     @property
     def finish(self) -> Finish | None:
-        """How it ended; None until the last delta was read."""
+        """How the answer ended; None until the last delta was read."""
         return self._finish
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to read."""
+        """Whether everything has been read, or the stream was closed."""
         return self._finish is not None or self._is_closed
 
     def cancel(self) -> None:
-        """End the answer, from any thread; never blocks. Who reads gets what has come, and a finish that says so."""
+        """End the answer, from any thread, without blocking. Its reader gets what has arrived, then the finish."""
         try:
             self._loop.call_soon_threadsafe(self._stop)
         except RuntimeError:
-            pass  # the loop is closed, and so is the answer
+            pass  # the loop is closed, so the answer has ended
 
     async def aclose(self) -> None:
-        """`cancel`, and read no more."""
+        """Cancel, and read no further."""
         self._is_closed = True
         if asyncio.get_running_loop() is self._loop:
             self._stop()
@@ -74,13 +74,13 @@ class AsyncStream(AsyncIterator[Delta]):
             self.cancel()
 
     async def result(self) -> Chat:
-        """Read to the end; the whole answer, with what was read before."""
+        """Read to the end and return the whole answer, including what was read before."""
         async for _ in self:
             pass
         return self.so_far()
 
     def so_far(self) -> Chat:
-        """What was read, as an answer; `cancelled` if its end was not."""
+        """What was read so far, as an answer; its finish reason is `cancelled` if the end was not read."""
         return Chat(
             "".join(self._parts),
             self._finish or NOT_BEGUN,
@@ -95,7 +95,7 @@ class AsyncStream(AsyncIterator[Delta]):
         if self.is_over:
             raise StopAsyncIteration
         if asyncio.get_running_loop() is not self._loop:
-            raise WrongOwner("this stream belongs to the event loop that asked; read it there, or use LLM")
+            raise WrongOwner("this stream belongs to the event loop that made the request; read it there, or use LLM")
         delta = Delta(finish=NOT_BEGUN) if self._answer is None else await anext(self._answer)
         self._finish = delta.finish
         self._parts.append(delta.text)
@@ -118,7 +118,7 @@ class AsyncStream(AsyncIterator[Delta]):
 
 
 class _Stop:
-    """For a `Cancel` that may outlive the stream by far."""
+    """A weak callback: a `Cancel` may outlive the stream by far."""
 
     def __init__(self, stream: AsyncStream) -> None:
         self._stream = weakref.ref(stream)
@@ -135,9 +135,9 @@ class Caller(Protocol):
 
 
 class Stream(Iterator[Delta]):
-    """`for delta in stream`; the last delta has `finish`. A context manager; letting go of it cancels as well.
+    """`for delta in stream`; the last delta has `finish`. Leaving its context or dropping it cancels the answer.
 
-    `cancel` and `close` may be called from any thread; only one may iterate at a time.
+    `cancel` and `close` may be called from any thread; only one thread may iterate at a time.
     """
 
     def __init__(self, owner: Caller, stream: AsyncStream) -> None:
@@ -146,25 +146,25 @@ class Stream(Iterator[Delta]):
 
     @property
     def num_prompt_tokens(self) -> int:
-        """Of the prompt; 0 where it was cancelled before they were counted."""
+        """Length of the prompt; 0 if the request was cancelled before it was tokenized."""
         return self._stream.num_prompt_tokens
 
     @property
     def finish(self) -> Finish | None:
-        """How it ended; None until the last delta was read."""
+        """How the answer ended; None until the last delta was read."""
         return self._stream.finish
 
     def cancel(self) -> None:
-        """End the answer, from any thread; never blocks. Who reads gets what has come, and a finish that says so."""
+        """End the answer, from any thread, without blocking. Its reader gets what has arrived, then the finish."""
         self._stream.cancel()
 
     def close(self) -> None:
-        """`cancel`, and read no more. Never blocks, from any thread. Idempotent."""
+        """Cancel, and read no further. Never blocks; idempotent and thread-safe."""
         self._stream._is_closed = True
         self._stream.cancel()
 
     def result(self) -> Chat:
-        """Read to the end; the whole answer, with what was read before."""
+        """Read to the end and return the whole answer, including what was read before."""
         for _ in self:
             pass
         return self._stream.so_far()
@@ -176,7 +176,7 @@ class Stream(Iterator[Delta]):
             delta: Delta | None = self._owner._run(_next(self._stream))
         except Exception:
             raise
-        except BaseException:  # Ctrl-C: the traceback may hold this object for long, and a slot with it
+        except BaseException:  # Ctrl-C: the traceback may keep this object alive, and its slot busy
             self.close()
             raise
         if delta is None:

@@ -1,6 +1,6 @@
-"""Tools that a model may call: dicts as OpenAI's chat API has them, or Python functions with type hints.
+"""Tools that a model may call: dicts in the format of OpenAI's chat API, or Python functions with type hints.
 
-What the model writes is never called here: that is the program's part. Knows nothing of how a call is written.
+Nothing is called here; that is up to the application. Knows nothing about the syntax of calls.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _CHOICES = ("auto", "required", "none")
 
 
 class Toolbox(NamedTuple):
-    """What a request says of its tools: what the answer may call, and what the model is told of them (JSON)."""
+    """The tools of a request: which ones the answer may call, and their definitions for the prompt, as JSON."""
 
     calling: Calling | None = None
-    shown: str = ""
+    definitions: str = ""
 
 
 def toolbox(tools: Tools | None, choice: str = "auto", *, parallel: bool = True) -> Toolbox:
     """`choice`: `auto`, `required`, `none`, or the name of the one to call. Raises `InvalidParameter`."""
     if not isinstance(choice, str):
-        raise InvalidParameter(f"tool_choice must be a text, got {clipped(repr(choice))}", param="tool_choice")
+        raise InvalidParameter(f"tool_choice must be a string, got {clipped(repr(choice))}", param="tool_choice")
     if not isinstance(parallel, bool):
         raise InvalidParameter("parallel_tool_calls must be True or False", param="parallel_tool_calls")
     if tools is not None and (isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable)):
@@ -42,14 +42,14 @@ def toolbox(tools: Tools | None, choice: str = "auto", *, parallel: bool = True)
     names = [function.name for function in functions]
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise InvalidParameter(f"there are two tools of the name {clipped(name)!r}", param=f"tools[{number}]")
+            raise InvalidParameter(f"two tools are named {clipped(name)!r}", param=f"tools[{number}]")
     if choice not in _CHOICES and choice not in names:
         raise InvalidParameter(
             f"tool_choice is auto, required, none or the name of a tool, got {clipped(choice)!r}", param="tool_choice"
         )
     if not functions:
         if choice == "required":
-            raise InvalidParameter("tool_choice is required, and there are no tools; give some", param="tool_choice")
+            raise InvalidParameter("tool_choice is required but there are no tools; give some", param="tool_choice")
         return Toolbox()
     if choice in _CHOICES:
         calling = Calling(functions=functions, choice=choice, parallel=parallel)  # type: ignore[arg-type]  # one of them
@@ -64,7 +64,7 @@ def _declared(tool: object, path: str) -> tuple[Function, dict[str, Any]]:
         return _of_dict(tool, path)
     if callable(tool):
         return _of_python(tool, path)
-    raise InvalidParameter("a tool is a dict as OpenAI's API has it, or a Python function", param=path)
+    raise InvalidParameter("a tool is a dict in the format of OpenAI's API, or a Python function", param=path)
 
 
 def _of_dict(tool: Mapping[str, Any], path: str) -> tuple[Function, dict[str, Any]]:
@@ -73,23 +73,23 @@ def _of_dict(tool: Mapping[str, Any], path: str) -> tuple[Function, dict[str, An
         raise InvalidParameter('a tool is {"type": "function", "function": {"name": ..., ...}}', param=path)
     name, parameters = function.get("name"), function.get("parameters")
     if not isinstance(name, str) or not name:
-        raise InvalidParameter("a function has a name", param=f"{path}.function.name")
+        raise InvalidParameter("a function needs a name", param=f"{path}.function.name")
     where = f"{path}.function.parameters"
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise InvalidParameter("parameters is a JSON Schema, as a dict", param=where)
+        raise InvalidParameter("parameters must be a JSON Schema, as a dict", param=where)
     try:
         written = "" if parameters is None else json.dumps(parameters, ensure_ascii=False, allow_nan=False)
         shown = json.loads(json.dumps(tool, ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidParameter(f"a tool that JSON cannot say: {error}", param=path) from error
+        raise InvalidParameter(f"the tool cannot be written as JSON: {error}", param=path) from error
     return Function(name=name, parameters=written, is_strict=function.get("strict") is True, param=where), shown
 
 
 def _of_python(function: Callable[..., object], path: str) -> tuple[Function, dict[str, Any]]:
-    """The schema is of its parameters' types, and the first line of its docstring says what it does."""
+    """Its schema comes from the types of its parameters, its description from the first line of its docstring."""
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
-        raise InvalidParameter("a function without a name cannot be called by one; write a def", param=path)
+        raise InvalidParameter("a function needs a name to be called by; use def instead of lambda", param=path)
     try:
         parameters = parameters_of(function, name)
     except InvalidParameter as error:
@@ -109,16 +109,16 @@ def _of_python(function: Callable[..., object], path: str) -> tuple[Function, di
 
 
 def parameters_of(function: Callable[..., object], name: str) -> Schema:
-    """The JSON Schema of a function's arguments by keyword. Raises `InvalidParameter`."""
+    """The JSON Schema of a function's keyword arguments. Raises `InvalidParameter`."""
     try:
         signature = inspect.signature(function)
         hints = get_type_hints(function, include_extras=True)
     except (TypeError, ValueError, NameError) as error:
-        raise InvalidParameter(f"its parameters cannot be found out: {error}") from error
+        raise InvalidParameter(f"its parameters cannot be inspected: {error}") from error
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for parameter in signature.parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise InvalidParameter(f"{parameter} takes no argument by its name")
+            raise InvalidParameter(f"{parameter} cannot be passed by name")
         kind = hints.get(parameter.name, Any)
         fields.append((parameter.name, kind) if parameter.default is parameter.empty else (parameter.name, kind, None))
     try:

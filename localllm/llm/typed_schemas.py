@@ -1,8 +1,8 @@
-"""The JSON Schema of a Python type that msgspec understands: whatever it allows, `msgspec.convert` makes that type of.
+"""The JSON Schema of a Python type that msgspec understands; `msgspec.convert` accepts every document it allows.
 
-`msgspec.json.schema` describes types for others to read: it says nothing of a naive datetime, of a dict's int keys or
-of what base64 is, so a document that it allows may not be one that msgspec reads. Properties that the type does not
-name are never wanted, since msgspec would drop them. Knows nothing of pydantic, and nothing of grammars.
+`msgspec.json.schema` is looser: it does not constrain naive datetimes, int keys of a dict or base64, so it allows
+documents that msgspec then refuses. Extra properties are forbidden, since msgspec would drop them. Knows nothing about
+pydantic or grammars.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 DECIMAL = r"^-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?$"
 _CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?"
 _DAY = "(?:0[1-9]|1[0-9]|2[0-8])"
-"""Of any month."""
+"""A day that every month has."""
 NAIVE_TIME = f"^{_CLOCK}$"
 NAIVE_DATETIME = (
     f"^[12][0-9]{{3}}-(?:(?:0[1-9]|1[0-2])-{_DAY}|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T{_CLOCK}$"
@@ -30,7 +30,7 @@ DURATION = (
     "^-?P(?:[0-9]{1,6}D(?:T[0-9]{1,4}H)?|T(?:[0-9]{1,4}H(?:[0-9]{1,4}M)?|[0-9]{1,4}M)?"
     f"(?:{_SECONDS})|T[0-9]{{1,4}}[HM])$"
 )
-"""ISO 8601's without years and months, whose length nobody knows."""
+"""ISO 8601 without years and months, which have no fixed length."""
 INTEGER_KEY = "^(?:0|-?[1-9][0-9]{0,17})$"
 
 _PLAIN: dict[type[inspect.Type], Schema] = {
@@ -49,13 +49,13 @@ _BOUNDS = {
 
 
 def schema_of(kind: Any) -> Schema:
-    """Of a Struct, dataclass, TypedDict, NamedTuple, attrs class, or of any type made of these and JSON's own.
+    """The schema of a Struct, dataclass, TypedDict, NamedTuple or attrs class, or of a type composed of these.
 
-    Raises `InvalidParameter` for what msgspec does not understand, or JSON cannot say.
+    Raises `InvalidParameter` for types that msgspec does not know or JSON Schema cannot express.
     """
     try:
         info = inspect.type_info(kind)
-    except (TypeError, NameError) as error:  # NameError: an annotation that names nothing
+    except (TypeError, NameError) as error:  # NameError: an unresolved annotation
         raise _refused(kind, str(error)) from error
     builder = _Builder(kind)
     found = builder.schema(info)
@@ -71,7 +71,7 @@ def _name(kind: Any) -> str:
 
 
 class _Builder:
-    """Classes become `$defs`, since they may refer to themselves."""
+    """Puts classes into `$defs`, since they may be recursive."""
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
@@ -84,12 +84,12 @@ class _Builder:
                 return {**self.schema(info.type), **(info.extra_json_schema or {})}
             case inspect.IntType() | inspect.FloatType():
                 kind = "integer" if isinstance(info, inspect.IntType) else "number"
-                return {"type": kind, **_given({name: getattr(info, key) for key, name in _BOUNDS.items()})}
+                return {"type": kind, **_without_none({name: getattr(info, key) for key, name in _BOUNDS.items()})}
             case inspect.StrType():
-                return {"type": "string", **_lengths(info, "Length"), **_given({"pattern": info.pattern})}
+                return {"type": "string", **_lengths(info, "Length"), **_without_none({"pattern": info.pattern})}
             case inspect.BytesType() | inspect.ByteArrayType() | inspect.MemoryViewType():
                 if _lengths(info, "Length"):
-                    raise self._unsayable("a length of bytes, which are base64 in JSON")
+                    raise self._inexpressible("the length of bytes, which are base64 in JSON")
                 return {"type": "string", "pattern": BASE64}
             case inspect.DateTimeType():
                 naive = {"type": "string", "pattern": NAIVE_DATETIME}
@@ -116,7 +116,7 @@ class _Builder:
     def _collection(self, info: inspect.CollectionType) -> Schema:
         found = {"type": "array", "items": self.schema(info.item_type), **_lengths(info, "Items")}
         if isinstance(info, inspect.SetType | inspect.FrozenSetType) and (info.min_length or 0) > 1:
-            # Without a least length equal items do no harm: reading the set merges them.
+            # Without a minimum length duplicates do no harm: parsing the set merges them.
             found["uniqueItems"] = True
         return found
 
@@ -134,7 +134,7 @@ class _Builder:
             return {**found, "patternProperties": {INTEGER_KEY: value}, "additionalProperties": False}
         if isinstance(key, inspect.StrType) and key.pattern is not None and not _lengths(key, ""):
             return {**found, "patternProperties": {key.pattern: value}, "additionalProperties": False}
-        raise self._unsayable("these keys of a dict: take str, int, an Enum or a Literal")
+        raise self._inexpressible("keys of this type; use str, int, an Enum or a Literal")
 
     def _named(self, info: inspect.Type) -> Schema:
         fields: Iterable[inspect.Field]
@@ -142,15 +142,15 @@ class _Builder:
             case inspect.StructType() | inspect.TypedDictType() | inspect.DataclassType() | inspect.NamedTupleType():
                 kind, fields = info.cls, info.fields
             case inspect.CustomType():
-                raise self._unsayable(
-                    f"{_name(info.cls)}, which msgspec does not know; a pydantic.TypeAdapter of it may do"
+                raise self._inexpressible(
+                    f"{_name(info.cls)}, which msgspec does not know; try a pydantic.TypeAdapter of it"
                 )
             case _:
-                raise self._unsayable(f"{type(info).__name__.removesuffix('Type')} values")
+                raise self._inexpressible(f"{type(info).__name__.removesuffix('Type')} values")
         name = self._names.get(kind)
         if name is None:
             name = self._names[kind] = self._free_name(kind)
-            self.definitions[name] = {}  # it keeps its place while its fields are looked at
+            self.definitions[name] = {}  # a placeholder, in case a field refers to this class
             is_array = isinstance(info, inspect.NamedTupleType) or getattr(info, "array_like", False)
             self.definitions[name] = (self._row if is_array else self._object)(info, tuple(fields))
         return {"$ref": f"#/$defs/{name}"}
@@ -175,8 +175,8 @@ class _Builder:
             name = f"{kind.__name__}_{number}"
         return name
 
-    def _unsayable(self, what: str) -> InvalidParameter:
-        return _refused(self._kind, f"JSON Schema cannot say {what}")
+    def _inexpressible(self, what: str) -> InvalidParameter:
+        return _refused(self._kind, f"JSON Schema cannot express {what}")
 
 
 def _tag(info: inspect.Type) -> Schema | None:
@@ -191,8 +191,8 @@ def _array(items: list[Schema], num_required: int) -> Schema:
 
 
 def _lengths(info: Any, what: str) -> Schema:
-    return _given({f"min{what}": info.min_length, f"max{what}": info.max_length})
+    return _without_none({f"min{what}": info.min_length, f"max{what}": info.max_length})
 
 
-def _given(fields: dict[str, Any]) -> Schema:
+def _without_none(fields: dict[str, Any]) -> Schema:
     return {name: value for name, value in fields.items() if value is not None}

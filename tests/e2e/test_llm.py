@@ -77,7 +77,7 @@ def test_bad_arguments_are_named(llm: LLM) -> None:
     with pytest.raises(InvalidParameter, match="role and content"):
         llm.chat([{"role": "user"}])
     with pytest.raises(InvalidParameter, match="empty"):
-        llm._run(llm._llm._live().submit(llm.info.id, [GenerationRequest(prompt_tokens=())]))
+        llm._run(llm._llm._loaded_runtime().submit(llm.info.id, [GenerationRequest(prompt_tokens=())]))
 
 
 def test_requests_from_many_threads_answer_as_alone(llm: LLM) -> None:

@@ -162,7 +162,7 @@ def test_a_lower_priority_number_is_served_first(llm: LLM) -> None:
             order.append(name)
 
     async def num_waiting() -> int:
-        return (await llm._llm._live().status(llm.info.id)).num_waiting
+        return (await llm._llm._loaded_runtime().status(llm.info.id)).num_waiting
 
     with llm.complete("x", stream=True, params=ENDLESS) as running:
         next(running)
@@ -210,7 +210,7 @@ def test_events_tell_of_a_load_a_crash_and_the_return_on_the_llms_own_thread(tin
         fractions = [event.fraction for event in events]
         assert fractions == sorted(fractions)
         assert fractions[-1] == 1.0
-        (running,) = llm._llm._live().running()
+        (running,) = llm._llm._loaded_runtime().running()
         assert running.pid is not None
         os.kill(running.pid, signal.SIGKILL)
         assert back.wait(TIMEOUT_S)

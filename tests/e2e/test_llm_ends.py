@@ -54,7 +54,7 @@ def is_gone(pid: int) -> bool:
 
 
 def worker_of(llm: LLM | AsyncLLM) -> int:
-    runtime = (llm._llm if isinstance(llm, LLM) else llm)._live()
+    runtime = (llm._llm if isinstance(llm, LLM) else llm)._loaded_runtime()
     (model,) = runtime.running()
     assert model.pid is not None
     return model.pid
@@ -67,7 +67,7 @@ MODEL, ENDLESS = sys.argv[1], SamplingParams(temperature=0)
 GREEDY = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
 def load(**options):
     llm = LLM(MODEL, slots=1, threads=1, ctx=65536, **options)
-    print(llm._llm._live().running()[0].pid, flush=True)
+    print(llm._llm._loaded_runtime().running()[0].pid, flush=True)
     return llm
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
@@ -369,7 +369,7 @@ def test_a_cancelled_task_frees_its_slot(endless_model: Path) -> None:
         async with AsyncLLM(endless_model, slots=1, threads=1, ctx=65536) as llm:
             for _ in range(3):
                 asking = asyncio.create_task(llm.chat(HELLO, params=ENDLESS))
-                while llm._live().running()[0].num_requests == 0:  # noqa: ASYNC110
+                while llm._loaded_runtime().running()[0].num_requests == 0:  # noqa: ASYNC110
                     await asyncio.sleep(0)
                 asking.cancel()
                 with pytest.raises(asyncio.CancelledError):

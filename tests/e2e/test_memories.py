@@ -227,7 +227,7 @@ def test_a_salt_keeps_what_was_computed_for_those_who_know_it(model: Path) -> No
         request = GenerationRequest(messages=(SYSTEM, Message("user", "Hello.")), params=GREEDY, cache_salt=salt)
 
         async def answer() -> tuple[str, int]:
-            (answer,) = await llm._llm._live().submit(llm.info.id, [request])
+            (answer,) = await llm._llm._loaded_runtime().submit(llm.info.id, [request])
             text = ""
             async for delta in answer:
                 text += delta.text

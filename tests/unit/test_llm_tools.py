@@ -53,7 +53,7 @@ WEATHER = {
 
 def test_a_function_is_told_by_its_hints_and_the_first_line_of_its_docstring() -> None:
     box = toolbox([get_weather, ping])
-    first, second = json.loads(box.shown)
+    first, second = json.loads(box.definitions)
     assert first["type"] == "function"
     assert first["function"]["name"] == "get_weather"
     assert first["function"]["description"] == "The weather of a place."
@@ -77,7 +77,7 @@ def test_a_function_is_told_by_its_hints_and_the_first_line_of_its_docstring() -
 
 def test_a_dict_is_handed_on_as_it_is() -> None:
     box = toolbox([WEATHER], "required", parallel=False)
-    assert json.loads(box.shown) == [WEATHER]
+    assert json.loads(box.definitions) == [WEATHER]
     assert box.calling is not None
     (declared,) = box.calling.functions
     assert (declared.name, declared.is_strict) == ("weather", False)
@@ -88,7 +88,7 @@ def test_a_named_tool_is_the_only_one_to_call_and_all_are_shown() -> None:
     box = toolbox([WEATHER, ping], "ping")
     assert box.calling is not None
     assert ([each.name for each in box.calling.functions], box.calling.choice) == (["ping"], "required")
-    assert len(json.loads(box.shown)) == 2
+    assert len(json.loads(box.definitions)) == 2
 
 
 def test_without_tools_there_is_nothing_to_call() -> None:
@@ -202,7 +202,7 @@ def literal(word: Literal["a", "b"], numbers: list[int], options: Movable | None
 
 
 def test_ordinary_hints_have_a_schema() -> None:
-    (shown,) = json.loads(toolbox([literal]).shown)
+    (shown,) = json.loads(toolbox([literal]).definitions)
     properties = shown["function"]["parameters"]["properties"]
     assert properties["word"] == {"enum": ["a", "b"]}
     assert properties["numbers"] == {"type": "array", "items": {"type": "integer"}}

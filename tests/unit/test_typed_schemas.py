@@ -283,7 +283,8 @@ class Socket:
     ("schema", "word"),
     [
         (Socket, "Socket"), (list[Socket], "Socket"), (dict[float, int], "keys"), (3, "3"), ("{", "not JSON"),
-        ("[]", "no JSON Schema"), (b"\xff", "not JSON"), ({"const": float("nan")}, "dict"), ({"const": {1}}, "dict"),
+        ("[]", "not a JSON Schema"), (b"\xff", "not JSON"), ({"const": float("nan")}, "as JSON"),
+        ({"const": {1}}, "as JSON"),
         (Annotated[bytes, msgspec.Meta(max_length=3)], "length of bytes"), (Socket(), "Socket"),
         (pydantic.TypeAdapter(Callable[[], int]), "no JSON Schema"),
     ],

@@ -56,7 +56,7 @@ def causal(folder: Path) -> Iterator[LLM]:
 
 def request_of(llm: LLM, request: EmbeddingRequest) -> list[int]:
     """The tokens of each text, as computed."""
-    runtime = llm._llm._live()
+    runtime = llm._llm._loaded_runtime()
     return list(llm._run(runtime.embed(llm.info.id, request)).num_tokens)
 
 
@@ -119,7 +119,7 @@ def test_a_text_that_is_too_long_is_refused_before_it_is_computed_or_cut_on_requ
     with pytest.raises(ContextLengthExceeded, match="However, input 1 resulted in 602") as caught:
         encoder.embed(["short", too_long])
     assert caught.value.details == {"item": 1, "prompt_tokens": 602, "context_length": 512}
-    runtime = encoder._llm._live()
+    runtime = encoder._llm._loaded_runtime()
     cut = encoder._run(runtime.embed(encoder.info.id, EmbeddingRequest(texts=("short", too_long), truncate=True)))
     assert (cut.truncated, cut.num_tokens[1]) == ((1,), 512)
     tokens = encoder.tokenize(too_long)
@@ -163,7 +163,7 @@ def test_a_reranker_gives_the_best_document_first(folder: Path) -> None:
             llm.rerank("q", ["a", "b " * 600])
         with pytest.raises(ContextLengthExceeded, match="the query with document 0"):
             llm.rerank("q " * 600, ["a"])
-        runtime = llm._llm._live()
+        runtime = llm._llm._loaded_runtime()
         request = RerankRequest(query="q", documents=("a", "b " * 600), truncate=True)
         assert llm._run(runtime.rerank(llm.info.id, request)).truncated == (1,)
 
@@ -189,7 +189,7 @@ def test_embeddings_beside_a_generation_change_neither_its_answer_nor_its_cache(
 
 
 def test_who_goes_away_or_runs_out_of_time_leaves_the_model_to_others(encoder: LLM) -> None:
-    runtime, id = encoder._llm._live(), encoder.info.id
+    runtime, id = encoder._llm._loaded_runtime(), encoder.info.id
     many = EmbeddingRequest(tokens=((5,) * 400,) * 2000)
 
     async def scenario() -> None:
@@ -210,7 +210,7 @@ def test_who_goes_away_or_runs_out_of_time_leaves_the_model_to_others(encoder: L
 
 
 def test_texts_that_wait_are_bounded(encoder: LLM) -> None:
-    runtime, id = encoder._llm._live(), encoder.info.id
+    runtime, id = encoder._llm._loaded_runtime(), encoder.info.id
     half = EmbeddingRequest(tokens=((5, 6),) * (MAX_WAITING_TEXTS // 2 + 1))
 
     async def scenario() -> None:
@@ -229,13 +229,13 @@ def test_texts_whose_worker_dies_are_embedded_by_the_next_one(folder: Path) -> N
         async with AsyncLLM(folder / "encoder.gguf", threads=1) as llm:
             embedding = asyncio.create_task(llm.embed([[5] * 500] * 400))
             await llm.embed(["single"])
-            (model,) = llm._live().running()
+            (model,) = llm._loaded_runtime().running()
             assert model.pid is not None
             os.kill(model.pid, signal.SIGKILL)
             vectors = await embedding
             assert vectors.shape == (400, families.N_EMBD)
             assert vectors == pytest.approx(np.repeat(vectors[:1], 400, axis=0), abs=1e-5)
-            (again,) = llm._live().running()
+            (again,) = llm._loaded_runtime().running()
             assert again.pid != model.pid
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""How a caller stops waiting, and how a model ends that nobody has any more. Knows nothing of what is asked."""
+"""Ends what nobody waits for any more: a cancelled call, and the model of a dropped `AsyncLLM`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from localllm.runtime.runtime import Runtime
 
 T = TypeVar("T")
 _closing: set[asyncio.Task[None]] = set()
-"""Tasks that nobody else refers to."""
+"""Strong references: the event loop has weak ones only."""
 
 
-async def until(cancel: Cancel, work: Coroutine[Any, Any, T]) -> T | None:
-    """None once it is cancelled by the handle."""
+async def until_cancelled(cancel: Cancel, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of `work`; None if `cancel` ends it first."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
 
     def stop() -> None:
         try:
             loop.call_soon_threadsafe(task.cancel)
         except RuntimeError:
-            pass  # the loop is closed, and so is the task
+            pass  # the loop is closed, so the task has ended
 
     cancel.attach(stop)
     try:
@@ -37,15 +37,15 @@ async def until(cancel: Cancel, work: Coroutine[Any, Any, T]) -> T | None:
         cancel.detach(stop)
 
 
-def let_go(runtime: Runtime, loop: asyncio.AbstractEventLoop, pid: int) -> None:
-    """Nobody has the AsyncLLM any more. On any thread."""
+def end_abandoned(runtime: Runtime, loop: asyncio.AbstractEventLoop, pid: int) -> None:
+    """Called when the last reference to an AsyncLLM is gone, on any thread."""
     if os.getpid() != pid:
         return
     runtime.dismiss()
     try:
         loop.call_soon_threadsafe(_close_soon, runtime)
     except RuntimeError:
-        pass  # the loop is closed; what `dismiss` did is enough
+        pass  # the loop is closed; `dismiss` has ended the process
 
 
 def _close_soon(runtime: Runtime) -> None:
