@@ -74,7 +74,7 @@ class Connection:
     async def open(self) -> None:
         """Start it and list its tools, in bounded time. Whatever goes wrong is in `failure`."""
         self._opened = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._loaded_runtime(), name=f"mcp {self.name}")
+        self._task = asyncio.create_task(self._live(), name=f"mcp {self.name}")
         done, _ = await asyncio.wait([self._opened], timeout=self._timeout_s)
         if not done:
             self._fail(f"it did not answer within {self._timeout_s:g} s")
