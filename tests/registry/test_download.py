@@ -160,7 +160,7 @@ def test_a_wrong_digest_throws_the_file_away(server: Nasty, fetch: Fetcher, rang
     server.ranges = ranges
     file = known(server)
     server.content = content(SIZE, seed=8)
-    with pytest.raises(PullFailed, match="thrown away") as caught:
+    with pytest.raises(PullFailed, match="discarded") as caught:
         fetch(file)
     assert caught.value.details["expected"] == str(file.digest)
     assert os.listdir(fetch.path.parent) == []

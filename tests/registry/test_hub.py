@@ -212,7 +212,7 @@ def test_an_endpoint_that_is_none_is_refused(endpoint: str, net: Net) -> None:
 
 
 def test_a_repository_without_gguf_files_says_how_to_find_one(server: HubServer, net: Net) -> None:
-    with pytest.raises(ModelNotFound, match=r"has 2 files, and none is a GGUF file.*localllm search plain"):
+    with pytest.raises(ModelNotFound, match=r"has 2 files, but no GGUF file.*localllm search plain"):
         planned("hf.co/someone/plain", server, net)
 
 
@@ -243,15 +243,15 @@ GOOD = {"rfilename": "m-Q4_K_M.gguf", "size": 10, "lfs": {"sha256": "a" * 64, "s
 @pytest.mark.parametrize(
     ("sibling", "says"),
     [
-        ({"rfilename": "../../m-Q4_K_M.gguf"}, "no path inside"),
-        ({"rfilename": "/etc/m-Q4_K_M.gguf"}, "no path inside"),
-        ({"rfilename": "a//m-Q4_K_M.gguf"}, "no path inside"),
-        ({"rfilename": "a\\..\\m-Q4_K_M.gguf"}, "no path inside"),
-        ({"rfilename": "m\x1b[31m-Q4_K_M.gguf"}, "no path inside"),
-        ({"rfilename": "m\0-Q4_K_M.gguf"}, "no path inside"),
+        ({"rfilename": "../../m-Q4_K_M.gguf"}, "not a path inside"),
+        ({"rfilename": "/etc/m-Q4_K_M.gguf"}, "not a path inside"),
+        ({"rfilename": "a//m-Q4_K_M.gguf"}, "not a path inside"),
+        ({"rfilename": "a\\..\\m-Q4_K_M.gguf"}, "not a path inside"),
+        ({"rfilename": "m\x1b[31m-Q4_K_M.gguf"}, "not a path inside"),
+        ({"rfilename": "m\0-Q4_K_M.gguf"}, "not a path inside"),
         ({"rfilename": f"{'m' * 2000}-Q4_K_M.gguf"}, "2,012 characters"),
-        ({"rfilename": f"{'m' * 250}-Q4_K_M.gguf"}, "name that not every system"),
-        ({"rfilename": "C:m-Q4_K_M.gguf"}, "name that not every system"),
+        ({"rfilename": f"{'m' * 250}-Q4_K_M.gguf"}, "name that not every file system"),
+        ({"rfilename": "C:m-Q4_K_M.gguf"}, "name that not every file system"),
         ({"size": -1}, r"Expected `int` >= 0.*siblings\[0\]\.size"),
         ({"size": 10**30}, "cannot use"),
         ({"size": 1e300}, "cannot use"),
@@ -275,7 +275,7 @@ def test_a_rogue_answer_is_refused_with_the_field(
 def test_what_is_no_commit_does_not_get_into_a_url(sha: str, server: HubServer, net: Net) -> None:
     body = json.dumps({"sha": sha, "siblings": [GOOD]}).encode()
     server.scripted["/api/models/someone/m-GGUF/revision/main"] = Answer(200, body)
-    with pytest.raises(PullFailed, match="no commit"):
+    with pytest.raises(PullFailed, match="not a commit"):
         planned("hf.co/someone/m-GGUF", server, net)
 
 

@@ -131,7 +131,7 @@ def test_tls_is_left_out_for_this_machine_and_for_hosts_that_are_listed_only(
     [
         ([("model", MODEL), ("adapter", b"a")], {}, "adapters are not supported yet"),
         ([("model", MODEL), ("draft", b"a")], {}, "draft model, which only Ollama's patched loader reads"),
-        ([("tensor", b"a"), ("json", b"{}")], {}, "single tensors"),
+        ([("tensor", b"a"), ("json", b"{}")], {}, "safetensors"),
         (
             [("license", b"a")],
             {},

@@ -195,8 +195,8 @@ def test_two_pulls_of_one_model_share_one_download(settings: Settings, hub: HubS
 @pytest.mark.parametrize(
     ("content", "error", "says"),
     [
-        (b"<html>not a model</html>", InvalidModelFile, "is not a model that can be used"),
-        (b"GGUF", InvalidModelFile, "is not a model that can be used"),
+        (b"<html>not a model</html>", InvalidModelFile, "is not a usable model"),
+        (b"GGUF", InvalidModelFile, "is not a usable model"),
     ],
 )
 def test_what_is_no_model_never_gets_a_name(

@@ -291,7 +291,7 @@ NOBODY = "sha256:" + "0" * 64
          "parameters: the parameter num_gpu is for one machine, not for a model: leave it out, say --gpu-layers when "
          "it is run or served"),
         ({"model": "x", "from": "demo", "quantize": "q4_q"}, 400, "there is no type 'q4_q'"),
-        ({"model": "x", "files": {"a.gguf": "sha256:00"}}, 400, "'sha256:00' is no digest"),
+        ({"model": "x", "files": {"a.gguf": "sha256:00"}}, 400, "'sha256:00' is not a digest"),
         ({"model": "x", "files": {"a.gguf": NOBODY}}, 400,
          f"files: there is no {NOBODY} (a.gguf); send it to /api/blobs first"),
         ({"model": "x", "modelfile": "FROM /etc/passwd"}, 400, "FROM '/etc/passwd' is a path"),

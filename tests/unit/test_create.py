@@ -103,7 +103,7 @@ def test_a_second_from_is_the_projector(tmp_path: Path, store: Store, tiny_model
     text = f"FROM {tiny_model}\nFROM ./mmproj.gguf\n"
     made = create("seeing", parse_modelfile(text), store, base_dir=tmp_path, resolve=nothing)
     assert [file.role for file in made.files] == ["model", "projector"]
-    with pytest.raises(InvalidModelFile, match="is no projector"):
+    with pytest.raises(InvalidModelFile, match="is not a projector"):
         create("x", Modelfile(bases=(str(tiny_model),) * 2), store, base_dir=tmp_path, resolve=nothing)
 
 

@@ -167,7 +167,7 @@ def test_a_model_with_a_missing_or_cut_off_file_is_not_put(store: Store) -> None
         ({"name": "ollama:qwen3"}, "is stored as 'ollama:qwen3:latest'"),
         ({"license_text": ("x" * MAX_MANIFEST_BYTES,)}, "the most is 4,194,304"),
         ({"files": ()}, "names 0 files"),
-        ({"source": "/models/\udcff.gguf"}, "no Unicode"),
+        ({"source": "/models/\udcff.gguf"}, "not valid Unicode"),
     ],
 )
 def test_a_manifest_that_could_not_be_read_again_is_not_written(
@@ -212,7 +212,7 @@ def test_a_damaged_manifest_is_told_and_spoils_neither_the_list_nor_the_blobs(st
     assert [one.path for one in damaged] == [str(path)]
     assert path.name in damaged[0].reason
     if damage != "renamed":
-        with pytest.raises(InvalidModelFile, match="no manifest"):
+        with pytest.raises(InvalidModelFile, match="not a manifest"):
             store.find(QWEN)
     store.remove(CatalogName("fine"))
     report = store.gc(keep_partials_s=0)
@@ -291,7 +291,7 @@ def test_links_planted_in_the_store_are_not_written_through(store: Store, outsid
         plant(outside, partial)
         assert not store.partial("key").exists()
     partial.symlink_to(outside)
-    with pytest.raises(InternalError, match="no ordinary file"):
+    with pytest.raises(InternalError, match="not a regular file"):
         store.publish(partial, digest_of(ABC))
     (store.root / "blobs").mkdir()
     store.blob_path(digest_of(b"new")).symlink_to(outside)
@@ -477,7 +477,7 @@ def test_folders_pipes_and_what_is_not_there_are_refused_at_once(store: Store, t
         store.add_file(tmp_path)
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-        with pytest.raises(InvalidParameter, match="no ordinary file"):
+        with pytest.raises(InvalidParameter, match="not a regular file"):
             store.add_file(tmp_path / "pipe")
 
 

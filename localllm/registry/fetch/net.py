@@ -151,10 +151,6 @@ class Reply:
         return Retryable(message, retry_after_s=asked_s, busy=busy, is_outage=True)
 
 
-def _reply(response: routes.Reply, hop: Hop) -> Reply:
-    return Reply(response.status, response.headers, response.body, hop)
-
-
 def wait(seconds: float, is_cancelled: Callable[[], bool]) -> None:
     """Sleeps in slices. Raises `Cancelled`."""
     until = time.monotonic() + seconds
@@ -211,8 +207,7 @@ class Net:
     ) -> SmallResponse:
         """GET, read completely; `max_bytes` limits the decompressed size. Any status is a valid response.
 
-        Makes up to `SMALL_ATTEMPTS` attempts. Raises `PullFailed`, `ForbiddenAddress`,
-        `Cancelled`.
+        Makes up to `SMALL_ATTEMPTS` attempts. Raises `PullFailed`, `ForbiddenAddress`, `Cancelled`.
         """
         is_cancelled = (lambda: False) if cancel is None else cancel.is_set
         patient = Patience(is_cancelled, time.monotonic() + self.options.small_timeout_s)
@@ -265,7 +260,7 @@ class Net:
                 if response.status in _REDIRECTS and location:
                     hop = hop.follow(location)
                     continue
-                yield _reply(response, hop)
+                yield Reply(response.status, response.headers, response.body, hop)
                 return
             finally:
                 response.close()
@@ -293,7 +288,7 @@ class Net:
         try:
             if method == "HEAD":
                 return SmallResponse(response.status, response.headers, b"", str(hop.url))
-            return _read_small(_reply(response, hop), MAX_MANIFEST_BYTES)
+            return _read_small(Reply(response.status, response.headers, response.body, hop), MAX_MANIFEST_BYTES)
         finally:
             response.close()
 
@@ -308,7 +303,7 @@ class Net:
         try:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, ValueError) as error:
-            raise PullFailed(f"{url[:200]!r} is no URL: {error}") from error
+            raise PullFailed(f"{url[:200]!r} is not a URL: {error}") from error
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo:
             raise PullFailed(f"{url[:200]!r} is not an http or https URL, or contains a user name")
         if credential is not None and credential.origin != origin_of(url):
@@ -347,7 +342,7 @@ def origin_of(url: str) -> str:
         parsed = httpx.URL(url)
         host = parsed.raw_host.decode("ascii").lower()
     except (httpx.InvalidURL, ValueError) as error:
-        raise PullFailed(f"{url[:200]!r} is no URL: {error}") from error
+        raise PullFailed(f"{url[:200]!r} is not a URL: {error}") from error
     shown = f"[{host}]" if ":" in host else host
     return f"{parsed.scheme}://{shown}" if parsed.port is None else f"{parsed.scheme}://{shown}:{parsed.port}"
 

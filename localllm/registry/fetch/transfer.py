@@ -336,8 +336,8 @@ class Transfer:
         self._outage_began = now if self._outage_began is None else self._outage_began
         if pause_s > self._patience_s:
             raise PullFailed(
-                f"{error.message} and asks to be retried in {pause_s:.0f} s; pull again then (what has arrived "
-                "stays), or wait longer with --download-patience-s"
+                f"{error.message} and asks to be retried in {pause_s:.0f} s; pull again then (the "
+                "bytes received so far are kept), or wait longer with --download-patience-s"
             ) from error
         if now + pause_s - self._outage_began > self._patience_s:
             raise PullFailed(

@@ -59,7 +59,7 @@ def credentials(
 ) -> Iterator[Credential]:
     """What to answer to `WWW-Authenticate: challenge` of that origin, one after the other.
 
-    Raises `AccessDenied` if the place for tokens is no URL to be asked, or if a login would have to go there.
+    Raises `AccessDenied` if the place for tokens is not a URL to be asked, or if a login would have to go there.
     """
     configured = None if login is None else Credential(origin, login.authorization)
     scheme, _, rest = challenge[:MAX_CHALLENGE_CHARS].strip().partition(" ")
@@ -96,7 +96,7 @@ class _Realm:
         try:
             parts = urlsplit(realm)
         except ValueError as error:
-            raise PullFailed(f"{host_of(origin)} wants a login at {clean(realm)!r}, which is no URL") from error
+            raise PullFailed(f"{host_of(origin)} wants a login at {clean(realm)!r}, which is not a URL") from error
         self.is_foreign = where != origin
         weaker = origin.startswith("https:") and parts.scheme != "https"
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or weaker:
