@@ -18,6 +18,7 @@ from localllm.cli.report import write, write_json
 from localllm.cli.tuned import summary
 from localllm.cli.units import size
 from localllm.llama.diagnosis import Candidate, Question, Report
+from localllm.programs import own_command
 from localllm.settings.config import Settings
 from localllm.types import DeviceInfo
 
@@ -27,8 +28,8 @@ _VERBS = {"ok": "works", "died": "died", "hung": "hung", "wrong": "wrong results
 
 
 def child_command() -> list[str]:
-    """The command of the doctor's child process; a frozen desktop app replaces it."""
-    return [sys.executable, "-P", "-m", "localllm.llama.doctor"]
+    """The command of the doctor's child process."""
+    return own_command("localllm.llama.doctor")
 
 
 def doctor(settings: Settings, model: str | None = None, *, as_json: bool = False, fresh: bool = False) -> int:

@@ -20,6 +20,7 @@ from localllm import osdep
 from localllm.client.ready import Failure, Line, Ready, decode
 from localllm.errors import InvalidParameter, LoadFailed, from_info
 from localllm.printable import printable
+from localllm.programs import own_command
 from localllm.settings.config import ENV_PREFIX
 
 STOP_TIMEOUT_S = 5.0
@@ -53,11 +54,8 @@ OnExit = Callable[[SidecarExit], None]
 
 
 def localllm_command() -> list[str]:
-    """How to start localllm; a frozen desktop app passes its own `command` instead.
-
-    -P: a file in the current folder must not shadow a module.
-    """
-    return [sys.executable, "-P", "-m", "localllm"]
+    """How to start localllm; an app frozen without it passes a `command` of its own instead."""
+    return own_command("localllm")
 
 
 class ServerProcess:

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
@@ -24,6 +23,7 @@ from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
 from localllm.llama import archives, installed, runtimes
 from localllm.llama.runtimes import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
+from localllm.programs import is_frozen, own_command
 
 Progress = Callable[[int, int], None]
 """Called with the number of completed steps and the total."""
@@ -100,7 +100,7 @@ def build(
     check: Check,
     on_progress: Progress = lambda *_: None,
     extra_flags: str = "",
-    pip: Iterable[str] = (sys.executable, "-m", "pip"),
+    pip: Iterable[str] | None = None,
 ) -> Runtime:
     """Compiles a runtime and keeps it; takes minutes. With `base`, that runtime's libraries are reused and only the
     backend of `kind` is compiled, in a tenth of the time.
@@ -111,6 +111,7 @@ def build(
     name = check_free(name or kind, data_dir)
     given = os.environ.get(FLAGS_VARIABLE, "")
     check_tools(kind, given)
+    pip = own_command("pip") if pip is None else pip
     is_completed = base is not None and kind != "cpu"
     flags = " ".join(filter(None, [_base_flags() or ONE_BACKEND * is_completed, KINDS[kind], extra_flags, given]))
     with _workshop(data_dir, workshops_of(name)) as workshop:
@@ -241,7 +242,13 @@ def _keep(
 
 
 def check_tools(kind: str, given_flags: str) -> None:
-    """Raises `LoadFailed` for a missing compiler that no flag names: now, not after minutes."""
+    """Raises `LoadFailed` for a missing compiler that no flag names, or missing Python: now, not after minutes."""
+    if is_frozen():
+        raise LoadFailed(
+            "a build needs Python and pip, which this frozen program has not; `localllm runtime install` takes what "
+            "another one has built",
+            param="target",
+        )
     tool, wanted = TOOLS.get(kind, ("", ""))
     if tool and shutil.which(tool) is None and tool.upper() not in given_flags.upper():
         raise LoadFailed(

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from localllm import osdep
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.llama.building import Progress, check_free, workshops_of
 from localllm.llama.runtimes import folder_of
+from localllm.programs import own_command
 
 END_S = 10.0
 """Time for a build to clean up."""
@@ -114,7 +114,7 @@ def start(data_dir: Path, name: str, kind: str, command: Sequence[str] | None = 
     forget(name, data_dir)
     folder = folder_of(data_dir)
     log = folder / f"{_PREFIX}{name}.log"
-    argv = command or [sys.executable, "-P", "-m", "localllm.llama.build_child"]
+    argv = command or own_command("localllm.llama.build_child")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with open(log, "wb") as words:

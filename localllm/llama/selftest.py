@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from localllm.llama.library import CpuChoice
 from localllm.llama.runtimes import AUTO, PACKAGE, Runtime
 from localllm.llama.selftest_child import Answer, Request
 from localllm.llama.selftest_memory import Memory, Outcome, Result, Trial
+from localllm.programs import own_command
 
 NUM_COMPARED = 3
 """Survivors to measure; a backend further down the list has never been seen to win."""
@@ -53,8 +53,8 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def child_command() -> list[str]:
-    """The argv of a self-test child. `-P` keeps the current folder off the import path."""
-    return [sys.executable, "-P", "-m", "localllm.llama.selftest_child"]
+    """The argv of a self-test child."""
+    return own_command("localllm.llama.selftest_child")
 
 
 def choose(

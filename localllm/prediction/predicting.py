@@ -6,7 +6,6 @@ A child measures, because the library it loads may crash. Knows nothing of how i
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from localllm import osdep
 from localllm.errors import LocalLLMError
 from localllm.prediction.speeds import NotPredicted, ProbeAnswer, ProbeQuestion, Speed
+from localllm.programs import own_command
 from localllm.settings.config import Settings
 from localllm.supervisor.plan import plan
 from localllm.supervisor.speed import Kernels, kernels, predict
@@ -24,8 +24,8 @@ TIMEOUT_S = 90.0
 
 
 def child_command() -> list[str]:
-    """The argv of the child that measures. `-P` keeps the current folder off the import path."""
-    return [sys.executable, "-P", "-m", "localllm.llama.speed_probe_child"]
+    """The argv of the child that measures."""
+    return own_command("localllm.llama.speed_probe_child")
 
 
 def speeds(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import LoadFailed, from_info
+from localllm.programs import own_command
 from localllm.quantization.protocol import Done, Failed, Job, Message, Step, type_of
 
 END_S = 5.0
@@ -25,8 +25,8 @@ OnStep = Callable[[Step], None]
 
 
 def child_command() -> list[str]:
-    """The argv of the child; a frozen desktop app replaces it."""
-    return [sys.executable, "-P", "-m", "localllm.llama.quantize_child"]
+    """The argv of the child."""
+    return own_command("localllm.llama.quantize_child")
 
 
 def job_of(

@@ -16,6 +16,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import LoadFailed, WorkerCrashed, from_info
+from localllm.programs import own_command
 from localllm.rpc.messages import Answer, Refused, Serve, Serving
 
 END_S = 5.0
@@ -24,8 +25,8 @@ LAST_LINES = 20
 
 
 def child_command() -> list[str]:
-    """Its argv; a frozen desktop app replaces it."""
-    return [sys.executable, "-P", "-m", "localllm.llama.rpc_child"]
+    """Its argv."""
+    return own_command("localllm.llama.rpc_child")
 
 
 class ServingChild:

@@ -1,10 +1,11 @@
-"""How a worker process is started: one function, so that a frozen desktop app can replace it."""
+"""How a worker process is started."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from localllm.programs import own_command
 
 
 def worker_command(
@@ -17,8 +18,8 @@ def worker_command(
     devices: Sequence[str] = (),
     rpc: str | None = None,
 ) -> list[str]:
-    """The argv of `localllm.worker`. `-P` keeps the current folder off the import path."""
-    command = [sys.executable, "-P", "-m", "localllm.worker", "--data-dir", str(data_dir), "--runtime", runtime]
+    """The argv of `localllm.worker`."""
+    command = [*own_command("localllm.worker"), "--data-dir", str(data_dir), "--runtime", runtime]
     if plugin_dir is not None:
         command += ["--plugin-dir", str(plugin_dir)]
     if devices:

@@ -7,7 +7,6 @@ killed child is restarted. Knows nothing of the requests' content.
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +16,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import InternalError
+from localllm.programs import own_command
 from localllm.worker.framing import FrameReader, FrameWriter, FramingError, encode
 
 Question = TypeVar("Question")
@@ -35,7 +35,8 @@ class LimitedChild(Generic[Answer]):
 
     def __init__(self, command: list[str], answer: type[Answer]) -> None:
         """`command`: a module and its arguments; it calls `serve`."""
-        self._command = [sys.executable, "-P", "-m", *command]
+        self._module = command[0]
+        self._command = [*own_command(command[0]), *command[1:]]
         self._decoder = msgspec.msgpack.Decoder(answer)
         self._process = self._start()
         self._is_ready = False
@@ -87,7 +88,7 @@ class LimitedChild(Generic[Answer]):
         reason = osdep.exit_reason(self._process.wait())
         self._restart()
         if not reason.crashed and not overran:  # it exited by itself: our defect, not the request's
-            raise InternalError(f"{self._command[3]} ended with {reason}")
+            raise InternalError(f"{self._module} ended with {reason}")
         raise OverLimit(str(reason))
 
     def _restart(self) -> None:

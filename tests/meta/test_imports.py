@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "localllm"
-BASE = {"errors", "types", "settings", "osdep", "printable", "__init__", "tuning.results"}
+BASE = {"errors", "types", "settings", "osdep", "printable", "programs", "__init__", "tuning.results"}
 
 # Room -> what it may import besides itself. An entry names a room, or one module of a room.
 ALLOWED: dict[str, set[str]] = {
@@ -26,13 +26,14 @@ ALLOWED: dict[str, set[str]] = {
     "cgroups": set(),
     "compiled": set(),
     "printable": set(),
-    "rpc": {"errors", "osdep", "types"},
+    "programs": set(),
+    "rpc": {"errors", "osdep", "programs", "types"},
     "tuning.results": {"__init__", "errors", "osdep", "registry.disk.files", "types"},
     "gguf": {"errors", "types"},
     "prediction": BASE | {"supervisor.plan", "supervisor.speed"},
     "registry": BASE | {"gguf"},
     "registry.assembling": BASE | {"gguf", "quantization"},
-    "quantization": {"errors", "osdep"},
+    "quantization": {"errors", "osdep", "programs"},
     "bench": BASE | {"client"},
     "launch": {"errors", "osdep"},
     "mcp": BASE | {"cancel", "client"},
@@ -251,6 +252,16 @@ def test_every_branch_on_the_operating_system_lives_in_osdep() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 assert (node.value.id, node.attr) not in forbidden, f"{path}:{node.lineno}"
+
+
+def test_every_child_of_ours_is_started_by_one_function() -> None:
+    """A frozen program has no `python -m`: what starts one elsewhere works everywhere but there."""
+    for path in modules():
+        if name_of(path) == "programs":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            is_named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            assert not (is_named and (node.value.id, node.attr) == ("sys", "executable")), f"{path}:{node.lineno}"
 
 
 DIALECTS = {"openai", "responses", "anthropic", "ollama", "llamacpp", "lmstudio"}
