@@ -455,16 +455,6 @@ def clone_file(source_fd: int, target: Path) -> None:
         raise OSError(errno.ENOTSUP, "files are not cloned on this system", str(target))
 
 
-_DEVICES = frozenset(
-    ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))]
-)
-
-
-def is_device(name: str) -> bool:
-    """Whether Windows opens a device for this name, whatever its suffix. The same result on every system."""
-    return name.split(".")[0].lower() in _DEVICES
-
-
 def sync_folder(path: Path) -> None:
     """Makes the names in a folder survive a loss of power; Windows offers no way and mostly needs none."""
     if sys.platform != "win32":
@@ -510,6 +500,14 @@ def user_cache_root() -> Path:
         return Path.home() / "Library" / "Caches"
     else:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def desktop_data_dir() -> Path | None:
+    """The user's folder of menu entries and icons where freedesktop.org's rules hold; None elsewhere."""
+    if sys.platform == "linux":
+        return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    else:
+        return None
 
 
 def shared_ollama_dirs() -> list[Path]:

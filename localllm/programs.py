@@ -26,7 +26,7 @@ def is_frozen() -> bool:
 def own_command(module: str) -> list[str]:
     """The argv that runs `module` as `python -m` does. `-P` keeps the user's current folder off the import path."""
     if is_frozen():
-        return [str(_program()), CHILD_OPTION, module]
+        return [str(program()), CHILD_OPTION, module]
     return [sys.executable, "-P", "-m", module]
 
 
@@ -57,8 +57,8 @@ def restore_library_path() -> None:
         os.environ.pop(_LIBRARY_PATH, None)
 
 
-def _program() -> Path:
-    """The one with a console, if it stands beside the one that this is: Windows gives the other no standard streams."""
+def program() -> Path:
+    """What is frozen: of two the one with a console, since Windows gives the other no standard streams."""
     this = Path(sys.executable)
     console = this.with_name(f"localllm{this.suffix}")
     return console if console.is_file() else this

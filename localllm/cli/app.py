@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
-from localllm.cli import device_options as place
 from localllm.cli import (
+    app_command,
     embed_command,
     fit_command,
     manage,
@@ -24,6 +24,7 @@ from localllm.cli import (
     rpc_worker_command,
     tune_command,
 )
+from localllm.cli import device_options as place
 from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 from localllm.cli import serve_options as gate
@@ -379,6 +380,7 @@ def doctor(
 
 
 COMMANDS.update(run=run, embed=embed_command.embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
+app_command.add_to(COMMANDS)
 COMMANDS.update(fit=fit_command.fit)
 COMMANDS["set"] = model_settings_command.set_
 COMMANDS.update(tune=tune_command.tune)

@@ -43,8 +43,8 @@ class Client:
     """
 
     def __init__(self, base_url: str, token: str | None = None) -> None:
-        self._base_url = base_url
-        self._token = token
+        self.url = base_url
+        self.token = token
         self._http = connect(base_url, token)
 
     def health(self) -> bool:
@@ -53,6 +53,14 @@ class Client:
             return self._http.get("/health").status_code in (httpx.codes.OK, httpx.codes.SERVICE_UNAVAILABLE)
         except httpx.HTTPError:
             return False
+
+    def has_page(self) -> bool:
+        """Whether it answers a browser with the page. Raises nothing."""
+        try:
+            answer = self._http.get("/", headers={"accept": "text/html"})
+        except httpx.HTTPError:
+            return False
+        return str(answer.headers.get("content-type")).startswith("text/html")
 
     def ready(self) -> list[str]:
         """The models that can answer now. Raises `Loading` while one is being loaded or restarted."""
@@ -268,7 +276,7 @@ class Client:
         with contextlib.ExitStack() as stack:
             http, extensions = self._http, {}
             if cancel is not None:  # only a dedicated connection can be closed at any time
-                http = stack.enter_context(connect(self._base_url, self._token))
+                http = stack.enter_context(connect(self.url, self.token))
                 extensions = {"trace": stack.enter_context(closing_connections(cancel))}
             try:
                 with http.stream("POST", path, content=body, headers=headers, extensions=extensions) as response:

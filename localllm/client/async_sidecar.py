@@ -31,6 +31,7 @@ class AsyncSidecar:
         command: Sequence[str] | None = None,
         stderr: IO[bytes] | None = None,
         home: str | Path | None = None,
+        port: int = 0,
         on_progress: Callable[[float], None] | None = None,
         on_exit: OnExit | None = None,
         timeout: float | None = None,  # noqa: ASYNC109  the error has the end of the server's log
@@ -48,6 +49,7 @@ class AsyncSidecar:
             command=command,
             stderr=stderr,
             home=home,
+            port=port,
             on_line=lambda line: _post(loop, lines.put_nowait, line),
             on_exit=on_exit and report_exit,
         )

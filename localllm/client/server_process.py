@@ -70,6 +70,7 @@ class ServerProcess:
         command: Sequence[str] | None,
         stderr: IO[bytes] | None,
         home: str | Path | None,
+        port: int = 0,
         on_line: OnLine,
         on_exit: OnExit | None,
     ) -> None:
@@ -80,7 +81,7 @@ class ServerProcess:
         if on_exit is not None and not callable(on_exit):
             raise InvalidParameter(f"on_exit must be a function, got {on_exit!r}", param="on_exit")
         argv = [*(command or localllm_command()), "serve", *map(str, args)]
-        argv += ["--host", "127.0.0.1", "--port", "0", "--ready", "json-progress"]
+        argv += ["--host", "127.0.0.1", "--port", str(port), "--ready", "json-progress"]
         if home is not None:
             argv += ["--home", str(Path(home).expanduser().absolute())]
         self._on_line = on_line

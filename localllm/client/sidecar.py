@@ -40,16 +40,20 @@ class Sidecar:
         command: Sequence[str] | None = None,
         stderr: IO[bytes] | None = None,
         home: str | Path | None = None,
+        port: int = 0,
         on_exit: OnExit | None = None,
     ) -> Sidecar:
-        """Start `serve` with `args` (the model and load options) on a free loopback port, without waiting.
+        """Start `serve` with `args` (the model and load options) on a loopback port, without waiting.
 
         stderr: where its log goes; None: this process's stderr. home: the folder for all its data, and the only
-        configuration it reads. on_exit: called on a thread of its own with the exit code and the end of the log, if
-        a server that was ready exits without `close`.
+        configuration it reads. port: 0 for any free one; what a web page stores belongs to its port. on_exit: called
+        on a thread of its own with the exit code and the end of the log, if a server that was ready exits without
+        `close`.
         """
         lines: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
-        server = ServerProcess(args, command=command, stderr=stderr, home=home, on_line=lines.put, on_exit=on_exit)
+        server = ServerProcess(
+            args, command=command, stderr=stderr, home=home, port=port, on_line=lines.put, on_exit=on_exit
+        )
         sidecar = cls(server, lines)
         server.start()
         return sidecar
@@ -62,13 +66,14 @@ class Sidecar:
         command: Sequence[str] | None = None,
         stderr: IO[bytes] | None = None,
         home: str | Path | None = None,
+        port: int = 0,
         on_progress: Callable[[float], None] | None = None,
         on_exit: OnExit | None = None,
         timeout: float | None = None,
     ) -> Sidecar:
         """Start a server and wait until it answers, at most `timeout` seconds. Raises as `wait_ready`."""
         check_timeout(timeout)
-        sidecar = cls.spawn(args, command=command, stderr=stderr, home=home, on_exit=on_exit)
+        sidecar = cls.spawn(args, command=command, stderr=stderr, home=home, port=port, on_exit=on_exit)
         try:
             sidecar.wait_ready(on_progress, timeout=timeout)
         except BaseException:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from localllm import osdep
 from localllm.errors import DiskFull, InternalError, InvalidParameter, LocalLLMError, SlotNotFound, Unavailable
 from localllm.kvdisk.file import Damaged, Foreign, Saved, encode, read_head, read_saved, read_tokens
 from localllm.kvdisk.fingerprint import FOLDER_DIGITS, Parts, fingerprint
@@ -43,6 +42,7 @@ from localllm.kvdisk.folder import (
     room_on_disk,
     to_remove,
 )
+from localllm.windows_names import is_device
 
 FOLDER = "slots"
 """In the data directory."""
@@ -184,7 +184,7 @@ def _file_name(name: str) -> str:
             f"filename must have 1 to {MAX_NAME_CHARS} letters, digits and . _ - and not begin with a dot",
             param="filename",
         )
-    if osdep.is_device(name):
+    if is_device(name):
         raise InvalidParameter(f"filename {name!r} is the name of a device on Windows; take another", param="filename")
     return name + SUFFIX
 

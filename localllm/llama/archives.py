@@ -21,8 +21,8 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, Any, cast
 
-from localllm import osdep
 from localllm.errors import LoadFailed
+from localllm.windows_names import is_device
 
 MAX_BYTES = 4 * 2**30
 """Limit for all libraries together, and for a tar archive's whole content."""
@@ -65,7 +65,7 @@ def unpack(source: Path, folder: Path) -> None:
 
 def is_library(name: str) -> bool:
     """Whether a file is named like a shared library."""
-    return bool(_LIBRARY.fullmatch(name)) and not osdep.is_device(name)
+    return bool(_LIBRARY.fullmatch(name)) and not is_device(name)
 
 
 def _libraries(source: Path, stack: ExitStack) -> Iterator[tuple[str, Opener]]:

@@ -17,8 +17,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from localllm import osdep
 from localllm.errors import InvalidParameter, clipped
+from localllm.windows_names import is_device
 
 MAX_NAME_CHARS = 1024
 MAX_PART_CHARS = 96
@@ -230,7 +230,7 @@ def _part(part: str, what: str, text: str, *, most: int = MAX_PART_CHARS) -> str
     """One part that may become the name of a file or folder on any system."""
     if not _PART.fullmatch(part) or part.endswith(".") or ".." in part or len(part) > most:
         raise _wrong(text, f"{clipped(part)!r} is no {what}: up to {most} letters, digits and . _ - inside")
-    if osdep.is_device(part):
+    if is_device(part):
         raise _wrong(text, f"{clipped(part)!r} is the name of a device on Windows")
     return part
 

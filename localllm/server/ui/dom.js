@@ -110,8 +110,10 @@ export async function copyText(button, text, done) {
   setTimeout(() => { button.textContent = before; }, 1200);
 }
 
-/** A file that the browser saves. @param {string} name @param {string} type @param {string} text */
+/** A file that the browser saves, or the window of `localllm app`. @param {string} name @param {string} type @param {string} text */
 export function download(name, type, text) {
+  const own = /** @type {any} */ (window).localllmWindow;
+  if (own) { own.save(name, text); return; }
   const url = URL.createObjectURL(new Blob([text], { type }));
   el("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);

@@ -106,5 +106,6 @@ main.addEventListener("click", () => toggleSidebar(false));
 setTheme(localStorage.getItem("localllm.theme") ?? "auto");
 const showHash = () => show(VIEWS.find((name) => `#${name}` === location.hash) ?? "chat");
 addEventListener("hashchange", showHash);
+addEventListener("localllm:model", (event) => { session.choose(/** @type {CustomEvent} */ (event).detail); session.findModels(); show("chat"); });  // the menu of the window of `localllm app`
 showHash();
 session.start().catch((error) => { chat.context.textContent = error instanceof api.Refused ? error.message : words.failed.gone; });

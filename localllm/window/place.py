@@ -1,0 +1,86 @@
+"""Where the window was, and how large: kept in a file. What the file holds is believed as far as it makes sense."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from localllm import osdep
+
+MIN_WIDTH, MIN_HEIGHT = 360, 400
+WIDTH, HEIGHT = 1100, 800
+GRIP = 80
+"""Pixels of the window's top edge that must be on a screen, so that it can be moved."""
+
+Pixels = Annotated[int, msgspec.Meta(ge=-100_000, le=100_000)]
+Width = Annotated[int, msgspec.Meta(ge=MIN_WIDTH, le=100_000)]
+Height = Annotated[int, msgspec.Meta(ge=MIN_HEIGHT, le=100_000)]
+
+
+class Rect(NamedTuple):
+    """A screen's, in pixels."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the window that is not maximized, in pixels."""
+
+    width: Width = WIDTH
+    height: Height = HEIGHT
+    x: Pixels | None = None
+    """None: in the middle of the screen."""
+    y: Pixels | None = None
+    maximized: bool = False
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file holds."""
+
+    place: Place = Place()
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    """Of the window's own server the last time, where the usual one was taken; 0: none yet. Chats belong to it."""
+
+
+def load(path: Path) -> Remembered:
+    """The defaults for a file that is not there or makes no sense."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Remembered)
+    except (OSError, msgspec.DecodeError):
+        return Remembered()
+
+
+def save(path: Path, remembered: Remembered) -> None:
+    """Whole or not at all. Raises `OSError`."""
+    new = path.with_name(f"{path.name}.new")
+    with open(new, "wb") as file:
+        file.write(msgspec.json.encode(remembered))
+        file.flush()
+        os.fsync(file.fileno())
+    osdep.replace_file(new, path)
+
+
+def on_screen(place: Place, screens: Sequence[Rect]) -> Place:
+    """The same where it can be seen and moved, else in the middle; never larger than the largest screen."""
+    if not screens:
+        return place
+    width = max(MIN_WIDTH, min(place.width, max(screen.width for screen in screens)))
+    height = max(MIN_HEIGHT, min(place.height, max(screen.height for screen in screens)))
+    place = msgspec.structs.replace(place, width=width, height=height)
+    if place.x is None or place.y is None or not any(_holds(screen, place) for screen in screens):
+        return msgspec.structs.replace(place, x=None, y=None)
+    return place
+
+
+def _holds(screen: Rect, place: Place) -> bool:
+    assert place.x is not None
+    assert place.y is not None
+    shown = min(place.x + place.width, screen.x + screen.width) - max(place.x, screen.x)
+    return shown >= GRIP and screen.y <= place.y <= screen.y + screen.height - GRIP
