@@ -87,13 +87,26 @@ class Window:
         done = self._x("search", "--sync", "--onlyvisible", "--name", f"^{title}$")
         return done.split()[-1]
 
-    def type(self, title: str, text: str) -> None:
-        """Into a window of ours, and Return."""
+    def choose(self, title: str, path: Path) -> None:
+        """In a dialog of that title, which is gone then. What is typed before it listens is typed again."""
         window = self.on_screen(title)
-        self._x("windowfocus", "--sync", window)
-        self._x("key", "--window", window, "ctrl+a")
-        self._x("type", "--window", window, text)
-        self._x("key", "--window", window, "Return")
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while self._shows(title) and time.monotonic() < deadline_s:
+            for words in (
+                ["windowfocus", window],
+                ["key", "--window", window, "ctrl+a"],
+                ["type", "--window", window, str(path)],
+                ["key", "--window", window, "Return"],  # whose release finds no window any more
+            ):
+                subprocess.run(["xdotool", *words], env=self.environment, capture_output=True, check=False)
+            patience_s = time.monotonic() + 3
+            while self._shows(title) and time.monotonic() < patience_s:
+                time.sleep(0.05)
+
+    def _shows(self, title: str) -> bool:
+        command = ["xdotool", "search", "--onlyvisible", "--name", f"^{title}$"]
+        done = subprocess.run(command, env=self.environment, capture_output=True, timeout=TIMEOUT_S, check=False)
+        return done.returncode == 0
 
     def geometry(self) -> tuple[int, int, int, int]:
         """Its left, top, width and height."""
@@ -181,6 +194,16 @@ def ended(pids: set[int]) -> bool:
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s:
         if not any(_runs(pid) for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def exists(path: Path) -> bool:
+    """Whether it does in time, with something in it."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        if path.exists() and path.stat().st_size:
             return True
         time.sleep(0.05)
     return False

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.servers import Server
-from tests.window.conftest import Windows, ended, kept
+from tests.window.conftest import Windows, ended, exists, kept
 
 COUNT_VIOLATIONS = (
     "window.violations = []; addEventListener('securitypolicyviolation', "
@@ -45,10 +45,10 @@ def test_a_window_chats_exports_and_imports_and_comes_back_with_its_chats_and_it
 
     file = tmp_path / "chats.json"
     page.evaluate(press("Export all"))
-    window.type("Save file", str(file))
-    page.wait("document.hasFocus() || true")
+    window.choose("Save file", file)
+    assert exists(file)
     page.evaluate(press("Import"))
-    window.type("Open", str(file))
+    window.choose("Open", file)
     page.wait(f"{TITLES}.length === 2")
     assert json.loads(file.read_text("utf-8"))["format"] == "localllm-conversations"
     assert page.evaluate("window.violations") == []
