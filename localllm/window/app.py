@@ -23,7 +23,7 @@ from localllm.window.view import View
 
 INSTALL = 'pip install "localllm[app]"'
 INSTALL_VIEW = (
-    'pip install "pywebview[pyside6]", or Debian\'s gir1.2-webkit2-4.1 and python3-gi for a Python that sees the '
+    'pip install "PySide6<6.12" qtpy, or Debian\'s gir1.2-webkit2-4.1 and python3-gi for a Python that sees the '
     "system's packages"
 )
 RESTART_S = 10.0

@@ -13,6 +13,10 @@ from websockets.sync.client import connect
 TIMEOUT_S = 60.0
 
 
+class Navigated(Exception):
+    """The page went while it was asked."""
+
+
 class Page:
     """Evaluates in the page as its own scripts would, and counts what its policy refused."""
 
@@ -36,7 +40,13 @@ class Page:
         return result["result"].get("value")
 
     def wait(self, condition: str) -> Any:
-        """The first true value of an expression; the page itself looks again."""
+        """The first true value of an expression; the page itself looks again, and so does the next page."""
+        try:
+            return self._wait(condition)
+        except Navigated:
+            return self.wait(condition)
+
+    def _wait(self, condition: str) -> Any:
         return self.evaluate(
             f"new Promise((found, failed) => {{ const end = Date.now() + {TIMEOUT_S * 1000}; const look = async () => "
             f"{{ const value = await ({condition}); if (value) found(value); else if (Date.now() > end) "
@@ -52,6 +62,8 @@ class Page:
         while True:
             answer = json.loads(self._socket.recv(TIMEOUT_S + 10))
             if answer.get("id") == self._last_id:
+                if "context was destroyed" in str(answer.get("error")):
+                    raise Navigated
                 assert "error" not in answer, answer
                 result: dict[str, Any] = answer["result"]
                 return result

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.servers import Server
 from tests.window.conftest import Windows, ended
-from tests.window.test_window import ANSWERED, ASK
+from tests.window.test_window import ask
 
 ROOT = Path(__file__).parents[2]
 BUILD_S = 1200.0
@@ -81,8 +81,7 @@ def test_a_frozen_program_has_a_window(program: Path, alone: None, windows: Wind
     window = windows.open(tmp_path / "home", "demo", "--port", port, command=(str(program),))
     window.page.wait("document.querySelector('select').value === 'demo'")
     print(f"page and model after {time.monotonic() - started_s:.1f} s")
-    window.page.evaluate(ASK)
-    window.page.wait(ANSWERED)
+    ask(window.page)
     pids = window.processes()
     assert window.close() == 0
     assert ended(pids)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.servers import Server
 from tests.window.conftest import Windows, ended, exists, kept
+
+if TYPE_CHECKING:
+    from tests.window.page import Page
 
 COUNT_VIOLATIONS = (
     "window.violations = []; addEventListener('securitypolicyviolation', "
@@ -21,6 +25,13 @@ ASK = (
 )
 ANSWERED = "document.querySelector('main').innerText.includes('tokens/s')"
 TITLES = "[...document.querySelectorAll('.chats .title')].map((each) => each.textContent)"
+
+
+def ask(page: Page) -> None:
+    """Until the model has answered."""
+    page.wait("document.querySelector('select').value === 'demo'")
+    page.evaluate(ASK)
+    page.wait(ANSWERED)
 
 
 def press(name: str) -> str:
@@ -39,9 +50,7 @@ def test_a_window_chats_exports_and_imports_and_comes_back_with_its_chats_and_it
     assert key not in window.command_lines()
     assert key not in page.evaluate("location.href")
     assert page.evaluate("document.querySelector('dialog')") is None
-    page.wait("document.querySelector('select').value === 'demo'")
-    page.evaluate(ASK)
-    page.wait(ANSWERED)
+    ask(page)
 
     file = tmp_path / "chats.json"
     page.evaluate(press("Export all"))
@@ -81,8 +90,7 @@ def test_nothing_outlives_a_window_that_is_killed_and_the_next_one_opens(
     windows: Windows, tmp_path: Path, port: str
 ) -> None:
     window = windows.open(tmp_path / "home", "demo", "--port", port)
-    window.page.evaluate(ASK)
-    window.page.wait(ANSWERED)
+    ask(window.page)
     pids = window.processes()
     window.kill()
     assert ended(pids)
@@ -116,9 +124,7 @@ def test_a_server_of_the_windows_own_that_dies_is_started_again(windows: Windows
     page.evaluate(f"new Promise((done) => setTimeout(done, {app.RESTART_S * 1000}))")
     os.kill(server, 9)
     page.wait(f"![null, {json.dumps(first)}].includes(sessionStorage.getItem('localllm.key'))")
-    page.wait("document.querySelector('textarea')")
-    page.evaluate(ASK)
-    page.wait(ANSWERED)
+    ask(page)
     assert window.close() == 0
 
 
