@@ -313,7 +313,7 @@ def test_files_that_are_no_model_are_refused_and_nothing_tells_of_this_machine(o
     lora = ollama.sent(write_lora(tmp_path / "lora.gguf").read_bytes())
     for name, digest, words in (
         ("a.gguf", ollama.sent(b"GGUF and then nothing"), "files: a.gguf cannot be read as GGUF"),
-        ("model.safetensors", ollama.sent(b"\x00" * 100), "files: model.safetensors is no GGUF file"),
+        ("model.safetensors", ollama.sent(b"\x00" * 100), "files: model.safetensors is not a GGUF file"),
         ("lora.gguf", lora, "files: lora.gguf is a LoRA adapter"),
         ("../../etc/x.gguf", lora, "files: ../../etc/x.gguf is a LoRA adapter"),
     ):
