@@ -187,7 +187,9 @@ def _plugin_rows(report: Report) -> Iterator[str]:
     elif report.plugins:
         yield _row("Plugins", f"{names} of the current runtime")
     else:
-        yield _row("Plugins", "no folder set; --plugin-dir or LOCALLLM_PLUGIN_DIR sets one")
+        yield _row("Plugins", "no folder set; --plugin-dir or LOCALLLM_PLUGIN_DIR names one")
+    for words in report.absent:
+        yield _row("", words)
 
 
 def _row(title: str, text: str) -> str:

@@ -5,6 +5,7 @@ Loads none of them: tests run in child processes. Data on stdout, progress on st
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ import msgspec
 from localllm.cli import report
 from localllm.cli.units import duration
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.llama import building, builds, installed, runtimes, selftest
+from localllm.llama import build_targets, building, builds, installed, runtimes, selftest
 from localllm.llama.builds import Seen
 from localllm.llama.runtimes import AUTO, Listed, Runtime
 from localllm.settings.config import Settings
@@ -33,6 +34,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     library: str
     in_use: bool
     why_not: str = ""
+    absent: tuple[str, ...] = ()
+    """Why backends of devices do not load here, of a runtime that computes on the CPU."""
     building: bool = False
     """Whether its build is in progress."""
 
@@ -46,6 +49,8 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     prefill_tokens_per_s: float = 0.0
     decode_tokens_per_s: float = 0.0
     problem: str = ""
+    absent: tuple[str, ...] = ()
+    """As in `Row`."""
 
 
 def manage_runtimes(
@@ -100,11 +105,11 @@ def _list(settings: Settings, *, as_json: bool) -> int:
     found = runtimes.listed(settings.data_dir)
     under_way = builds.seen(settings.data_dir)
     if as_json:
-        rows = [*(_row(each, used) for each in found), *map(_build_row, under_way)]
+        rows = [*(_row(settings, each, used) for each in found), *map(_build_row, under_way)]
         report.write_json(msgspec.json.encode(rows))
     else:
         lines: list[tuple[str, ...]] = [
-            (each.runtime.name, each.origin, each.kind, each.version, _state(each, used)) for each in found
+            (each.runtime.name, each.origin, each.kind, each.version, _state(settings, each, used)) for each in found
         ]
         for each in under_way:
             lines.append((each.build.name, "build", each.build.kind, installed.PACKAGE_VERSION, _progress(each)))
@@ -114,7 +119,7 @@ def _list(settings: Settings, *, as_json: bool) -> int:
     return report.OK if used else report.MODEL_OR_BACKEND
 
 
-def _row(each: Listed, used: str) -> Row:
+def _row(settings: Settings, each: Listed, used: str) -> Row:
     return Row(
         name=each.runtime.name,
         origin=each.origin,
@@ -123,6 +128,7 @@ def _row(each: Listed, used: str) -> Row:
         library=each.runtime.library,
         in_use=each.runtime.name == used,
         why_not=each.why_not,
+        absent=_absent(settings, each),
     )
 
 
@@ -150,8 +156,17 @@ def _progress(each: Seen) -> str:
     return f"building: {build.done} of {build.total} files, about {duration(build.remaining_s)} left"
 
 
-def _state(each: Listed, used: str) -> str:
-    return each.why_not or ("in use" if each.runtime.name == used else "")
+def _state(settings: Settings, each: Listed, used: str) -> str:
+    in_use = ("in use",) if each.runtime.name == used else ()
+    return each.why_not or "; ".join([*in_use, *_absent(settings, each)])
+
+
+def _absent(settings: Settings, each: Listed) -> tuple[str, ...]:
+    """By its last self-test; nothing is said of a runtime that had none."""
+    if each.why_not:
+        return ()
+    known = selftest.known(settings.data_dir, each.runtime)
+    return () if known is None else known.trial.absent
 
 
 def _test(settings: Settings, target: str | None, *, as_json: bool) -> int:
@@ -172,8 +187,8 @@ def _test(settings: Settings, target: str | None, *, as_json: bool) -> int:
         report.write_table(("NAME", "BACKEND", "PROMPT TOKENS/S", "DECODE TOKENS/S"), rows)
         report.say("localllm: speeds are for a tiny file on one thread, for comparison only")
     for each in results:
-        if each.problem:
-            report.say(f"localllm: {each.name}: {each.problem}")
+        for words in filter(None, (each.problem, *each.absent)):
+            report.say(f"localllm: {each.name}: {words}")
     return report.OK if results and all(each.works for each in results) else report.MODEL_OR_BACKEND
 
 
@@ -191,6 +206,7 @@ def _tested(name: str, settings: Settings) -> Tested:
         used=best.choice.label(),
         prefill_tokens_per_s=round(best.prefill_tokens_per_s),
         decode_tokens_per_s=round(best.decode_tokens_per_s),
+        absent=best.absent,
     )
 
 
@@ -211,6 +227,7 @@ def _build(settings: Settings, kind: str, name: str | None) -> int:
     finally:
         progress.clear()
     took = duration(time.monotonic() - started_s)
+    selftest.choose(settings.data_dir, runtime=made.name)  # `runtime list` knows its devices from now on
     outcome = selftest.choose(settings.data_dir, runtime=settings.runtime)
     use = (
         "it is used from now on"
@@ -234,9 +251,10 @@ def _build_in_background(settings: Settings, kind: str, name: str | None) -> int
 
 
 def _extent(kind: str, base: Runtime | None) -> str:
+    targets = build_targets.note(kind, os.environ.get(building.FLAGS_VARIABLE, ""))
     if base is None or kind == "cpu":
-        return "all of it, about 10 minutes on two cores"
-    return f"its {kind} backend, for the libraries of {base.name}"
+        return f"all of it, which takes some 10 minutes on two cores{targets}"
+    return f"its {kind} backend, to go with the libraries of {base.name}{targets}"
 
 
 def _check(runtime: Runtime) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from localllm.errors import LoadFailed
 from localllm.llama import installed
 from localllm.llama.devices import Ggml
+from localllm.llama.log import NO_REASON
 from localllm.llama.runtimes import Runtime
 
 
@@ -24,17 +25,53 @@ class Backend(NamedTuple):
     registry: str
     """Name in ggml's registry."""
     build: str
-    """Argument of `localllm runtime build` that makes it."""
+    """`localllm runtime build` of it."""
+    driver: tuple[str, ...] = ()
+    """How the libraries begin that come with the device's driver, never with a build."""
+    driver_name: str = ""
+
+
+class NotLoaded(NamedTuple):
+    """A backend of the runtime in use that does not load here, because a library that it needs is missing."""
+
+    file: str
+    """Its own file's name."""
+    library: str
+    """The missing one; empty: the system did not name it."""
+
+    def __str__(self) -> str:
+        backend = next((each for each in BACKENDS.values() if each.file == _file(Path(self.file))), None)
+        if not self.library:
+            return f"{self.file} does not load: the driver of its device or another library is missing"
+        if backend is not None and self.library.startswith(backend.driver):
+            return f"{self.file} does not load: {self.library} is missing, a part of {backend.driver_name}"
+        return (
+            f"{self.file} does not load: {self.library} is missing; install what it belongs to, or tell the system's "
+            "loader its folder (on Linux: LD_LIBRARY_PATH)"
+        )
 
 
 BACKENDS = {
-    "cuda": Backend("cuda", "CUDA", "cuda"),
-    "rocm": Backend("hip", "ROCm", "hip"),
+    "cuda": Backend("cuda", "CUDA", "cuda", ("libcuda.", "nvcuda."), "NVIDIA's driver"),
+    "rocm": Backend("hip", "ROCm", "hip", ("libamdhip", "libhsa-"), "AMD's ROCm driver"),
     "rpc": Backend("rpc", "RPC", "rpc"),
-    "vulkan": Backend("vulkan", "Vulkan", "vulkan"),
+    "vulkan": Backend(
+        "vulkan", "Vulkan", "vulkan", ("libvulkan.",), "Vulkan's loader (on Debian and Ubuntu libvulkan1)"
+    ),
 }
 """Keyed by the beginning of their devices' names."""
 _STEM = re.compile(r"[a-z]+")
+_MISSING = re.compile(r"(\S+): cannot open shared object file|Library not loaded: (\S+)")
+"""In the words of the loaders of Linux and macOS; Windows gives no reason."""
+
+
+def not_loaded(path: Path, reason: str) -> NotLoaded | None:
+    """What `reason` says of a backend that did not load. None: it is broken, which no library put beside it repairs."""
+    if found := _MISSING.search(reason):
+        library = PurePath(found[1] or found[2]).name
+        return None if library == path.name else NotLoaded(path.name, library)
+    is_silent = not reason.removeprefix(NO_REASON).strip()
+    return NotLoaded(path.name, "") if is_silent else None
 
 
 def needed(devices: Sequence[str] | None, *, rpc: bool) -> tuple[str, ...]:
@@ -58,12 +95,17 @@ def brings(runtime: Runtime, needs: Sequence[str]) -> bool:
     return all(BACKENDS[each].file in map(_file, files) for each in needs)
 
 
-def check(ggml: Ggml, runtime: Runtime, needs: Sequence[str]) -> None:
-    """Raises `LoadFailed` for one that the loaded llama.cpp lacks, with the command to type."""
+def check(ggml: Ggml, runtime: Runtime, needs: Sequence[str], absent: Sequence[NotLoaded] = ()) -> None:
+    """Raises `LoadFailed` for one that the loaded llama.cpp lacks, with what to do: for those of `absent`, which it
+    has, but which did not load, as for those that it was built without.
+    """
     for each in needs:
         backend = BACKENDS[each]
         if not ggml.backend_reg_by_name(backend.registry.encode()):
             wish = "rpc" if each == "rpc" else "device"
+            for known in absent:
+                if _file(Path(known.file)) == backend.file:
+                    raise LoadFailed(f"{wish}: {known}", param=wish)
             raise LoadFailed(
                 f"{wish}: the llama.cpp in use ({runtime.name}) has no {backend.registry} backend; "
                 f"`localllm runtime build {backend.build}` makes one that has it, to be used where needed "

@@ -26,7 +26,8 @@ def main() -> int:
     try:
         with builds.recorded(data_dir, name, kind, log=log) as progress:
             base = building.base_in(data_dir)
-            building.build(kind, data_dir, name=name, base=base, check=_check, on_progress=progress)
+            made = building.build(kind, data_dir, name=name, base=base, check=_check, on_progress=progress)
+        selftest.choose(data_dir, runtime=made.name)  # `runtime list` knows its devices from now on
     except LocalLLMError as error:
         print(error.message)  # noqa: T201
         return 1

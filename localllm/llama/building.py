@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -21,7 +20,8 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
-from localllm.llama import archives, installed, runtimes
+from localllm.llama import archives, build_targets, installed, runtimes
+from localllm.llama.build_faults import BuildOutput
 from localllm.llama.runtimes import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
 from localllm.programs import is_frozen, own_command
 
@@ -55,8 +55,7 @@ ONE_BACKEND = "-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 RESERVED = frozenset({"auto", "package", "wheel"})
 WANTED_BYTES = 2 * 2**30
-"""Free disk space required to start a build: mostly object files."""
-LAST_LINES = 30
+"""Free on the disk before a build begins: objects take most of it."""
 _STEP = re.compile(rb"\[(\d+)/(\d+)\]")
 
 
@@ -113,7 +112,10 @@ def build(
     check_tools(kind, given)
     pip = own_command("pip") if pip is None else pip
     is_completed = base is not None and kind != "cpu"
-    flags = " ".join(filter(None, [_base_flags() or ONE_BACKEND * is_completed, KINDS[kind], extra_flags, given]))
+    targets = build_targets.flags(kind, given)
+    flags = " ".join(
+        filter(None, [_base_flags() or ONE_BACKEND * is_completed, KINDS[kind], targets, extra_flags, given])
+    )
     with _workshop(data_dir, workshops_of(name)) as workshop:
         free = shutil.disk_usage(workshop).free
         if free < WANTED_BYTES:
@@ -264,8 +266,8 @@ def _compile(pip: list[str], kind: str, flags: str, workshop: Path, on_progress:
         "--wheel-dir", str(workshop), f"{installed.PACKAGE}=={installed.PACKAGE_VERSION}",
     ]  # fmt: skip
     environment = os.environ | {FLAGS_VARIABLE: flags, "TMPDIR": str(workshop), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    last: deque[str] = deque(maxlen=LAST_LINES)
-    try:  # in our own process group, so that Ctrl-C reaches the compilers
+    output = BuildOutput()
+    try:  # in our own process group: Ctrl-C reaches the compilers too
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
         )
@@ -277,10 +279,10 @@ def _compile(pip: list[str], kind: str, flags: str, workshop: Path, on_progress:
             for line in child.stdout:
                 if step := _STEP.search(line):
                     on_progress(int(step[1]), int(step[2]))
-                last.append(line.decode("utf-8", "replace").rstrip())
+                output.feed(line.decode("utf-8", "replace").rstrip())
             code = child.wait()
         finally:
             child.terminate()  # if we are interrupted
     if code:
         needs = f" (a build for {kind} needs {TOOLS[kind][1]})" if kind in TOOLS else ""
-        raise LoadFailed(f"llama.cpp could not be compiled{needs}; the last lines were:\n  " + "\n  ".join(last))
+        raise LoadFailed(output.reason(needs))

@@ -85,6 +85,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What `localllm tune` found for models, in words, and which of it is damaged."""
     plugin_dir: str | None = None
     plugins: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Why backends of devices that are here do not load, each in a sentence."""
     advice: str | None = None
     command: str | None = None
     """The command that follows the advice."""

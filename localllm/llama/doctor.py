@@ -144,6 +144,7 @@ def _with_library(report: Report, loaded: Library) -> Report:
         fingerprint=loaded.build.fingerprint,
         features=loaded.build.features,
         devices=loaded.devices(),
+        absent=tuple(map(str, loaded.absent)),
     )
 
 

@@ -13,7 +13,7 @@ import functools
 import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ import msgspec
 
 from localllm.errors import InternalError, LoadFailed
 from localllm.llama import backends, installed, rpc
+from localllm.llama.backends import NotLoaded
 from localllm.llama.devices import Ggml, asynchronous_devices, device_array, list_devices
 from localllm.llama.installed import Installed
 from localllm.llama.log import Log
@@ -71,7 +72,9 @@ class LibraryBuild(msgspec.Struct, frozen=True):
 class Library:
     """llama.cpp, loaded; one per process, made by `load`."""
 
-    def __init__(self, api: Any, ggml: Ggml, log: Log, choice: CpuChoice, files: Installed) -> None:
+    def __init__(
+        self, api: Any, ggml: Ggml, log: Log, choice: CpuChoice, files: Installed, absent: Sequence[NotLoaded]
+    ) -> None:
         self.api: Any = api
         """The module `llama_cpp.llama_cpp`: the C functions."""
         self.ggml = ggml
@@ -85,6 +88,8 @@ class Library:
             features=_features(api.llama_print_system_info().decode("utf-8", "replace")),
             fingerprint=files.fingerprint(choice.variant),
         )
+        self.absent = absent
+        """Backends of this build that do not load here."""
         self.team = _team(files.library_path if choice.variant is None else files.variants[choice.variant])
         """Address of `GOMP_parallel` in the OpenMP runtime that computes on the CPU; None: there is none."""
 
@@ -134,13 +139,13 @@ def load(
     ggml = Ggml(api._lib, files.library_dir)
     _register_cpu(ggml, log, choice, files)
     given = _plugins_in(plugin_dir)
-    for path in (*given, *files.plugins):  # a build with loadable CPU backends has device backends as files, too
-        if path in given or path.name not in {each.name for each in given}:
-            _load_backend(ggml, log, path)
-    backends.check(ggml, choice.runtime, needs)
+    for path in given:
+        _load_backend(ggml, log, path)
+    absent = _load_own_backends(ggml, log, files, {path.name for path in given})
+    backends.check(ggml, choice.runtime, needs, absent)
     rpc.connect(ggml, servers)
     api.llama_backend_init()
-    library = Library(api, ggml, log, choice, files)
+    library = Library(api, ggml, log, choice, files, absent)
     _loaded = (library, wishes)
     return library
 
@@ -260,6 +265,23 @@ def _plugins_in(folder: Path | None) -> list[Path]:
             f"the plugin folder {folder} {reason}", param="plugin_dir", public=f"the plugin folder {reason}"
         )
     return paths
+
+
+def _load_own_backends(ggml: Ggml, log: Log, files: Installed, replaced: Set[str]) -> list[NotLoaded]:
+    """A build with loadable CPU backends has those of devices as files too. A machine that lacks a device lacks its
+    driver, and computes on the CPU; a file that is broken raises `LoadFailed`.
+    """
+    absent = []
+    for path in files.plugins:
+        if path.name not in replaced:
+            try:
+                _load_backend(ggml, log, path)
+            except LoadFailed as error:
+                known = backends.not_loaded(path, str(error.details["reason"]))
+                if known is None:
+                    raise
+                absent.append(known)
+    return absent
 
 
 def _load_backend(ggml: Ggml, log: Log, path: Path) -> None:

@@ -18,6 +18,7 @@ DEBUG, INFO, WARN, ERROR, CONTINUED = 1, 2, 3, 4, 5
 NUM_KEPT_LINES = 4096
 """Including the debug lines of a model load: only these say which layer went to which device."""
 MAX_LINE_CHARS = 2000
+NO_REASON = "llama.cpp gave no reason"
 
 
 class Line(NamedTuple):
@@ -71,4 +72,4 @@ class Log:
     def errors_since(self, mark: int) -> str:
         """Why something failed after `mark`, in llama.cpp's own words, as one line for an error message."""
         lines = self.lines_since(mark, min_level=ERROR) or self.lines_since(mark, min_level=WARN)
-        return "; ".join(lines[-3:]) or "llama.cpp gave no reason"
+        return "; ".join(lines[-3:]) or NO_REASON

@@ -17,6 +17,7 @@ import msgspec
 from localllm import __version__, osdep
 from localllm.errors import InternalError, LoadFailed
 from localllm.llama import backends, installed, remembered, runtimes
+from localllm.llama.installed import Installed
 from localllm.llama.library import CpuChoice
 from localllm.llama.runtimes import AUTO, PACKAGE, Runtime
 from localllm.llama.selftest_child import Answer, Request
@@ -96,10 +97,20 @@ def choose(
     return msgspec.structs.replace(best, tried=tuple(tried))
 
 
+def known(data_dir: Path, runtime: Runtime) -> Outcome | None:
+    """What is remembered of it; nothing is tried. Raises `LoadFailed` where its files are gone."""
+    recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
+    return Memory(data_dir).get(_key(installed.find(runtime.library), recorded, runtime))
+
+
+def _key(files: Installed, recorded: Recorded, runtime: Runtime) -> str:
+    return remembered.key(files.selftest_key(), osdep.cpu_model(), recorded.sha256, __version__, runtime.name)
+
+
 def _remembered(data_dir: Path, runtime: Runtime, fresh: bool, timeout_s: float, command: Sequence[str]) -> Outcome:
     recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
     files = installed.find(runtime.library)
-    name = remembered.key(files.selftest_key(), osdep.cpu_model(), recorded.sha256, __version__, runtime.name)
+    name = _key(files, recorded, runtime)
     memory = Memory(data_dir)
     if not fresh and (known := memory.get(name)) is not None:
         return known
@@ -184,6 +195,7 @@ def try_choice(
         seconds=seconds,
         prefill_tokens_per_s=answer.prefill_tokens_per_s,
         decode_tokens_per_s=answer.decode_tokens_per_s,
+        absent=answer.absent,
     )
 
 
@@ -197,8 +209,9 @@ _VERBS: dict[Result, str] = {
 
 
 def describe(trial: Trial) -> str:
-    """`zen4 works`, `linked-in died (signal SIGILL)`."""
-    return f"{trial.choice.label()} {_VERBS[trial.result]}" + (f" ({trial.detail})" if trial.detail else "")
+    """`zen4 works`, `linked-in died (signal SIGILL)`, and what does not load beside it."""
+    words = f"{trial.choice.label()} {_VERBS[trial.result]}" + (f" ({trial.detail})" if trial.detail else "")
+    return "; ".join([words, *trial.absent])
 
 
 def _ask(request: Request, command: Sequence[str], timeout_s: float) -> tuple[Answer | None, Result, str]:

@@ -61,6 +61,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The token with the largest logit after each token of prompt and singles."""
     prefill_tokens_per_s: float = 0.0
     decode_tokens_per_s: float = 0.0
+    absent: tuple[str, ...] = ()
+    """Why backends of devices do not load here, each in a sentence."""
 
 
 def main() -> None:
@@ -93,10 +95,12 @@ def decode(request: Request, choice: CpuChoice) -> Answer:
         greedy = context.decode(request.prompt, 0)
         for index, token in enumerate(request.singles, start=len(request.prompt)):
             greedy += context.decode((token,), index)
+        absent = tuple(map(str, loaded.absent))
         if not request.measure:
-            return Answer(greedy=tuple(greedy))
+            return Answer(greedy=tuple(greedy), absent=absent)
         return Answer(
             greedy=tuple(greedy),
+            absent=absent,
             prefill_tokens_per_s=context.measure(request.prompt, 0),
             decode_tokens_per_s=context.measure(request.singles[:1], len(request.prompt)),
         )

@@ -31,6 +31,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     prefill_tokens_per_s: float = 0.0
     """One thread, batches of 65 tokens of the bundled model; compare with other trials only."""
     decode_tokens_per_s: float = 0.0
+    absent: tuple[str, ...] = ()
+    """Why backends of devices do not load here, each in a sentence."""
 
     @property
     def speed(self) -> float:

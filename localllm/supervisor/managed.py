@@ -382,6 +382,8 @@ class ManagedModel:
 
     def _make_load(self, hello: Hello) -> Load:
         options = self._options
+        for reason in hello.absent:
+            logger.warning("backend_not_loaded", extra={"fields": {"model": self.id, "reason": reason}})
         if self._chose_ctx:
             options = on_devices(self._info, options, self.on_devices.free(hello.devices))
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)

@@ -174,7 +174,9 @@ class Hello(_Frame, frozen=True, tag=True, array_like=True):
     backend: str
     devices: tuple[DeviceInfo, ...]
     fingerprint: str = ""
-    """Hash of the library's files."""
+    """Of the library's files."""
+    absent: tuple[str, ...] = ()
+    """Why backends of devices that the library has do not load here, each in a sentence."""
 
 
 class Loading(_Frame, frozen=True, tag=True, array_like=True):

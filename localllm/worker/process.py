@@ -203,8 +203,9 @@ class Worker:
         )
         loaded = wishes.load(wishes.choose(data_dir), verbose=arguments.verbose)
         devices = loaded.devices()
+        absent = tuple(map(str, loaded.absent))
         self._outbox.put(
-            Hello(os.getpid(), str(loaded.build), loaded.choice.label(), devices, loaded.build.fingerprint)
+            Hello(os.getpid(), str(loaded.build), loaded.choice.label(), devices, loaded.build.fingerprint, absent)
         )
         load = self._loads.get()
         # Started first, so that their imports run concurrently with the load.

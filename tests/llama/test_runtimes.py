@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,10 @@ import pytest
 from localllm.errors import LoadFailed
 from localllm.llama import building, installed, runtimes, selftest, selftest_child
 from localllm.llama.library import CpuChoice
+
+needs_compiler = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or shutil.which("gcc") is None, reason="it compiles backends with gcc"
+)
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +62,7 @@ def test_what_was_chosen_is_used(data: Path) -> None:
 
 
 def test_libraries_from_elsewhere_are_tested_taken_in_and_used(tmp_path: Path) -> None:
-    files = installed.find()
-    source = tmp_path / "source"
-    source.mkdir()
-    for path in (*files.library_dir.iterdir(), *files.variants.values()):
-        (source / path.name).symlink_to(path)
+    source = _libraries(tmp_path / "source")
     made = building.add(source, tmp_path / "data", name="mine", check=_check)
     outcome = selftest.choose(tmp_path / "data", runtime="mine")
     assert outcome.choice.runtime == made
@@ -79,6 +80,68 @@ def test_a_library_that_is_no_llama_is_refused_with_what_it_did(tmp_path: Path) 
     with pytest.raises(LoadFailed):
         building.add(source, tmp_path / "data", name="bad", check=_check)
     assert all(each.runtime.name != "bad" for each in runtimes.listed(tmp_path / "data"))
+
+
+@needs_compiler
+def test_a_backend_whose_driver_is_missing_is_kept_and_says_so_wherever_it_is_looked_at(tmp_path: Path) -> None:
+    # As a build for GPUs is on a machine without one: linked with a library that comes with the driver alone.
+    home, source = tmp_path / "home", _libraries(tmp_path / "source")
+    driver = _compiled(tmp_path / "libcuda.so.1", "int cuInit(void) { return 0; }")
+    _compiled(source / "libggml-cuda.so", "int cuInit(void); int used(void) { return cuInit(); }", str(driver))
+    driver.unlink()
+    made = building.add(source, home, name="mine", kind="cuda", check=_check)
+
+    outcome = selftest.choose(home, runtime="mine")
+    assert outcome.trial.result == "ok", "it computes on the CPU all the same"
+    (words,) = outcome.trial.absent
+    assert words == "libggml-cuda.so does not load: libcuda.so.1 is missing, a part of NVIDIA's driver"
+    assert words in selftest.describe(outcome.trial)
+    assert selftest.known(home, made) is not None
+    for command in (["runtime", "list"], ["runtime", "test", "mine"], ["doctor", "--runtime", "mine"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "localllm", *command, "--home", str(home)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "libcuda.so.1 is missing" in " ".join((done.stdout + done.stderr).split()), command
+    wished = f"""
+from pathlib import Path
+from localllm.errors import LoadFailed
+from localllm.llama.wishes import Wishes
+wishes = Wishes(devices=("cuda0",))
+try:
+    wishes.load(wishes.choose(Path({str(home)!r})), verbose=False)
+except LoadFailed as error:
+    print(error.message)
+"""
+    done = subprocess.run([sys.executable, "-c", wished], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"device: {words}"
+
+
+@needs_compiler
+def test_a_backend_that_was_built_for_another_ggml_is_refused(tmp_path: Path) -> None:
+    source = _libraries(tmp_path / "source")
+    code = "int ggml_function_of_next_year(void); int used(void) { return ggml_function_of_next_year(); }"
+    _compiled(source / "libggml-cuda.so", code)
+    with pytest.raises(LoadFailed, match="ggml_function_of_next_year"):
+        building.add(source, tmp_path / "home", name="mine", check=_check)
+
+
+def _libraries(folder: Path) -> Path:
+    """The package's own, as links."""
+    files = installed.find()
+    folder.mkdir()
+    for path in (*files.library_dir.iterdir(), *files.variants.values()):
+        (folder / path.name).symlink_to(path)
+    return folder
+
+
+def _compiled(path: Path, code: str, *linked_with: str) -> Path:
+    """`gcc` without -Wl,-z,defs: what is undefined is looked for when it is loaded."""
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", *linked_with, "-o", str(path)]
+    subprocess.run([*command, f"-Wl,-soname,{path.name}"], input=code.encode(), check=True)
+    return path
 
 
 def test_structs_with_a_field_more_are_noticed() -> None:

@@ -91,7 +91,8 @@ ALLOWED: dict[str, set[str]] = {
     "cli.kv": BASE | {"kvdisk"},
     "cli.rpc_worker": BASE | {"rpc"},
     "cli.run": BASE | {"client", "llama.gains"},
-    "cli.runtimes": BASE | {"llama.building", "llama.builds", "llama.installed", "llama.runtimes", "llama.selftest"},
+    "cli.runtimes": BASE
+    | {"llama.build_targets", "llama.building", "llama.builds", "llama.installed", "llama.runtimes", "llama.selftest"},
     "cli.create": BASE | {"client", "registry.manifest", "worker.template_check"},
     "cli.devices": BASE | {"client", "llama.diagnosis"},
     "cli.fit": BASE | {"client", "prediction", "registry.sources.headers", "supervisor.contexts", "supervisor.fit"},

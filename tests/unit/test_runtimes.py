@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
-from localllm.llama import archives, backends, building, gains, installed, runtimes
+from localllm.llama import archives, backends, build_targets, building, gains, installed, runtimes
 from localllm.llama.runtimes import AUTO, Manifest, Runtime
 
 LIBRARY = osdep.shared_library_names("llama")[0]
@@ -311,6 +311,120 @@ def test_a_build_that_fails_tells_the_compilers_last_lines(tmp_path: Path) -> No
     with pytest.raises(LoadFailed, match="glslc not found"):
         building.build("vulkan", tmp_path / "data", check=_nothing_against, pip=pip)
     assert list(runtimes.folder_of(tmp_path / "data").iterdir()) == []
+
+
+CMAKE_WITHOUT_CUBLAS = """
+CMake Error at vendor/llama.cpp/ggml/src/ggml-cuda/CMakeLists.txt:178 (target_link_libraries):
+  Target "ggml-cuda" links to:
+
+    CUDA::cublas
+
+  but the target was not found.  Possible reasons include:
+
+    * There is a typo in the target name.
+
+-- Generating done (0.2s)
+CMake Generate step failed.  Build files cannot be regenerated correctly.
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "cause", "remedy"),
+    [
+        (CMAKE_WITHOUT_CUBLAS, "cuBLAS", "CMAKE_LIBRARY_PATH"),
+        ("ggml-cuda/common.cuh:45:10: fatal error: cublas_v2.h: No such file or directory", "cuBLAS", "CPATH"),
+        ("    CUDA::cuda_driver\n", "driver", "-DGGML_CUDA_NO_VMM=ON"),
+        (
+            "#error -- unsupported GNU version! gcc versions later than 15 are not supported!",
+            "gcc versions later than 15",
+            "CMAKE_CUDA_HOST_COMPILER",
+        ),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_52'", "compute_52", "CMAKE_CUDA_ARCHITECTURES"),
+        ("c++: fatal error: Killed signal terminated program cc1plus", "memory", "CMAKE_BUILD_PARALLEL_LEVEL=1"),
+        ("/tmp/x.s: fatal error: No space left on device", "disk", "--home"),
+        ("CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage", "C++ compiler", "apt install"),
+        ("  Could NOT find Vulkan (missing: Vulkan_INCLUDE_DIR)", "Vulkan", "libvulkan-dev"),
+    ],
+)
+def test_a_part_of_a_toolkit_that_is_missing_is_named_with_its_remedy_and_without_pages_of_cmake(
+    tmp_path: Path, output: str, cause: str, remedy: str
+) -> None:
+    pip = _stub_pip(tmp_path, f"print({output!r}); print('and then\\n' * 100); sys.exit(1)")
+    with pytest.raises(LoadFailed) as failed:
+        building.build("rpc", tmp_path / "data", check=_nothing_against, pip=pip)
+    message = failed.value.message
+    assert cause in message
+    assert remedy in message
+    assert "and then" not in message
+    assert "\n" not in message
+
+
+def _fake_tool(folder: Path, name: str, prints: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\necho '{prints}'\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it writes a tool in the shell's language")
+@pytest.mark.parametrize(
+    ("listed", "given", "wanted"),
+    [
+        ("9.0\n8.6\n9.0", "", "-DCMAKE_CUDA_ARCHITECTURES=86;90"),
+        ("12.0", "-DCMAKE_CUDA_ARCHITECTURES=80", ""),
+        ("NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver", "", ""),
+    ],
+)
+def test_a_cuda_build_is_for_the_gpus_of_this_machine_unless_others_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: str, given: str, wanted: str
+) -> None:
+    _fake_tool(tmp_path / "bin", "nvcc", "")
+    _fake_tool(tmp_path / "bin", "nvidia-smi", listed)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("CMAKE_ARGS", given)
+    pip = _stub_pip(
+        tmp_path,
+        "with zipfile.ZipFile(folder + '/made.whl', 'w') as wheel:\n"
+        f"    wheel.writestr('llama_cpp/lib/{LIBRARY}', os.environ['CMAKE_ARGS'])",
+    )
+    made = building.build("cuda", tmp_path / "data", check=_nothing_against, pip=pip)
+    flags = [flag for flag in Path(made.library).read_text().split() if "ARCHITECTURES" in flag]
+    assert flags == list(filter(None, [wanted, given]))
+
+
+def test_a_build_for_no_gpu_in_particular_says_what_that_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert "CMAKE_CUDA_ARCHITECTURES" in build_targets.note("cuda", "")
+    assert build_targets.note("cuda", "-DCMAKE_CUDA_ARCHITECTURES=80") == ""
+    assert build_targets.note("vulkan", "") == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("libcuda.so.1: cannot open shared object file: No such file or directory", "NVIDIA's driver"),
+        ("libcublas.so.13: cannot open shared object file: No such file or directory", "LD_LIBRARY_PATH"),
+        ("dlopen(x, 0x2): Library not loaded: @rpath/libvulkan.1.dylib", "Vulkan's loader"),
+        ("llama.cpp gave no reason", "driver of its device"),
+        ("", "driver of its device"),
+    ],
+)
+def test_a_backend_that_does_not_load_names_the_missing_library(reason: str, words: str) -> None:
+    stem = "vulkan" if "vulkan" in reason else "cuda"
+    known = backends.not_loaded(Path(f"/x/libggml-{stem}.so"), reason)
+    assert known is not None
+    assert words in str(known)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "/x/libggml-cuda.so: undefined symbol: ggml_new",
+        "/x/libggml-cuda.so: invalid ELF header",
+        "/x/libggml-cuda.so: cannot open shared object file: Permission denied",
+    ],
+)
+def test_a_backend_that_is_broken_is_not_taken_for_one_without_its_driver(reason: str) -> None:
+    assert backends.not_loaded(Path("/x/libggml-cuda.so"), reason) is None
 
 
 def test_a_build_does_not_begin_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
