@@ -76,6 +76,23 @@ def encoder_bytes(info: ModelInfo, rows: int, *, flash: bool) -> int:
     return max(feed_forward, scores_bytes(info, rows, rows) + F32 * rows * (rows + 6 * embedding))
 
 
+def encoder_device_bytes(info: ModelInfo, rows: int, texts: int, *, flash: bool, copied: int = 0) -> int:
+    """The same on a device, which gets the embedded tokens from the CPU. `copied`: of the largest matrix that the CPU
+    has, where it has layers too: long texts of these are computed by the device as well.
+    """
+    embedding, inner = info.embedding_length or 0, info.feed_forward_length or 0
+    beside = (F16 if flash else F32) * rows * rows + F32 * rows * texts
+    peak = F32 * rows * (inner + 2 * embedding) + beside + (copied + beside if copied else 0)
+    if flash:
+        return peak
+    return max(peak, scores_bytes(info, rows, rows) + 5 * F32 * rows * embedding + beside)
+
+
+def encoder_host_bytes(info: ModelInfo, rows: int, texts: int, *, flash: bool) -> int:
+    """Of what the CPU prepares for a device: three embeddings of each token, who sees whom, and which is whose."""
+    return 3 * F32 * rows * (info.embedding_length or 0) + (F16 if flash else F32) * rows * rows + F32 * rows * texts
+
+
 def scores_bytes(info: ModelInfo, ctx: int, rows: int) -> int:
     """Size of the attention scores of `rows` rows over `ctx` tokens: one F32 number per head."""
     return F32 * (info.num_heads or 0) * ctx * rows

@@ -55,7 +55,9 @@ class Demand(NamedTuple):
     copies: int
     """Copies of a step's inputs: llama.cpp prepares the next ubatches while several devices compute."""
     copies_later: int
-    """The same on a device that comes later in the pipeline."""
+    """The same on a device that others compute before."""
+    copies_host: int
+    """The same in main memory."""
     host_alone: int
     """Compute buffer of the CPU where it computes alone."""
     outputs: int
@@ -195,7 +197,7 @@ def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequen
         if has_output:
             weights += sizes.output + sizes.output_copy
         compute = 0
-        if count == 1 and has_output and len(gpus) > 1:
+        if count == 1 and has_output and any(share.layers for share in shares):
             compute = demand.compute_output
         elif count or gpu.name in sizes.moved:
             compute = demand.compute if on_gpus == every else demand.compute_partly
@@ -205,7 +207,7 @@ def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequen
         first = end
     cpu = _cpu_share(demand, every - on_gpus, uses_gpus=any(share.total for share in shares))
     if is_pipelined:
-        cpu = msgspec.structs.replace(cpu, compute=cpu.compute + demand.copies)
+        cpu = msgspec.structs.replace(cpu, compute=cpu.compute + demand.copies_host)
     return Placed(tuple(counts), (*shares, cpu))
 
 

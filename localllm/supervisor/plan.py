@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.supervisor import buffers, choosing
+from localllm.supervisor import buffers, choosing, encoders
 from localllm.supervisor.buffers import Step, scores_bytes
 from localllm.supervisor.placing import CPU, Demand, Placed, Sizes, Wish, fit_layers, put_layers, sizes_of
 from localllm.supervisor.snapshots import snapshots_of
@@ -291,17 +291,21 @@ def place(
 def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
     """What a placement must hold with these options."""
     flash = options.flash_attn != "off"
+    if not info.causal:
+        return encoders.demand_of(info, sizes, embedding_context_of(info, options), flash=flash)
     kept = memory_bytes(info, options, flash=flash)
-    step = step_of(info, options, flash=flash) if info.causal else None
+    step = step_of(info, options, flash=flash)
+    copies = buffers.MORE_COPIES * buffers.input_bytes(info, step, flash=flash)
     return Demand(
         sizes=sizes,
         kept=kept,
         compute=compute_bytes(info, options, flash=flash),
         compute_partly=compute_bytes(info, options, flash=flash, copied=max(kept, default=0)),
-        compute_output=0 if step is None else buffers.head_bytes(info, step),
-        copies=0 if step is None else buffers.MORE_COPIES * buffers.input_bytes(info, step, flash=flash),
-        copies_later=0 if step is None else buffers.MORE_COPIES * buffers.mask_bytes(info, step, flash=flash),
-        host=0 if step is None else buffers.host_bytes(info, step, flash=flash),
+        compute_output=buffers.head_bytes(info, step),
+        copies=copies,
+        copies_later=buffers.MORE_COPIES * buffers.mask_bytes(info, step, flash=flash),
+        copies_host=copies,
+        host=buffers.host_bytes(info, step, flash=flash),
         host_alone=cpu_compute_bytes(info, options),
         outputs=output_bytes(info, options),
     )

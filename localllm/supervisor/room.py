@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from localllm.errors import LoadConflict
+from localllm.supervisor import encoders
 from localllm.supervisor.buffers import Step, compute_bytes, encoder_bytes
 from localllm.supervisor.plan import (
     EMBEDDING_STATES,
@@ -26,9 +27,7 @@ from localllm.types.load_options import LoadOptions
 USABLE_SHARE = 0.9
 """Share of main memory that models may use; the rest is left to the system."""
 FIXED_BYTES = 96 * 2**20
-"""A worker's own: Python, the library, and its template child."""
-EMBEDDING_ROWS, EMBEDDING_TEXTS = 512, 128
-"""Tokens and texts that are embedded at once: `llama.embedding.BATCH_TOKENS` and `MAX_TEXTS`."""
+"""A worker's own: Python, the library, and its child for templates."""
 
 
 class Held(NamedTuple):
@@ -91,12 +90,11 @@ def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:
     """
     ctx, flash = embedding_context_of(info, options), options.flash_attn != "off"
     has_state = any(layer.state for layer in info.layer_memory)
-    texts = EMBEDDING_STATES if has_state else EMBEDDING_TEXTS
-    outputs = 4 * texts * (info.vocabulary_size + (info.embedding_length or 0))
+    outputs = encoders.output_bytes(info, EMBEDDING_STATES if has_state else encoders.TEXTS)
     if not info.causal:
-        return outputs + encoder_bytes(info, max(ctx, EMBEDDING_ROWS), flash=flash)
-    cells = ctx + EMBEDDING_ROWS
-    step = Step(rows=EMBEDDING_ROWS, seen=cells, windowed=cells, outputs=EMBEDDING_ROWS)
+        return outputs + encoder_bytes(info, max(ctx, encoders.ROWS), flash=flash)
+    cells = ctx + encoders.ROWS
+    step = Step(rows=encoders.ROWS, seen=cells, windowed=cells, outputs=encoders.ROWS)
     return outputs + embedding_memory_bytes(info, cells) + compute_bytes(info, step, flash=flash)
 
 

@@ -13,6 +13,7 @@ import msgspec
 from localllm.gguf import read_model_info
 from localllm.llama import library, selftest
 from localllm.llama.context import LlamaBackend
+from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.model import LlamaModel
 from localllm.llama.spread import Spread
 from localllm.supervisor.plan import plan
@@ -41,7 +42,8 @@ class Outcome(msgspec.Struct):
 def allocate(loaded: library.Library, case: Case) -> Outcome:
     """Loads it, makes its context, and frees both."""
     path, options = Path(case.path), case.options
-    placement = plan(read_model_info(path), options, loaded.devices())
+    info = read_model_info(path)
+    placement = plan(info, options, loaded.devices())
     mark = loaded.log.mark()
     spread = Spread(
         split=options.split, tensor_split=placement.tensor_split, overrides=placement.overrides, mmap=options.mmap
@@ -54,7 +56,33 @@ def allocate(loaded: library.Library, case: Case) -> Outcome:
         must_offload=placement.must_offload,
         spread=spread,
     )
-    backend = LlamaBackend(
+    context: LlamaBackend | LlamaEmbedder
+    if not info.causal:
+        context = LlamaEmbedder(
+            loaded,
+            model,
+            causal=False,
+            pooling=placement.pooling,
+            ctx=placement.embedding_ctx,
+            threads=2,
+            is_offloaded=bool(placement.devices),
+            flash_attn=options.flash_attn,
+        )
+    else:
+        context = _backend(loaded, model, options, placement)
+    lines = loaded.log.lines_since(mark)
+    context.free()
+    model.close()
+    sizes: dict[str, float] = {}
+    for line in lines:
+        if (found := LOGGED.search(line)) is not None:
+            device = found[1] if found[1] in placement.devices else "CPU"
+            sizes[device] = sizes.get(device, 0.0) + float(found[2]) * MIB
+    return Outcome(placement, model.layers_per_device, sizes)
+
+
+def _backend(loaded: library.Library, model: LlamaModel, options: LoadOptions, placement: Placement) -> LlamaBackend:
+    return LlamaBackend(
         loaded,
         model,
         ctx=placement.ctx,
@@ -67,15 +95,6 @@ def allocate(loaded: library.Library, case: Case) -> Outcome:
         kv_type=options.kv_type,
         is_offloaded=True,
     )
-    lines = loaded.log.lines_since(mark)
-    backend.free()
-    model.close()
-    sizes: dict[str, float] = {}
-    for line in lines:
-        if (found := LOGGED.search(line)) is not None:
-            device = found[1] if found[1] in placement.devices else "CPU"
-            sizes[device] = sizes.get(device, 0.0) + float(found[2]) * MIB
-    return Outcome(placement, model.layers_per_device, sizes)
 
 
 def main() -> None:

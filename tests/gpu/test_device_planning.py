@@ -15,7 +15,7 @@ from localllm.registry.resolve import carried
 from localllm.types.load_options import LoadOptions
 from tests.gpu.allocations import MIB, Case, Outcome
 from tests.llama.test_buffer_planning import SMALL, STEPS
-from tests.models.hollow import SHAPES, write_hollow
+from tests.models.hollow import ENCODERS, SHAPES, write_hollow
 
 PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
 pytestmark = [
@@ -71,6 +71,21 @@ def test_a_model_of_real_widths_takes_on_each_device_what_is_planned(home: Path,
     path = write_hollow(tmp_path / "a.gguf", SHAPES["TinyLlama"])
     modes = ["flash", "no flash", "q8_0"]
     check(allocated(home, cases_of(path, modes), GGML_VK_VISIBLE_DEVICES="0"), 0)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_an_encoder_takes_on_each_device_what_is_planned(home: Path, tmp_path: Path, name: str) -> None:
+    """Texts whose scores one buffer of the software device holds: beyond that it leaves them to the CPU."""
+    path = write_hollow(tmp_path / "a.gguf", ENCODERS[name])
+    cases = [
+        Case(
+            str(path),
+            LoadOptions(embedding_ctx=ctx, flash_attn=flash_attn, gpu_layers=layers, mmap=False, devices=devices),
+        )
+        for ctx, flash_attn in ((128, "on"), (512, "off"), (ENCODERS[name].ctx // 4, "on"))
+        for layers, devices in ((0, None), (1, None), (2, None), ("all", ("Vulkan0",)), ("all", ("Vulkan0", "Vulkan1")))
+    ]
+    check(allocated(home, cases, GGML_VK_VISIBLE_DEVICES="0,0"), MIB)
 
 
 def test_layers_are_on_two_devices_as_they_were_planned(home: Path) -> None:
