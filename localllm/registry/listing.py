@@ -7,12 +7,14 @@ import logging
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
 from localllm.registry.disk.manifests import DamagedManifest
 from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
 from localllm.registry.names import DEMO, Demo, parse
 from localllm.registry.resolve import canonical, carried, find, not_here
+from localllm.tuning.results import Kept, Tunings
+from localllm.tuning.results import forget as forget_tunings
 from localllm.types.states import AvailableModel
 
 logger = logging.getLogger("localllm")
@@ -84,7 +86,7 @@ class Removed(NamedTuple):
 def remove(name: str, data_dir: Path) -> Removed:
     """Forgets a model of the store, also one whose manifest is damaged. Raises `ModelNotFound`.
 
-    The next `gc` deletes its bytes if nothing else needs them.
+    Its bytes go with the next `gc` if nothing else needs them; with its last name goes what `localllm tune` found.
     """
     store = store_of(data_dir)
     damaged = _damaged(name, store)
@@ -97,8 +99,28 @@ def remove(name: str, data_dir: Path) -> Removed:
     manifest = find(wanted, store)
     if manifest is None:
         raise not_here(wanted)
+    tunings = _tunings_of(manifest, store, data_dir)
     store.remove(parse(manifest.name))
+    if tunings is not None and not _has_other_name(manifest, store):
+        forget_tunings(tunings)
     return Removed(manifest.name, frozenset(str(file.digest) for file in manifest.files if file.path is None))
+
+
+def _tunings_of(manifest: Manifest, store: Store, data_dir: Path) -> Kept | None:
+    """None where its file is gone, so that nobody can say which they were."""
+    try:
+        return Tunings(data_dir).kept(store.locate(manifest, manifest.files[0]))
+    except (LocalLLMError, OSError):
+        return None
+
+
+def _has_other_name(removed: Manifest, store: Store) -> bool:
+    """Whether the same file is a model under another name; one that cannot be read may be that."""
+    digest = removed.files[0].digest
+    manifests, damaged = store.scan()
+    if any(digest in {file.digest for file in each.files} for each in manifests):
+        return True
+    return any(each.digests is None or str(digest) in map(str, each.digests) for each in damaged)
 
 
 def remove_whole(name: str, data_dir: Path) -> Removed:

@@ -228,7 +228,7 @@ class Worker:
             embedder = Embedder(
                 make_embedder, self._emit_vectors, max_step_s=max_step_s, prefill_step_s=prefill_step_s, team=team
             )
-            disk = open_disk(loaded, load, backend, data_dir)
+            disk = open_disk(loaded, load, backend, model.layers_per_device, data_dir)
             engine = Engine(
                 backend,
                 self._emit,

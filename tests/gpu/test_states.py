@@ -43,9 +43,8 @@ def ask(home: Path) -> Callable[..., Seen]:
     """One slot: two stories by turns, the first saved, erased and restored, one that is predicted, and vectors."""
 
     async def scenario(path: Path, options: LoadOptions) -> Seen:
-        """Each number of layers has a home of its own: what one has kept on the disk, the other would go on from."""
         seen = Seen([], [], [])
-        own = {"plugin_dir": Path(PLUGIN_DIR or ""), "kv_disk_mb": 200, "home": home / str(options.gpu_layers)}
+        own = {"plugin_dir": Path(PLUGIN_DIR or ""), "kv_disk_mb": 200, "home": home}
         runtime = Runtime(load(own, environ={}))
 
         async def continued(id: str, prompt: str, **fields: Any) -> str:
@@ -98,3 +97,24 @@ def test_checkpoints_of_a_sliding_window_come_back_to_a_gpu(ask: Callable[..., S
     on_cpu, on_gpu = ask(path, 0), ask(path, "all")
     assert on_gpu.texts == on_cpu.texts
     assert [usage.cached_tokens for usage in on_gpu.usages] == [usage.cached_tokens for usage in on_cpu.usages]
+
+
+def test_what_other_devices_computed_is_not_taken_from_the_disk(home: Path) -> None:
+    """They round otherwise: an answer from such a state would be none that this placement gives."""
+    own = {"plugin_dir": Path(PLUGIN_DIR or ""), "kv_disk_mb": 200, "home": home}
+
+    async def cached(layers: Any) -> int:
+        """Tokens of the story that are known, in a new process."""
+        runtime = Runtime(load(own, environ={}))
+        try:
+            options = LoadOptions(gpu_layers=layers, slots=1, ctx=512, kv_disk_mb=200)
+            id = (await runtime.load(carried("demo.gguf"), options)).id
+            (answer,) = await runtime.submit(id, [GenerationRequest(prompt=STORY, params=GREEDY)])
+            finishes = [delta.finish async for delta in answer]
+            assert finishes[-1] is not None
+            return finishes[-1].usage.cached_tokens
+        finally:
+            await runtime.aclose()
+
+    assert [asyncio.run(cached(layers)) for layers in (0, 3, "all")] == [0, 0, 0]
+    assert all(asyncio.run(cached(layers)) > 0 for layers in (0, 3, "all")), "each its own"

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from localllm.kvdisk.fingerprint import HEAD_BYTES, Parts, file_identity, fingerprint, hash_files
+from localllm.types import DeviceInfo
+from localllm.worker.keeping import by_devices
 
 PARTS = Parts(
     model="sha256:00", adapters=(("sha256:11", 1.0),), kv_types=("f16", "f16"), layout="partitioned", slots=4,
@@ -65,3 +67,19 @@ def test_a_library_that_was_built_anew_is_another_one(tmp_path: Path) -> None:
     one.write_bytes(b"2")
     other.write_bytes(b"1")
     assert hash_files([one, other]) != before
+
+
+def test_what_computes_the_layers_counts_and_the_cpu_alone_is_nothing_to_tell() -> None:
+    devices = [
+        DeviceInfo("CPU", "some CPU", "cpu", "CPU", 0, 0),
+        DeviceInfo("Vulkan0", "a card", "gpu", "Vulkan", 0, 0),
+        DeviceInfo("Vulkan1", "another card", "gpu", "Vulkan", 0, 0),
+    ]
+    assert by_devices({"CPU": 5}, devices) == {}, "so that what was saved before there was a choice is found"
+    placements = [
+        {"CPU": 5}, {"CPU": 2, "Vulkan0": 3}, {"CPU": 1, "Vulkan0": 4}, {"Vulkan0": 5}, {"Vulkan1": 5},
+        {"Vulkan0": 2, "Vulkan1": 3},
+    ]  # fmt: skip
+    found = [fingerprint(msgspec.structs.replace(PARTS, other=by_devices(each, devices))) for each in placements]
+    assert len(set(found)) == len(placements)
+    assert by_devices({"Vulkan0": 5}, devices) == {"devices": "5 on Vulkan: a card"}, "not by its place in a list"

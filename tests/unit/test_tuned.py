@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter
+from localllm.registry import listing
 from localllm.tuning import results as tuned
 from localllm.tuning.candidates import Machine, candidates
 from localllm.tuning.results import MAX_TUNINGS, WITHOUT_EFFECT, Place, Tuning, Tunings, Values, base_of, match
 from localllm.types import DeviceInfo, LoadedModel
 from localllm.types.load_options import LoadOptions
+from tests.stores import put
 from tests.worker.conftest import INFO
 
 HERE = Place(cpu="c", cores=4, library="l", backend="zen4")
@@ -252,3 +254,28 @@ def test_another_type_of_kv_cache_is_a_candidate_only_where_it_is_asked_for() ->
 def test_a_place_tells_gpus_apart_and_leaves_out_how_much_of_them_is_free() -> None:
     devices = [DeviceInfo("CPU", "a CPU", "cpu", "CPU", 1, 2), DeviceInfo("Vulkan0", "a GPU", "gpu", "Vulkan", 3, 4)]
     assert tuned.place_of(library="l", backend="b", devices=devices).devices == ("Vulkan0: a GPU",)
+
+
+def test_a_tuning_goes_with_the_last_name_of_its_model(tmp_path: Path) -> None:
+    store = listing.store_of(tmp_path)
+    for name in ("mine", "other"):
+        manifest = put(store, name, b"the same model")
+        Tunings(tmp_path).keep(store.locate(manifest, manifest.files[0]), WON)
+    listing.copy("mine", "yours", tmp_path)
+    put(store, "another", b"a different model")
+    for name in ("mine", "another", "other"):
+        listing.remove(name, tmp_path)
+        assert len(list(Tunings(tmp_path).every())) == 1, "it has another name still, or was never tuned"
+    listing.remove("yours", tmp_path)
+    assert list(Tunings(tmp_path).every()) == []
+
+
+def test_a_tuning_stays_where_a_damaged_manifest_may_be_of_its_model(tmp_path: Path) -> None:
+    store = listing.store_of(tmp_path)
+    manifest = put(store, "mine", b"model")
+    Tunings(tmp_path).keep(store.locate(manifest, manifest.files[0]), WON)
+    listing.copy("mine", "yours", tmp_path)
+    (damaged,) = [path for path in store.root.rglob("*.json") if path.stem.startswith("yours")]
+    damaged.write_text("{")
+    listing.remove("mine", tmp_path)
+    assert len(list(Tunings(tmp_path).every())) == 1
