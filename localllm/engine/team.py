@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from localllm.engine.scheduling.governor import MOST_TRIED_TOKENS, Governor, sampler_threads
-from localllm.engine.scheduling.room import COMES_BACK, Usage
+from localllm.engine.scheduling.room import COMES_BACK, Family, Usage
 
 LOOK_S = 0.1
 """Between two readings of what others use, whose resolution is hundredths of a second."""
@@ -30,6 +30,7 @@ class Reading(NamedTuple):
     process: float
     helpers: float
     machine: float | None
+    siblings: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,12 @@ class Clocks:
     runnable: Callable[[], int | None] = lambda: None
     """Threads of the whole system that are running or runnable now, including the caller; None: unknown."""
     wait: Callable[[float], None] = time.sleep
+    siblings: Callable[[], float] = lambda: 0.0
+    """CPU time of other processes of ours that compute models. They count only where they want cores while we do: by
+    turns each has all of them. Taken for other programs', theirs made each give up cores for half a minute."""
 
     def read(self) -> Reading:
-        return Reading(self.now(), self.process(), self.helpers(), self.machine())
+        return Reading(self.now(), self.process(), self.helpers(), self.machine(), self.siblings())
 
 
 class Team:
@@ -67,11 +71,11 @@ class Team:
         self._is_offloaded = is_offloaded
         self._threads = governor.most
         self._num_tokens = 0
-        self._began_s = self._began_cpu_s = 0.0
+        self._began_s = self._began_cpu_s = self._began_siblings_s = 0.0
         self._wanted_s = self._had_s = 0.0
         """CPU time of the steps since the last reading, as in `Usage`."""
-        self._stepped_s = 0.0
-        """Time in steps since the last reading."""
+        self._stepped_s = self._siblings_s = 0.0
+        """Time in steps since the last reading, and what siblings had of it."""
         self._next_look_s = clocks.now()
         self._seen = clocks.read() if since is None else since
 
@@ -94,12 +98,14 @@ class Team:
             self._look()
         self._num_tokens = MOST_TRIED_TOKENS + 1 if is_text else num_tokens
         self._threads = self._governor.threads(self._num_tokens)
+        self._began_siblings_s = self._clocks.siblings()
         self._began_cpu_s = self._clocks.process()
         return self._threads
 
     def end(self, seconds: float, *, is_comparable: bool = True) -> None:
         """The step took `seconds`. `is_comparable`: it did nothing but compute these tokens."""
         self._had_s += self._clocks.process() - self._began_cpu_s
+        self._siblings_s += self._clocks.siblings() - self._began_siblings_s
         self._wanted_s += seconds * self._threads
         self._stepped_s += seconds
         self._governor.observe(self._num_tokens, self._threads, seconds, is_comparable=is_comparable)
@@ -115,12 +121,14 @@ class Team:
         self._seen = now
         wall_s, others_s = now.now - before.now, None
         if before.machine is not None and now.machine is not None:
-            helpers_s = max(0.0, now.helpers - before.helpers)  # a thread that ends takes its CPU time with it
-            others_s = now.machine - before.machine - (now.process - before.process) + helpers_s
+            helpers_s = max(0.0, now.helpers - before.helpers)  # a thread that ended takes its time with it
+            ours_s = now.process - before.process + now.siblings - before.siblings
+            others_s = now.machine - before.machine - ours_s + helpers_s
             if wall_s - self._stepped_s > IDLE_S:
                 others_s = min(others_s, wall_s * self._num_others(others_s / wall_s))
-        self._governor.used(Usage(wall_s, others_s, self._wanted_s, self._had_s), now.now)
-        self._wanted_s = self._had_s = self._stepped_s = 0.0
+        family = Family(self._stepped_s, self._siblings_s)
+        self._governor.used(Usage(wall_s, others_s, self._wanted_s, self._had_s, family), now.now)
+        self._wanted_s = self._had_s = self._stepped_s = self._siblings_s = 0.0
         cost_s = self._clocks.now() - now.now
         self._next_look_s = now.now + max(LOOK_S, cost_s / MOST_LOOKING)
 

@@ -6,8 +6,6 @@ As many stay loaded as memory allows; otherwise they take turns. Knows nothing o
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -37,9 +35,6 @@ USED_SHARE = 0.5
 TEXT_WORDS = 3 * DEPTHS[0]
 WARM_UP = Work((32,), 8)
 """For the first answer of a process, which is not measured."""
-FORGOTTEN_S = 0.7
-"""Pause after which a worker no longer mistakes CPU time of the other workers for cores in demand: `IDLE_S` of
-`engine/team.py` and a margin."""
 NO_GUESSES = Speculative(n_max=0)
 
 
@@ -67,11 +62,7 @@ class Workers:
         self._options = msgspec.structs.replace(options, kv_ram_mb=0, kv_disk_mb=0)
         self._on_load = on_load
         self._loaded: dict[Candidate, Loaded] = {}
-        """The most recently used one comes last."""
-        self._ran: Candidate | None = None
-        """The one that was measured last."""
-        self._ended_s: dict[Candidate, float] = {}
-        """End time of the last measurement of each."""
+        """The one used last at the end."""
         self._text: list[int] = []
         free = osdep.available_memory()
         room = MOST_LOADED if free is None else int(USED_SHARE * free // need_bytes(model.info, options))
@@ -94,14 +85,8 @@ class Workers:
     async def rates(self, candidate: Candidate, work: Work, number: int, *, guesses: bool) -> Rates:
         """The speed of one run with the `number`-th prompts. Raises as `load`."""
         worker = await self.load(candidate)
-        if candidate != self._ran:  # another of our workers ran in between
-            waited_s = time.monotonic() - self._ended_s.get(candidate, -math.inf)
-            await asyncio.sleep(max(0.0, FORGOTTEN_S - waited_s))
         try:
-            self._ran = candidate
-            rates = await self._run(worker.session, work, number, guesses=guesses)
-            self._ended_s[candidate] = time.monotonic()
-            return rates
+            return await self._run(worker.session, work, number, guesses=guesses)
         except WorkerCrashed:
             self._loaded.pop(candidate, None)
             raise

@@ -7,6 +7,7 @@ import threading
 from localllm import osdep
 from localllm.engine.scheduling.governor import Governor
 from localllm.engine.team import Clocks, Reading, Team
+from localllm.worker.siblings import Siblings
 
 
 def make_team(
@@ -45,4 +46,4 @@ def num_runnable() -> int | None:
         return None
 
 
-CLOCKS = Clocks(helpers=helpers_cpu_s, machine=osdep.busy_cpu_s, runnable=num_runnable)
+CLOCKS = Clocks(helpers=helpers_cpu_s, machine=osdep.busy_cpu_s, runnable=num_runnable, siblings=Siblings().cpu_s)
