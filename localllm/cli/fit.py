@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from localllm import osdep
+from localllm import osdep, tuned
 from localllm.cli import report
-from localllm.cli.devices import devices_of
+from localllm.cli.devices import Seen, devices_of, seen_of
 from localllm.cli.speed_words import speed_cells, speed_object, speed_sentence, why_no_speed
 from localllm.cli.units import size, table
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.prediction.speeds import NotPredicted, Speed
 from localllm.settings.config import Settings
+from localllm.tuning.results import Tuning, Tunings
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 
 if TYPE_CHECKING:
     from localllm.registry.sources.headers import Offer
+    from localllm.supervisor.drafting import DraftModel
     from localllm.supervisor.fit import Fit
 
 DOES_NOT_FIT = 1
@@ -29,23 +31,61 @@ def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
     """Print to stdout; returns 0 if it fits, else 1. Raises `ModelNotFound`, `InvalidParameter`, `PullFailed`."""
     options = settings.load_options()
     try:
-        info = _local(settings, model)
+        here = _local(settings, model)
     except ModelNotFound:
         found = _offers(settings, model)
         return _show_table(settings, found, options, as_json=as_json)
-    return _show_one(settings, info, options, as_json=as_json)
+    return _show_one(settings, here, options, as_json=as_json)
 
 
-def _local(settings: Settings, model: str) -> ModelInfo:
-    """The header of a model on this machine. Raises `ModelNotFound`."""
+class _Here(NamedTuple):
+    """A model on this machine."""
+
+    info: ModelInfo
+    id: str
+    tunings: tuple[Tuning, ...]
+
+
+def _local(settings: Settings, model: str) -> _Here:
+    """Raises `ModelNotFound` for what is not on this machine."""
     from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
 
     file = resolve(model, settings.data_dir)
     try:
-        return read_info(file)
+        return _Here(read_info(file), file.id, Tunings(settings.data_dir).of(file.path))
     finally:
         file.release()
+
+
+def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftModel | None:
+    """Which a load would have beside it, or a line that says why none. Raises as a load does."""
+    if options.draft is None or not here.info.causal:
+        return None
+    from localllm.registry.drafts import find_draft
+    from localllm.registry.reading import read_info
+    from localllm.supervisor.drafting import DraftModel
+
+    found = find_draft(options.draft, here.id, settings.data_dir)
+    if found.file is None:
+        report.say(f"localllm: without a draft: {found.reason}")
+        return None
+    try:
+        return DraftModel(found.file.id, found.file.path, read_info(found.file))
+    finally:
+        found.file.release()
+
+
+def _as_tuned(here: _Here, options: LoadOptions, seen: Seen) -> LoadOptions:
+    """With what `localllm tune` found for a load here, as a load uses it; a line says so."""
+    if not here.tunings:
+        return options
+    from localllm.supervisor.plan import context_of
+
+    place = tuned.place_of(library=seen.fingerprint, backend=seen.backend, devices=seen.devices)
+    match = tuned.match(here.tunings, place, options, context_of(here.info, options))
+    report.say(f"localllm: tuned: {match.story()}")
+    return match.applied(options)
 
 
 def _offers(settings: Settings, model: str) -> list[Offer]:
@@ -123,12 +163,15 @@ def _table_row(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> tupl
     return (*start, size(plan.need_bytes), verdict, largest, *speed_cells(speed), one.name)
 
 
-def _show_one(settings: Settings, info: ModelInfo, options: LoadOptions, *, as_json: bool) -> int:
+def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json: bool) -> int:
     from localllm.prediction.predicting import speeds
     from localllm.supervisor.fit import fit
 
-    devices, free_bytes = devices_of(settings), osdep.available_memory()
-    found = fit(info, _with_context(info, options, free_bytes), devices=devices, free_bytes=free_bytes)
+    info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), osdep.available_memory()
+    devices = seen.devices
+    wanted = _as_tuned(here, _with_context(info, options, free_bytes), seen)
+    draft = _draft_of(settings, here, options)
+    found = fit(info, wanted, devices=devices, free_bytes=free_bytes, draft=draft)
     (speed,) = speeds(settings, options, [info], devices)
     if as_json:
         _write_json({**as_object(info, found), "speed": speed_object(speed)})
@@ -156,7 +199,7 @@ def story(info: ModelInfo, found: Fit) -> Iterator[str]:
     from localllm.registry.sources.source import clean  # text in a header is untrusted
 
     yield f"{clean(info.name or info.architecture)}: {_setup(found.ctx, found.slots, found.kv_type)}"
-    head = ("device", "layers", "weights", "KV cache", "compute", "worker", "total", "free", "")
+    head = ("device", "layers", "weights", "KV cache", "computing", "worker", "draft", "together", "free", "")
     yield table(head, [_row(share) for share in found.shares]).rstrip("\n")
     if info.layer_bytes:
         least, most = min(info.layer_bytes), max(info.layer_bytes)
@@ -180,5 +223,5 @@ def _setup(ctx: int, slots: int, kv_type: str) -> str:
 
 def _row(share: Any) -> tuple[str, ...]:
     needs = share.needs
-    parts = (needs.weights, needs.kv, needs.compute, needs.process, needs.total, share.free_bytes)
-    return (share.device, str(share.layers), *map(size, parts), "" if share.fits else "not enough")
+    parts = (needs.weights, needs.kv, needs.compute, needs.process, needs.draft, needs.total, share.free_bytes)
+    return (share.device, str(share.layers), *map(size, parts), "" if share.fits else "too little")

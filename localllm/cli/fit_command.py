@@ -16,6 +16,7 @@ def fit(
     kv_type: opt.KvType = None,
     kv: opt.Kv = None,
     flash_attn: opt.FlashAttn = None,
+    draft: opt.Draft = None,
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
     split: place.Split = None,

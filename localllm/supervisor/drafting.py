@@ -17,7 +17,7 @@ from localllm.supervisor.plan import compute_bytes, context_of, memory_bytes, pl
 from localllm.supervisor.room import FIXED_BYTES, need_bytes
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import DraftLoad
+from localllm.worker.messages import DeviceShare, DraftLoad
 
 
 class DraftModel(NamedTuple):
@@ -52,14 +52,22 @@ def draft_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int
     return need_bytes(draft.info, draft_options(info, options, draft)) - FIXED_BYTES
 
 
-def place_draft(
-    info: ModelInfo, options: LoadOptions, draft: DraftModel, devices: Sequence[DeviceInfo]
-) -> tuple[DraftLoad, Sequence[DeviceInfo]]:
-    """On the GPU with the most free memory if it fits there whole, else on the CPU; and the devices with what remains
-    free.
+class PlacedDraft(NamedTuple):
+    """Where it goes."""
+
+    load: DraftLoad
+    share: DeviceShare | None
+    """What it has of a GPU; None: it is on the CPU."""
+    devices: Sequence[DeviceInfo]
+    """With what they have left."""
+
+
+def place_draft(info: ModelInfo, options: LoadOptions, draft: DraftModel, devices: Sequence[DeviceInfo]) -> PlacedDraft:
+    """On the GPU with most free memory if all of it fits there, else on the CPU.
 
     Raises `LoadFailed`, and as `plan` does.
     """
+    share = None
     wanted = draft_options(info, options, draft)
     on_cpu = msgspec.structs.replace(wanted, gpu_layers=0, devices=None)
     placement = plan(draft.info, on_cpu, devices)
@@ -69,10 +77,13 @@ def place_draft(
         gpus = [device for device in gpus if device.name.lower() in named]
     if gpus and wanted.gpu_layers != 0:
         roomiest = max(gpus, key=lambda device: device.free_bytes)
-        need = draft.info.size_bytes + compute_bytes(draft.info, wanted, flash=True) + DRIVER_BYTES
-        need += sum(memory_bytes(draft.info, wanted, flash=True))
+        layers = draft.info.num_layers + 1
+        computes = compute_bytes(draft.info, wanted, flash=True)
+        keeps = sum(memory_bytes(draft.info, wanted, flash=True))
+        whole = DeviceShare(roomiest.name, layers, draft.info.size_bytes, keeps, computes)
+        need = whole.total + DRIVER_BYTES
         if need <= roomiest.free_bytes:
-            layers = draft.info.num_layers + 1
+            share = whole
             placement = msgspec.structs.replace(
                 placement, gpu_layers=layers, devices=(roomiest.name,), flash_attn="auto", must_offload=False
             )
@@ -80,5 +91,5 @@ def place_draft(
                 msgspec.structs.replace(device, free_bytes=device.free_bytes - need) if device is roomiest else device
                 for device in devices
             ]
-    info = msgspec.structs.replace(draft.info, tensors={})  # only planning needs tensor names
-    return DraftLoad(draft.id, str(draft.path), info, placement), devices
+    info = msgspec.structs.replace(draft.info, tensors={})  # only planning needs their names
+    return PlacedDraft(DraftLoad(draft.id, str(draft.path), info, placement), share, devices)

@@ -7,10 +7,12 @@ Plans with the same functions as every load. Knows nothing of files, networks an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from localllm.errors import LocalLLMError
+from localllm.supervisor.drafting import DraftModel, draft_bytes, place_draft
 from localllm.supervisor.placing import CPU, DRIVER_BYTES
 from localllm.supervisor.plan import (
     CTX_STEP,
@@ -24,6 +26,7 @@ from localllm.supervisor.plan import (
 from localllm.supervisor.room import FIXED_BYTES, USABLE_SHARE, embedding_bytes
 from localllm.types import DeviceInfo, KvType, ModelInfo
 from localllm.types.load_options import LoadOptions
+from localllm.worker.messages import DeviceShare
 
 LEAST_CTX = 1024
 """No alternative proposes less: a shorter context holds no conversation."""
@@ -38,11 +41,13 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     compute: int
     """Compute buffers and logits."""
     process: int = 0
-    """The worker process itself."""
+    """The worker's own."""
+    draft: int = 0
+    """All that a draft model beside it takes."""
 
     @property
     def total(self) -> int:
-        return self.weights + self.kv + self.compute + self.process
+        return self.weights + self.kv + self.compute + self.process + self.draft
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,9 +122,26 @@ def usable_bytes(total_bytes: int | None) -> int | None:
     return None if total_bytes is None else int(total_bytes * USABLE_SHARE)
 
 
-def fit(info: ModelInfo, options: LoadOptions, *, devices: Sequence[DeviceInfo] = (), free_bytes: int | None) -> Fit:
-    """`devices`: as `localllm doctor` lists them; `free_bytes`: main memory. Raises as `plan`."""
-    shares = _shares(info, options, devices, free_bytes)
+class Memory(NamedTuple):
+    """What there is to fit into, and what goes there beside the model."""
+
+    devices: Sequence[DeviceInfo]
+    free_bytes: int | None
+    """Main memory."""
+    draft: DraftModel | None
+
+
+def fit(
+    info: ModelInfo,
+    options: LoadOptions,
+    *,
+    devices: Sequence[DeviceInfo] = (),
+    free_bytes: int | None,
+    draft: DraftModel | None = None,
+) -> Fit:
+    """`devices` are those that `localllm doctor` lists, `free_bytes` is main memory. Raises as `plan` does."""
+    memory = Memory(devices, free_bytes, draft)
+    shares = _shares(info, options, memory)
     fitting = all(share.fits for share in shares)
     return Fit(
         ctx=context_of(info, options),
@@ -127,33 +149,34 @@ def fit(info: ModelInfo, options: LoadOptions, *, devices: Sequence[DeviceInfo] 
         kv_type=options.kv_type,
         shares=shares,
         fits=fitting,
-        largest_ctx=largest_ctx(info, options, devices=devices, free_bytes=free_bytes),
-        alternatives=() if fitting else tuple(_alternatives(info, options, devices, free_bytes)),
+        largest_ctx=_largest_ctx(info, options, memory),
+        alternatives=() if fitting else tuple(_alternatives(info, options, memory)),
     )
 
 
 def largest_ctx(
     info: ModelInfo, options: LoadOptions, *, devices: Sequence[DeviceInfo] = (), free_bytes: int | None
 ) -> int | None:
-    """Tokens of each slot, a multiple of `CTX_STEP`, found by bisection; None if not even the smallest fits."""
+    """Tokens of each slot, a multiple of `CTX_STEP`, found by halving; None if not even the least fits."""
+    return _largest_ctx(info, options, Memory(devices, free_bytes, None))
+
+
+def _largest_ctx(info: ModelInfo, options: LoadOptions, memory: Memory) -> int | None:
     if not info.causal:
         return None
     trained = info.context_length or context_of(info, options)
     low, high = 0, max(1, -(-trained // CTX_STEP))
     while low < high:
         middle = (low + high + 1) // 2
-        if _all_fit(info, _with_ctx(options, min(middle * CTX_STEP, max(trained, CTX_STEP))), devices, free_bytes):
+        if _all_fit(info, _with_ctx(options, min(middle * CTX_STEP, max(trained, CTX_STEP))), memory):
             low = middle
         else:
             high = middle - 1
     return low * CTX_STEP or None
 
 
-def _alternatives(
-    info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None
-) -> Iterator[Alternative]:
-    """Cheapest sacrifice first: smaller numbers in the cache, then less context, then fewer slots, then all
-    together."""
+def _alternatives(info: ModelInfo, options: LoadOptions, memory: Memory) -> Iterator[Alternative]:
+    """Changes in the order in which they are missed least: smaller numbers in the cache, context, slots, then all."""
     if not info.causal:
         return
     slots = slots_of(info, options)
@@ -162,15 +185,15 @@ def _alternatives(
     for kind in (options.kv_type, *quantized):
         for count in sorted({slots, 1}, reverse=True):
             other = msgspec.structs.replace(options, kv_type=kind, slots=count)
-            ctx = largest_ctx(info, other, devices=devices, free_bytes=free_bytes)
+            ctx = _largest_ctx(info, other, memory)
             if ctx is not None and ctx >= LEAST_CTX:
                 tried.append(_with_ctx(other, min(ctx, context_of(info, options))))
     seen: set[tuple[int, int, KvType]] = set()
     for one in tried:
         key = context_of(info, one), slots_of(info, one), one.kv_type
-        if key not in seen and _all_fit(info, one, devices, free_bytes):
+        if key not in seen and _all_fit(info, one, memory):
             seen.add(key)
-            total = sum(share.needs.total for share in _shares(info, one, devices, free_bytes))
+            total = sum(share.needs.total for share in _shares(info, one, memory))
             yield Alternative(ctx=key[0], slots=key[1], kv_type=key[2], need_bytes=total)
 
 
@@ -178,32 +201,44 @@ def _with_ctx(options: LoadOptions, ctx: int) -> LoadOptions:
     return msgspec.structs.replace(options, ctx=ctx, kv_cells=None)
 
 
-def _all_fit(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None) -> bool:
+def _all_fit(info: ModelInfo, options: LoadOptions, memory: Memory) -> bool:
     try:
-        return all(share.fits for share in _shares(info, options, devices, free_bytes))
-    except LocalLLMError:  # a named device would hold no layer
+        return all(share.fits for share in _shares(info, options, memory))
+    except LocalLLMError:  # a device that was named holds no layer then
         return False
 
 
-def _shares(
-    info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None
-) -> tuple[Share, ...]:
-    """The placement of a load in bytes: each GPU's, then main memory's."""
+def _shares(info: ModelInfo, options: LoadOptions, memory: Memory) -> tuple[Share, ...]:
+    """What the placement of a load means in bytes: each GPU's, then main memory's."""
+    devices, free_bytes, on_gpu, in_main = memory.devices, memory.free_bytes, dict[str, int](), 0
+    if memory.draft is not None:
+        placed = place_draft(info, options, memory.draft, devices)
+        devices = placed.devices
+        if placed.share is None:
+            in_main = draft_bytes(info, options, memory.draft)
+        else:
+            on_gpu[placed.share.device] = placed.share.total + DRIVER_BYTES
     placement = plan(info, options, devices)
-    if not placement.devices:
-        every = info.num_layers + 1
-        return (Share(device=CPU, layers=every, needs=needs(info, options), free_bytes=free_bytes),)
-    known = {device.name: device for device in devices}
+    known = {device.name: device.free_bytes for device in memory.devices}
+    given = {one.device: one for one in placement.shares if placement.devices and one.device != CPU and one.total}
     shares = [
         Share(
-            device=one.device,
-            layers=one.layers,
-            needs=Needs(weights=one.weights, kv=one.kv, compute=one.compute + DRIVER_BYTES),
-            free_bytes=known[one.device].free_bytes,
+            device=name,
+            layers=given[name].layers if name in given else 0,
+            needs=_on_gpu(given.get(name), on_gpu.get(name, 0)),
+            free_bytes=known[name],
         )
-        for one in placement.shares
-        if one.device != CPU and one.total
+        for name in dict.fromkeys((*given, *on_gpu))
     ]
+    if not placement.devices:
+        rest = msgspec.structs.replace(needs(info, options), draft=in_main)
+        return (*shares, Share(device=CPU, layers=info.num_layers + 1, needs=rest, free_bytes=free_bytes))
     here = next(one for one in placement.shares if one.device == CPU)
-    rest = Needs(weights=here.weights, kv=here.kv, compute=here.compute, process=FIXED_BYTES)
+    rest = Needs(weights=here.weights, kv=here.kv, compute=here.compute, process=FIXED_BYTES, draft=in_main)
     return (*shares, Share(device=CPU, layers=here.layers, needs=rest, free_bytes=free_bytes))
+
+
+def _on_gpu(share: DeviceShare | None, draft: int) -> Needs:
+    if share is None:
+        return Needs(weights=0, kv=0, compute=0, draft=draft)
+    return Needs(weights=share.weights, kv=share.kv, compute=share.compute + DRIVER_BYTES, draft=draft)

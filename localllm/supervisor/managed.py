@@ -18,7 +18,7 @@ import msgspec
 from localllm.errors import Loading, LocalLLMError
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import on_devices
-from localllm.supervisor.drafting import DraftModel, draft_bytes, place_draft
+from localllm.supervisor.drafting import DraftModel, draft_bytes
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.load_log import log_load
 from localllm.supervisor.observer import Observer
@@ -29,7 +29,7 @@ from localllm.supervisor.room import Held, embedding_bytes, need_bytes
 from localllm.supervisor.session import Session
 from localllm.tuning import results as tuned
 from localllm.tuning.results import Tuning
-from localllm.types import DeviceInfo, Finish, LoadedModel, ModelDefaults, ModelInfo
+from localllm.types import Finish, LoadedModel, ModelDefaults, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import ModelPhase, RunningModel
 from localllm.worker.command import worker_command
@@ -92,12 +92,11 @@ class ManagedModel:
         self.id = id
         pooling_of(info, options)
         self._embedding_bytes = embedding_bytes(info, options)
-        self._draft = draft
         self._no_draft = no_draft
         self._draft_bytes = 0 if draft is None else draft_bytes(info, options, draft)
         self._base_bytes = max(need_bytes(info, each) for each in tuned.possible(tunings, options)) + self._draft_bytes
         library = f"{settings.runtime} {settings.plugin_dir} {settings.rpc}"
-        self.on_devices = OnDevices(owner.ledger, library, id, info, options)
+        self.on_devices = OnDevices(owner.ledger, library, id, info, options, draft)
         self._embeds = not info.causal
         self.has_room = False
         """Whether its memory is reserved."""
@@ -389,11 +388,8 @@ class ManagedModel:
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
         found = tuned.match(self._tunings, place, options, context_of(self._info, options))
         self._used_options = options = found.applied(options)
-        draft = None
-        devices: Sequence[DeviceInfo] = hello.devices
-        if self._draft is not None:
-            draft, devices = place_draft(self._info, options, self._draft, devices)
-        placement = self.on_devices.place(devices, options)
+        placement = self.on_devices.place(hello.devices, options)
+        draft = self.on_devices.draft and self.on_devices.draft.load
         if "flash_attn" in found.settings:
             placement = msgspec.structs.replace(placement, flash_attn_reason=tuned.AS_TUNED)
         more = found.story(), found.settings, draft, self._no_draft

@@ -11,12 +11,13 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from localllm.errors import DeviceUnavailable, LocalLLMError
+from localllm.supervisor.drafting import DraftModel, PlacedDraft, place_draft
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.placing import CPU, DRIVER_BYTES
 from localllm.supervisor.plan import plan
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import Placement
+from localllm.worker.messages import DeviceShare, Placement
 
 logger = logging.getLogger("localllm")
 
@@ -27,14 +28,24 @@ FEWER_LAYERS = 3 / 4
 class OnDevices:
     """For one model, as long as it is wanted."""
 
-    def __init__(self, ledger: Ledger, library: str, id: str, info: ModelInfo, options: LoadOptions) -> None:
-        """`library`: identifies what shows devices to its worker; workers with the same library see the same
-        devices."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        library: str,
+        id: str,
+        info: ModelInfo,
+        options: LoadOptions,
+        draft: DraftModel | None = None,
+    ) -> None:
+        """`library`: what shows the devices to its worker; workers of the same see the same. `draft`: has its place
+        first, since one that is slow is of no use.
+        """
         self._ledger = ledger
         self._library = library
         self._id = id
         self._info = info
         self._options = options
+        self._draft = draft
         self._shortage = ""
         """Which memory ran out, in words."""
         self._short: object = None
@@ -42,6 +53,8 @@ class OnDevices:
         self._most_layers: int | None = None
         self.placement: Placement | None = None
         """Of the last load."""
+        self.draft: PlacedDraft | None = None
+        """Likewise."""
 
     @property
     def every(self) -> int:
@@ -61,25 +74,25 @@ class OnDevices:
         options = used or self._options
         if self._most_layers is not None:
             options = msgspec.structs.replace(options, gpu_layers=self._options.gpu_layers)
-        placement = plan(self._info, options, self.free(reported), self._most_layers)
+        placement, draft = self._plan(options, self.free(reported))
         note = self._shortage and f"{self._shortage}: {layers_on_gpus(placement)} of {self.every} layers there instead"
         placement = msgspec.structs.replace(placement, note=note or self._crowded(placement, reported))
         if placement.note:
             logger.warning("placed_with_less", extra={"fields": {"model": self._id, "note": placement.note}})
-        self._ledger.hold(self._id, placement.shares, reported)
-        self.placement = placement
+        self._ledger.hold(self._id, (*placement.shares, *_shares_of(draft)), reported)
+        self.placement, self.draft = placement, draft
         return placement
 
     def layers_without(self, gone: Collection[str]) -> int:
         """Layers it would get on GPUs if the models in `gone` were unloaded; -1 while no devices are known."""
         try:
-            placement = self._expected(gone)
+            placement, draft = self._expected(gone)
         except LocalLLMError:
             return -1
         need: dict[str, int] = {}
         free: dict[str, int] = {}
         devices = {device.name: device for device in self._ledger.known(self._library, {*gone, self._id})}
-        for share in placement.shares:
+        for share in (*placement.shares, *_shares_of(draft)):
             device = devices.get(share.device)
             if device is not None and share.device != CPU and share.total:
                 need[device.memory_key] = need.get(device.memory_key, 0) + share.total + DRIVER_BYTES
@@ -89,12 +102,11 @@ class OnDevices:
     def main_bytes(self, alone: int) -> int:
         """Its main memory, given that it would take `alone` without devices: less where devices hold some layers."""
         try:
-            placement = self.placement or self._expected(())
+            placement, draft = (self.placement, self.draft) if self.placement else self._expected(())
         except LocalLLMError:
             return alone
-        if not placement.devices or not placement.shares:
-            return alone
-        return max(0, alone - sum(share.weights + share.kv for share in placement.shares if share.device != CPU))
+        there = [share for share in placement.shares if share.device != CPU] if placement.devices else []
+        return max(0, alone - sum(share.weights + share.kv for share in (*there, *_shares_of(draft))))
 
     def allocated(self) -> None:
         """The load is complete."""
@@ -105,9 +117,12 @@ class OnDevices:
         self._ledger.release(self._id)
 
     def device_bytes(self) -> dict[str, int]:
-        """What its process holds on each GPU, as planned."""
-        shares = () if self.placement is None else self.placement.shares
-        return {share.device: share.total for share in shares if share.device != CPU and share.total}
+        """What its process has on each GPU, as planned."""
+        found: dict[str, int] = {}
+        for share in (*(self.placement.shares if self.placement else ()), *_shares_of(self.draft)):
+            if share.device != CPU and share.total:
+                found[share.device] = found.get(share.device, 0) + share.total
+        return found
 
     def takes_fewer(self, error: LocalLLMError, session: object) -> bool:
         """Whether to load once more with fewer layers after this error of a session: only if a device ran out of
@@ -124,9 +139,16 @@ class OnDevices:
         logger.warning("out_of_device_memory", extra={"fields": {"model": self._id, "message": error.message}})
         return True
 
-    def _expected(self, gone: Collection[str]) -> Placement:
-        devices = self._ledger.known(self._library, {*gone, self._id})
-        return plan(self._info, self._options, devices, self._most_layers)
+    def _expected(self, gone: Collection[str]) -> tuple[Placement, PlacedDraft | None]:
+        return self._plan(self._options, self._ledger.known(self._library, {*gone, self._id}))
+
+    def _plan(self, options: LoadOptions, devices: Sequence[DeviceInfo]) -> tuple[Placement, PlacedDraft | None]:
+        """On what is free there. Raises as `plan` does."""
+        draft = None
+        if self._draft is not None:
+            draft = place_draft(self._info, options, self._draft, devices)
+            devices = draft.devices
+        return plan(self._info, options, devices, self._most_layers), draft
 
     def _crowded(self, placement: Placement, reported: Sequence[DeviceInfo]) -> str:
         """Names the models that hold the memory it lacks; empty where their memory would change nothing."""
@@ -135,13 +157,17 @@ class OnDevices:
         if not others or had == self.every or self._options.gpu_layers != "auto":
             return ""
         try:
-            alone = plan(self._info, self._options, self._ledger.free(reported, {self._id, *others}), self._most_layers)
+            alone, _ = self._plan(self._options, self._ledger.free(reported, {self._id, *others}))
         except DeviceUnavailable:
             return ""
         if layers_on_gpus(alone) <= had:
             return ""
         names = ", ".join(f"{id} ({size / 2**30:.1f} GiB)" for id, size in others.items())
         return f"{had} of {self.every} layers on GPUs, because {names} uses memory there"
+
+
+def _shares_of(draft: PlacedDraft | None) -> tuple[DeviceShare, ...]:
+    return () if draft is None or draft.share is None else (draft.share,)
 
 
 def layers_on_gpus(placement: Placement) -> int:

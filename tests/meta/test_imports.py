@@ -95,7 +95,9 @@ ALLOWED: dict[str, set[str]] = {
     | {"llama.build_targets", "llama.building", "llama.builds", "llama.installed", "llama.runtimes", "llama.selftest"},
     "cli.create": BASE | {"client", "registry.manifest", "worker.template_check"},
     "cli.devices": BASE | {"client", "llama.diagnosis"},
-    "cli.fit": BASE | {"client", "prediction", "registry.sources.headers", "supervisor.contexts", "supervisor.fit"},
+    "cli.fit": BASE
+    | {"client", "prediction", "registry.drafts", "registry.sources.headers"}
+    | {"supervisor.contexts", "supervisor.drafting", "supervisor.fit"},
     "cli.formats": BASE | {"worker.template_child"},
     "cli.tune": BASE | {"tuning"},
     "cli.serving": BASE | {"client"},

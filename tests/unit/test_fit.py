@@ -10,10 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localllm.cli.devices import seen_of
+from localllm.cli.fit import show_fit
 from localllm.errors import DeviceUnavailable
+from localllm.registry.resolve import carried
+from localllm.settings.config import load
+from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.fit import LEAST_CTX, fit, fits, largest_ctx, needs
 from localllm.supervisor.plan import CTX_STEP
 from localllm.supervisor.room import need_bytes
+from localllm.tuning.results import Tuning, Tunings, Values, base_of, place_of
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.unit.test_plan import GPU, MODEL
@@ -112,3 +118,40 @@ def test_the_carried_model_is_told_of_in_words_and_as_json(capsys: pytest.Captur
     assert shown["fits"] is True
     assert shown["need_bytes"] == sum(share["needs"]["total"] for share in shown["shares"])
     assert len(shown["weights"]["layers"]) == 4
+
+
+def test_a_draft_takes_its_part_on_the_gpu_or_of_main_memory() -> None:
+    draft = DraftModel("small", Path("small.gguf"), msgspec.structs.replace(LONG, size_bytes=200 << 20))
+    options = LoadOptions(slots=1, ctx=4096)
+    for devices in ([], [gpu_with(4 * GIB)]):
+        alone = fit(LONG, options, devices=devices, free_bytes=8 * GIB)
+        found = fit(LONG, options, devices=devices, free_bytes=8 * GIB, draft=draft)
+        parts = [share.needs.draft for share in found.shares]
+        assert parts[0] >= 200 << 20
+        assert not any(parts[1:]), "in one place"
+        assert found.need_bytes == alone.need_bytes + parts[0]
+    least = fit(LONG, options, free_bytes=8 * GIB).need_bytes
+    assert fit(LONG, options, free_bytes=least).fits
+    crowded = fit(LONG, options, free_bytes=least, draft=draft)
+    assert not crowded.fits
+    assert crowded.largest_ctx is None or crowded.largest_ctx < 4096
+
+
+def test_the_command_counts_a_draft_and_what_was_tuned(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = load({"home": home, "gpu_layers": 0, "slots": 1, "ctx": 1024})
+    assert show_fit(settings, "demo", as_json=True) == 0
+    before = json.loads(capsys.readouterr().out)
+    seen = seen_of(settings, whole=True)
+    place = place_of(library=seen.fingerprint, backend=seen.backend, devices=seen.devices)
+    base = base_of(settings.load_options())
+    won = Tuning(model="demo", place=place, base=base, ctx=1024, values=Values(ubatch=2048), gain=1.2)
+    Tunings(home).keep(carried("demo.gguf"), won)
+    assert show_fit(settings, "demo", as_json=True) == 0
+    tuned = capsys.readouterr()
+    assert json.loads(tuned.out)["need_bytes"] > before["need_bytes"], "steps of 2,048 tokens take more"
+    assert "tuned: ubatch 2048" in tuned.err
+    with_draft = load({"home": home, "gpu_layers": 0, "slots": 1, "ctx": 1024, "draft": "auto"})
+    assert show_fit(with_draft, "demo", as_json=False) == 0
+    shown = capsys.readouterr()
+    assert "draft" in shown.out
+    assert "tuned with other settings" in shown.err or "tuned: ubatch" in shown.err

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
+from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.on_devices import OnDevices, layers_on_gpus
 from localllm.supervisor.placing import DRIVER_BYTES
@@ -152,3 +155,22 @@ def test_main_memory_is_counted_without_what_devices_hold() -> None:
     there = placement.shares[0]
     assert model.main_bytes(2000 * MB) == max(0, 2000 * MB - there.weights - there.kv)
     assert on_devices(ledger, "b").main_bytes(2000 * MB) < 2000 * MB, "known from the first worker"
+
+
+def test_a_draft_on_a_gpu_counts_for_the_model_beside_it_for_others_and_until_it_is_gone() -> None:
+    ledger = Ledger()
+    draft = DraftModel("small", Path("small.gguf"), msgspec.structs.replace(NAMED, size_bytes=900 * MB))
+    alone = on_devices(ledger, "alone").place([CPU, gpu(1900)])
+    ledger.release("alone")
+    first = OnDevices(ledger, "lib", "first", NAMED, LoadOptions(slots=1), draft)
+    assert layers_on_gpus(first.place([CPU, gpu(1900)])) < layers_on_gpus(alone), "the draft has its part"
+    assert first.draft is not None
+    assert first.draft.share is not None
+    held = ledger.holders()["first"]
+    assert held >= sum(first.device_bytes().values()) >= 900 * MB + first.draft.share.kv
+    assert first.main_bytes(10_000 * MB) <= 9_100 * MB, "what is there is not in main memory"
+    ledger.see("lib", [gpu(1900)], "second")
+    assert free_mb(ledger, gpu(1900)) == pytest.approx(1900 - held / MB)
+    ledger.release("first")
+    ledger.see("lib", [gpu(1900)], "second")
+    assert free_mb(ledger, gpu(1900)) == 1900

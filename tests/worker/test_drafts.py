@@ -99,12 +99,15 @@ def test_a_drafts_memory_is_planned_with_the_models(tiny_model: Path, drafts: di
     assert (wanted.ctx, wanted.slots) == (256, 3), "as long as it was trained for"
     assert draft_bytes(info, options, draft) > draft.info.size_bytes
     gpu = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=4 * 2**30, total_bytes=8 * 2**30)
-    placed, devices = place_draft(info, options, draft, [gpu])
+    placed, share, devices = place_draft(info, options, draft, [gpu])
+    assert share is not None
+    assert share.total >= draft.info.size_bytes
     assert placed.placement.devices == ("GPU0",)
     assert devices[0].free_bytes < gpu.free_bytes - draft.info.size_bytes, "so much less is left for the model"
     assert plan(info, options, devices).gpu_layers == info.num_layers + 1
     small = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=2**20, total_bytes=8 * 2**30)
-    placed, devices = place_draft(info, options, draft, [small])
+    placed, share, devices = place_draft(info, options, draft, [small])
+    assert share is None
     assert placed.placement.gpu_layers == 0
     assert list(devices) == [small]
     encoder = DraftModel("encoder", tmp_path, info_of(families.write_embedding(tmp_path / "encoder.gguf")))
