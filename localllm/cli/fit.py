@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from localllm import osdep, tuned
+from localllm import osdep
 from localllm.cli import report
 from localllm.cli.devices import Seen, devices_of, seen_of
 from localllm.cli.speed_words import speed_cells, speed_object, speed_sentence, why_no_speed
@@ -15,7 +15,7 @@ from localllm.cli.units import size, table
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.prediction.speeds import NotPredicted, Speed
 from localllm.settings.config import Settings
-from localllm.tuning.results import Tuning, Tunings
+from localllm.tuning.results import Tuning, Tunings, match, place_of
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 
@@ -82,10 +82,10 @@ def _as_tuned(here: _Here, options: LoadOptions, seen: Seen) -> LoadOptions:
         return options
     from localllm.supervisor.plan import context_of
 
-    place = tuned.place_of(library=seen.fingerprint, backend=seen.backend, devices=seen.devices)
-    match = tuned.match(here.tunings, place, options, context_of(here.info, options))
-    report.say(f"localllm: tuned: {match.story()}")
-    return match.applied(options)
+    place = place_of(library=seen.fingerprint, backend=seen.backend, devices=seen.devices)
+    found = match(here.tunings, place, options, context_of(here.info, options))
+    report.say(f"localllm: tuned: {found.story()}")
+    return found.applied(options)
 
 
 def _offers(settings: Settings, model: str) -> list[Offer]:

@@ -6,6 +6,8 @@ As many stay loaded as memory allows; otherwise they take turns. Knows nothing o
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from localllm import osdep
 from localllm.bench.prompts import words
 from localllm.errors import InternalError, Loading, WorkerCrashed
 from localllm.settings.config import Settings
+from localllm.supervisor.drafting import draft_bytes, place_draft
 from localllm.supervisor.plan import plan
 from localllm.supervisor.room import need_bytes
 from localllm.supervisor.session import Session
@@ -23,8 +26,9 @@ from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Rates
 from localllm.tuning.results import Place, place_of
 from localllm.tuning.workload import DEPTHS, Timed, Work, prompt_tokens, rates_of
-from localllm.types import Finish, GenerationRequest, LoadedModel, SamplingParams, Speculative
+from localllm.types import DeviceInfo, Finish, GenerationRequest, LoadedModel, SamplingParams, Speculative
 from localllm.types.load_options import LoadOptions
+from localllm.worker import siblings
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
 
@@ -35,6 +39,9 @@ USED_SHARE = 0.5
 TEXT_WORDS = 3 * DEPTHS[0]
 WARM_UP = Work((32,), 8)
 """For the first answer of a process, which is not measured."""
+FORGOTTEN_S = 0.7
+"""Where the system tells workers nothing of each other: after so long without a step one does not take what others
+computed meanwhile for cores that they still want: `IDLE_S` of `engine/team.py`, and some more."""
 NO_GUESSES = Speculative(n_max=0)
 
 
@@ -63,9 +70,15 @@ class Workers:
         self._on_load = on_load
         self._loaded: dict[Candidate, Loaded] = {}
         """The one used last at the end."""
+        self._ran: Candidate | None = None
+        """Which measured itself last."""
+        self._ended_s: dict[Candidate, float] = {}
+        """When each did so last."""
         self._text: list[int] = []
         free = osdep.available_memory()
-        room = MOST_LOADED if free is None else int(USED_SHARE * free // need_bytes(model.info, options))
+        need = need_bytes(model.info, options)
+        need += 0 if model.draft is None else draft_bytes(model.info, options, model.draft)
+        room = MOST_LOADED if free is None else int(USED_SHARE * free // need)
         self._most = max(1, min(MOST_LOADED, room))
 
     async def load(self, candidate: Candidate) -> Loaded:
@@ -85,8 +98,14 @@ class Workers:
     async def rates(self, candidate: Candidate, work: Work, number: int, *, guesses: bool) -> Rates:
         """The speed of one run with the `number`-th prompts. Raises as `load`."""
         worker = await self.load(candidate)
+        if candidate != self._ran and not siblings.are_known():  # what ran between was another of ours
+            waited_s = time.monotonic() - self._ended_s.get(candidate, -math.inf)
+            await asyncio.sleep(max(0.0, FORGOTTEN_S - waited_s))
         try:
-            return await self._run(worker.session, work, number, guesses=guesses)
+            self._ran = candidate
+            rates = await self._run(worker.session, work, number, guesses=guesses)
+            self._ended_s[candidate] = time.monotonic()
+            return rates
         except WorkerCrashed:
             self._loaded.pop(candidate, None)
             raise
@@ -104,9 +123,15 @@ class Workers:
 
         def make_load(hello: Hello) -> Load:
             hellos.append(hello)
-            model = self._model
-            placement = plan(model.info, options, hello.devices)
-            return Load(model.id, str(model.path), model.info, options, placement, model.defaults)
+            model, draft = self._model, None
+            devices: Sequence[DeviceInfo] = hello.devices
+            if model.draft is not None:
+                draft, _, devices = place_draft(model.info, options, model.draft, devices)
+            placement = plan(model.info, options, devices)
+            return Load(
+                model.id, str(model.path), model.info, options, placement, model.defaults,
+                draft=draft, no_draft=model.no_draft,
+            )  # fmt: skip
 
         command = worker_command(
             data_dir=settings.data_dir,
@@ -143,8 +168,10 @@ class Workers:
         text = await self._tokens(session)
         timed = []
         for depth in work.depths:
-            prompt = prompt_tokens(text, depth, number, repeats=guesses)
-            timed.append(await _ask(session, prompt, work.answer, guesses=guesses))
+            # What guesses gain where they are right and what they cost where none can be count alike.
+            for repeats in (True, False) if guesses else (False,):
+                prompt = prompt_tokens(text, depth, number, repeats=repeats)
+                timed.append(await _ask(session, prompt, work.answer, guesses=guesses))
         return rates_of(timed)
 
     async def _tokens(self, session: Session) -> Sequence[int]:

@@ -77,12 +77,14 @@ def test_a_model_of_real_widths_takes_on_each_device_what_is_planned(home: Path,
 def test_an_encoder_takes_on_each_device_what_is_planned(home: Path, tmp_path: Path, name: str) -> None:
     """Texts whose scores one buffer of the software device holds: beyond that it leaves them to the CPU."""
     path = write_hollow(tmp_path / "a.gguf", ENCODERS[name])
+    steps: list[LoadOptions] = [
+        LoadOptions(embedding_ctx=128, flash_attn="on", mmap=False),
+        LoadOptions(embedding_ctx=512, flash_attn="off", mmap=False),
+        LoadOptions(embedding_ctx=ENCODERS[name].ctx // 4, flash_attn="on", mmap=False),
+    ]
     cases = [
-        Case(
-            str(path),
-            LoadOptions(embedding_ctx=ctx, flash_attn=flash_attn, gpu_layers=layers, mmap=False, devices=devices),
-        )
-        for ctx, flash_attn in ((128, "on"), (512, "off"), (ENCODERS[name].ctx // 4, "on"))
+        Case(str(path), msgspec.structs.replace(step, gpu_layers=layers, devices=devices))
+        for step in steps
         for layers, devices in ((0, None), (1, None), (2, None), ("all", ("Vulkan0",)), ("all", ("Vulkan0", "Vulkan1")))
     ]
     check(allocated(home, cases, GGML_VK_VISIBLE_DEVICES="0,0"), MIB)

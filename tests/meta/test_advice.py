@@ -29,6 +29,7 @@ OTHERS_OPTIONS = {
     "cli/launch_process.py": "of the agents",
     "llama/installed.py": "of pip and cmake",
     "llama/building.py": "of pip and cmake",
+    "llama/build_targets.py": "of nvidia-smi",
     "worker": "of the worker's own process",
 }
 PLACEHOLDERS = {"LOCALLLM_X_Y", "--x-y"}

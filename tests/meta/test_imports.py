@@ -71,7 +71,7 @@ ALLOWED: dict[str, set[str]] = {
     "supervisor": BASE | {"gguf", "worker.handle", "worker.messages", "worker.command"},
     "supervisor.speed": BASE | {"prediction.speeds"},
     "tuning": BASE | {"runtime.finding", "supervisor"},
-    "tuning.workers": BASE | {"bench.prompts", "supervisor", "worker.command", "worker.messages"},
+    "tuning.workers": BASE | {"bench.prompts", "supervisor", "worker.command", "worker.messages", "worker.siblings"},
     "runtime": BASE | {"supervisor", "registry", "gguf", "chat", "worker.template_check"},
     "cancel": set(),
     "llm": BASE | {"cancel", "runtime"},
@@ -97,7 +97,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli.devices": BASE | {"client", "llama.diagnosis"},
     "cli.fit": BASE
     | {"client", "prediction", "registry.drafts", "registry.sources.headers"}
-    | {"supervisor.contexts", "supervisor.drafting", "supervisor.fit"},
+    | {"supervisor.contexts", "supervisor.drafting", "supervisor.fit", "supervisor.plan"},
     "cli.formats": BASE | {"worker.template_child"},
     "cli.tune": BASE | {"tuning"},
     "cli.serving": BASE | {"client"},

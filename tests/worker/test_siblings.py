@@ -44,8 +44,7 @@ def busy(name: str) -> Iterator[subprocess.Popen[bytes]]:
         yield child
     finally:
         child.kill()
-        child.wait()
-        child.stdout.close()
+        child.communicate()
 
 
 @pytest.fixture
