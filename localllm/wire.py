@@ -32,6 +32,30 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Send progress events, unless false."""
 
 
+class RemoveRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/remove`."""
+
+    model: str
+    dry_run: bool = False
+    """Only say what would go."""
+
+
+class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/search`."""
+
+    query: str
+    limit: int = 20
+    """Of Hugging Face's repositories, at most 100."""
+
+
+class SettingsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/settings`."""
+
+    model: str
+    settings: dict[str, Any] = {}
+    """Name -> value, or as it would be typed; null: what holds for all models. Nothing: they are only shown."""
+
+
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /localllm/pull`."""
 
@@ -114,7 +138,9 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /localllm/remove`."""
 
     model: str
-    status: Literal["removed"] = "removed"
+    freed_bytes: int | None = None
+    """What the disk has for this model alone; null: not known, as its manifest is damaged."""
+    status: Literal["removed", "would be removed"] = "removed"
 
 
 class CatalogModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +164,129 @@ class CatalogModels(msgspec.Struct, frozen=True):
     """`GET /localllm/catalog`."""
 
     models: list[CatalogModel]
+
+
+class HubModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A repository with GGUF files."""
+
+    id: str
+    """That names it to a pull."""
+    downloads: int
+    """In the last 30 days."""
+    likes: int
+    license: str | None
+    updated: str | None
+    """RFC 3339."""
+    gated: bool
+    """It wants an account that has accepted its terms."""
+
+
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/search`."""
+
+    catalog: list[CatalogModel]
+    hub: list[HubModel]
+    """The most downloaded first."""
+    hub_problem: str | None
+    """Why Hugging Face was not searched; null: it was, or there were no words."""
+
+
+class PredictedSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one answer at a time."""
+
+    answer_tokens_per_s: float
+    prompt_tokens_per_s: float
+    error: float
+    """How far off either may be: a share of it."""
+
+
+class FittingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model fits that does not as it would be loaded."""
+
+    ctx: int
+    slots: int
+    kv_type: str
+    need_bytes: int
+
+
+class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model needs here, as it would be loaded."""
+
+    fits: bool
+    need_bytes: int
+    layers: int
+    """The output head counts as one."""
+    gpu_layers: int
+    """Of them on GPUs."""
+    ctx: int
+    """Tokens that each slot holds."""
+    slots: int
+    kv_type: str
+    largest_ctx: int | None
+    """That fits with as many slots; null: none, or the model writes no text."""
+    alternatives: list[FittingOptions]
+    """Where it does not fit."""
+
+
+class OfferedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """One quantization of a model that can be pulled."""
+
+    name: str
+    """That names it to a pull."""
+    quant: str | None
+    size_bytes: int
+    """To download."""
+    files: int
+    license: str | None
+    chosen: bool
+    """It is what a pull takes that names no quantization."""
+    why: str | None
+    """Why that one is."""
+    fit: ModelFit | None
+    problem: str | None
+    """Why there is no `fit`."""
+    speed: PredictedSpeed | None
+    no_speed: str | None
+    """Why there is no `speed`."""
+
+
+class OfferedModels(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/offers`."""
+
+    model: str
+    free_bytes: int | None
+    """Of main memory."""
+    devices_problem: str | None
+    """Why it is planned for the CPU, where no device could be asked."""
+    models: list[OfferedModel]
+
+
+class ModelSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting of one model."""
+
+    key: str
+    kind: Literal["boolean", "integer", "number", "text", "list", "choice"]
+    choices: list[str]
+    value: Any
+    """Null: the model's file decides, or nothing does."""
+    default: Any
+    """What holds where nothing is set for this model alone."""
+    source: str
+    own: bool
+    """It is set for this model alone."""
+    loading: bool
+    """It says how the model is loaded, rather than how it answers."""
+    fixed: str | None
+    """Why it cannot be changed over HTTP."""
+
+
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/settings`."""
+
+    model: str
+    settings: list[ModelSetting]
+    needs_reload: bool
+    """The model is loaded, and what was changed now holds from its next load on."""
 
 
 class TokenTotals(msgspec.Struct, frozen=True, kw_only=True):

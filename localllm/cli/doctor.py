@@ -5,31 +5,22 @@ Never loads llama.cpp: the child may crash, and the crash is part of the report.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 
 import msgspec
 
-from localllm import __version__, osdep
 from localllm.cli.formats import in_generic_format
 from localllm.cli.report import write, write_json
 from localllm.cli.tuned import summary
 from localllm.cli.units import size
-from localllm.llama.diagnosis import Candidate, Question, Report
-from localllm.programs import own_command
+from localllm.llama.diagnosis import Candidate, Report
+from localllm.offers.machine import examine
 from localllm.settings.config import Settings
 from localllm.types import DeviceInfo
 
 EXIT_WORKS, EXIT_BROKEN = 0, 4
-TIMEOUT_S = 600.0
 _VERBS = {"ok": "works", "died": "died", "hung": "hung", "wrong": "wrong results", "failed": "failed"}
-
-
-def child_command() -> list[str]:
-    """The command of the doctor's child process."""
-    return own_command("localllm.llama.doctor")
 
 
 def doctor(settings: Settings, model: str | None = None, *, as_json: bool = False, fresh: bool = False) -> int:
@@ -57,34 +48,6 @@ def _models(settings: Settings, model: str | None) -> list[str]:
         return [each.id for each in available(settings.data_dir)]
     resolve(model, settings.data_dir).release()
     return [model]
-
-
-def examine(settings: Settings, *, fresh: bool) -> Report:
-    """Ask the child process. If it crashes, returns its last report with the crash as the error."""
-    question = Question(
-        data_dir=str(settings.data_dir),
-        runtime=settings.runtime,
-        plugin_dir=None if settings.plugin_dir is None else str(settings.plugin_dir),
-        devices=settings.devices or (),
-        rpc=settings.rpc,
-        fresh=fresh,
-        verbose=settings.verbose,
-    )
-    try:
-        child = subprocess.run(
-            child_command(),
-            input=msgspec.json.encode(question),
-            stdout=subprocess.PIPE,
-            timeout=TIMEOUT_S,
-            **osdep.own_process_group(),
-        )
-        lines, failure = child.stdout.splitlines(), _failure(child.returncode)
-    except subprocess.TimeoutExpired as error:
-        lines, failure = (error.stdout or b"").splitlines(), f"the library did not respond within {TIMEOUT_S:g} s"
-    report = _last_report(lines)
-    if failure is None and not report.works and report.error is None:
-        failure = "the doctor's process ended without a report"
-    return report if failure is None else msgspec.structs.replace(report, works=False, error=failure)
 
 
 def story(report: Report) -> Iterator[str]:
@@ -202,16 +165,3 @@ def _row(title: str, text: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _failure(returncode: int) -> str | None:
-    return None if returncode == 0 else f"the doctor's process ended early ({osdep.exit_reason(returncode)})"
-
-
-def _last_report(lines: list[bytes]) -> Report:
-    for line in reversed(lines):
-        try:
-            return msgspec.json.decode(line, type=Report)
-        except msgspec.MsgspecError:
-            continue  # cut off by the crash
-    return Report(localllm=__version__, python=sys.version.split()[0], platform=osdep.platform_name(), cpu="unknown")

@@ -9,14 +9,14 @@ import msgspec
 
 from localllm import osdep
 from localllm.cli import report
-from localllm.cli.devices import Seen, devices_of, seen_of
+from localllm.cli.devices import Seen, seen_of
 from localllm.cli.speed_words import speed_cells, speed_object, speed_sentence, why_no_speed
 from localllm.cli.units import size, table
-from localllm.errors import LocalLLMError, ModelNotFound
+from localllm.errors import ModelNotFound
 from localllm.prediction.speeds import NotPredicted, Speed
 from localllm.settings.config import Settings
 from localllm.tuning.results import Tuning, Tunings, match, place_of
-from localllm.types import DeviceInfo, ModelInfo
+from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
         here = _local(settings, model)
     except ModelNotFound:
         found = _offers(settings, model)
-        return _show_table(settings, found, options, as_json=as_json)
+        return _show_table(settings, found, as_json=as_json)
     return _show_one(settings, here, options, as_json=as_json)
 
 
@@ -94,65 +94,45 @@ def _offers(settings: Settings, model: str) -> list[Offer]:
 
     from localllm.registry.names import PathName, parse
     from localllm.registry.pull import Puller
+    from localllm.supervisor.fit import measure
 
     if isinstance(parse(model), PathName):
         raise ModelNotFound(f"model file {model!r} does not exist", param="model")
-    with Puller(settings) as puller:
+    with Puller(settings, measure=measure(settings.load_options())) as puller:
         return puller.offers(model, threading.Event())
 
 
-def _show_table(settings: Settings, offers: Sequence[Offer], options: LoadOptions, *, as_json: bool) -> int:
+def _show_table(settings: Settings, offers: Sequence[Offer], *, as_json: bool) -> int:
     """Print one row per quantization; returns 0 if any fits."""
-    from localllm.prediction.predicting import speeds
+    from localllm.offers.rating import rated
 
-    devices = devices_of(settings)
-    free_bytes = osdep.available_memory()
-    plans = [_planned(one, options, devices, free_bytes) for one in offers]
-    known = [one.info for one in offers if one.info is not None]
-    predicted = iter(speeds(settings, options, known, devices))
-    all_speeds = [NotPredicted(one.why_not or "") if one.info is None else next(predicted) for one in offers]
+    rows = rated(settings, offers, seen_of(settings).devices)
     if as_json:
-        _write_json([_row_object(*row) for row in zip(offers, plans, all_speeds, strict=True)])
+        _write_json([_row_object(*row) for row in rows])
     else:
         head = ("quantization", "download", "memory", "fits", "largest context", "tokens/s", "prompt tokens/s", "name")
-        report.write_table(head, [_table_row(*row) for row in zip(offers, plans, all_speeds, strict=True)])
-        first = next((plan for plan in plans if not isinstance(plan, str)), None)
+        report.write_table(head, [_table_row(*row) for row in rows])
+        first = next((row.fit for row in rows if not isinstance(row.fit, str)), None)
+        free_bytes = osdep.available_memory()
         free = f"; {size(free_bytes)} of memory is free" if free_bytes is not None else ""
         if first is not None:
-            report.write(f"With {_setup(first.ctx, first.slots, first.kv_type)}{free}.", *why_no_speed(all_speeds))
-    return report.OK if any(not isinstance(plan, str) and plan.fits for plan in plans) else DOES_NOT_FIT
-
-
-def _planned(one: Offer, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None) -> Fit | str:
-    """The plan, or the reason why there is none."""
-    from localllm.supervisor.fit import fit
-
-    if one.info is None:
-        return one.why_not or "unknown"
-    try:
-        wider = _with_context(one.info, options, free_bytes)
-        return fit(one.info, wider, devices=devices, free_bytes=free_bytes)
-    except LocalLLMError as error:
-        return error.message
-
-
-def _with_context(info: ModelInfo, options: LoadOptions, free_bytes: int | None) -> LoadOptions:
-    """With the context that a load would choose."""
-    from localllm.supervisor.contexts import Memory, with_context
-
-    return with_context(info, options, Memory(osdep.total_memory(), free_bytes))
+            setup = _setup(first.ctx, first.slots, first.kv_type)
+            report.write(f"With {setup}{free}.", *why_no_speed([row.speed for row in rows]))
+        if len(rows) > 1 and any(row.offer.is_chosen for row in rows):
+            report.write("* is what localllm pull takes if no quantization is named.")
+    return report.OK if any(not isinstance(row.fit, str) and row.fit.fits for row in rows) else DOES_NOT_FIT
 
 
 def _row_object(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": one.name, "quant": one.quant, "size_bytes": one.size_bytes}
-    shown |= {"files": one.num_files, "speed": speed_object(speed)}
+    shown |= {"files": one.num_files, "chosen": one.is_chosen, "license": one.license, "speed": speed_object(speed)}
     if one.info is None or isinstance(plan, str):
         return {**shown, "fit": None, "error": plan}
     return {**shown, "fit": as_object(one.info, plan), "error": None}
 
 
 def _table_row(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> tuple[str, ...]:
-    start = (one.quant or "?", size(one.size_bytes))
+    start = (f"{one.quant or '?'}{' *' * one.is_chosen}", size(one.size_bytes))
     if isinstance(plan, str):
         return (*start, "?", plan, "", "", "", one.name)
     verdict = "yes" if plan.fits else "no"
@@ -164,15 +144,15 @@ def _table_row(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> tupl
 
 
 def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json: bool) -> int:
+    from localllm.offers.rating import chosen_options
     from localllm.prediction.predicting import speeds
     from localllm.supervisor.fit import fit
 
     info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), osdep.available_memory()
-    devices = seen.devices
-    wanted = _as_tuned(here, _with_context(info, options, free_bytes), seen)
+    wanted = _as_tuned(here, chosen_options(info, options, free_bytes), seen)
     draft = _draft_of(settings, here, options)
-    found = fit(info, wanted, devices=devices, free_bytes=free_bytes, draft=draft)
-    (speed,) = speeds(settings, options, [info], devices)
+    found = fit(info, wanted, devices=seen.devices, free_bytes=free_bytes, draft=draft)
+    (speed,) = speeds(settings, options, [info], seen.devices)
     if as_json:
         _write_json({**as_object(info, found), "speed": speed_object(speed)})
     else:

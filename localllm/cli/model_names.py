@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from localllm.errors import InvalidParameter
-from localllm.registry.names import Demo, PathName, parse
+from localllm.own_settings.showing import is_name as is_name
+from localllm.own_settings.showing import section_name as section_name
+from localllm.registry.names import Demo, parse
 from localllm.settings.config import Settings
-from localllm.settings.sections import is_pattern
-
-
-def is_name(model: str) -> bool:
-    """Whether it is a name, not a path."""
-    try:
-        return not isinstance(parse(model), PathName)
-    except InvalidParameter:
-        return False  # perhaps a file; loading it reports what is wrong
 
 
 def is_here(model: str, settings: Settings) -> bool:
@@ -26,17 +16,3 @@ def is_here(model: str, settings: Settings) -> bool:
     from localllm.registry.resolve import find
 
     return find(name, store_of(settings.data_dir)) is not None
-
-
-def section_name(settings: Settings, model: str) -> str:
-    """The name of a model's section in `config.toml`: its id, or the pattern itself."""
-    if is_pattern(model):
-        return model
-    from localllm.registry.listing import store_of
-    from localllm.registry.resolve import canonical, find, model_id
-
-    if not is_name(model):
-        return model_id(Path(model))
-    name = parse(model)
-    manifest = None if isinstance(name, Demo) else find(name, store_of(settings.data_dir))
-    return str(canonical(name)) if manifest is None else manifest.name

@@ -106,6 +106,8 @@ def search_models(settings: Settings, words: str, *, offline: bool, limit: int, 
         _print_json({"catalog": entries, "hub": hits})
     else:
         _show_search(entries, hits)
+        if entries or hits:
+            report.say("localllm: localllm fit NAME shows each quantization with its memory and predicted speed")
     if failure is not None:
         report.say(f"localllm: Hugging Face was not searched: {failure.message}")
         return report.OK if entries else report.FAILURE
@@ -124,8 +126,15 @@ def _show_search(entries: list[Any], hits: list[Any]) -> None:
     if entries and hits:
         report.write("")
     if hits:
-        rows = [(f"hf.co/{hit.id}", f"{hit.downloads:,}", hit.license or "", (hit.updated or "")[:10]) for hit in hits]
+        rows = [
+            (f"hf.co/{hit.id}", f"{hit.downloads:,}", _licence(hit.license, hit.gated), (hit.updated or "")[:10])
+            for hit in hits
+        ]
         report.write_table(("ON HUGGING FACE", "DOWNLOADS", "LICENCE", "CHANGED"), rows)
+
+
+def _licence(license: str | None, gated: bool) -> str:
+    return ", ".join([license or "", *["gated"] * gated]).removeprefix(", ")
 
 
 def _from(source: str | None) -> str:

@@ -162,12 +162,12 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
 
 
 def _expected_speed(settings: Settings, info: ModelInfo) -> str:
-    from localllm.cli.devices import devices_of
+    from localllm.cli.devices import seen_of
     from localllm.cli.speed_words import speed_sentence
     from localllm.prediction.predicting import speeds
 
     try:
-        (speed,) = speeds(settings, settings.load_options(), [info], devices_of(settings))
+        (speed,) = speeds(settings, settings.load_options(), [info], seen_of(settings).devices)
     except LocalLLMError as error:  # a model that cannot be loaded here may still be downloaded
         speed = NotPredicted(error.message)
     return speed_sentence(speed)

@@ -29,10 +29,15 @@ def child_command() -> list[str]:
 
 
 def speeds(
-    settings: Settings, options: LoadOptions, infos: Sequence[ModelInfo], devices: Sequence[DeviceInfo]
+    settings: Settings,
+    options: LoadOptions,
+    infos: Sequence[ModelInfo],
+    devices: Sequence[DeviceInfo],
+    *,
+    may_measure: bool = True,
 ) -> list[Speed | NotPredicted]:
     """One for each model, loaded with `options` while `devices` are present. Blocks for about 0.2 s for each tensor
-    type that was never measured here."""
+    type that was never measured here. Without `may_measure`, speeds that need such a measurement are not predicted."""
     wanted = [_wanted(info, options, devices) for info in infos]
     asked = [each for each in wanted if isinstance(each, Kernels)]
     if not asked:
@@ -44,6 +49,7 @@ def speeds(
             threads=options.threads or osdep.num_physical_cores(),
             kernels=tuple(sorted({name for each in asked for name in each.names})),
             heads=tuple(sorted({each.head_size for each in asked})),
+            may_measure=may_measure,
         )
     )
     found: list[Speed | NotPredicted] = []

@@ -67,6 +67,8 @@ class ProbeQuestion(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     kernels: tuple[str, ...]
     heads: tuple[int, ...]
+    may_measure: bool = True
+    """False: other work runs, which would falsify what is measured now."""
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -130,6 +130,21 @@ def remove_whole(name: str, data_dir: Path) -> Removed:
     return removed
 
 
+def own_bytes(name: str, data_dir: Path) -> int | None:
+    """What the disk would have again without this model; None: its manifest is damaged. Raises as `remove`."""
+    if _damaged(name, store_of(data_dir)) is not None:
+        return None
+    wanted = parse(name)
+    if isinstance(wanted, Demo):
+        raise ModelNotFound("demo is a part of localllm and cannot be removed", param="model")
+    manifest = find(wanted, store_of(data_dir))
+    if manifest is None:
+        raise not_here(wanted)
+    others = {file.digest for each in store_of(data_dir).scan()[0] if each.name != manifest.name for file in each.files}
+    own = {file.digest: file.size_bytes for file in manifest.files if file.path is None and file.digest not in others}
+    return sum(own.values())
+
+
 def _damaged(name: str, store: Store) -> DamagedManifest | None:
     """The damaged manifest that this name means: the model's, or the file's."""
     try:

@@ -98,13 +98,17 @@ class Puller:
 
         Raises `InvalidParameter` for a name that is not a remote model's, `ModelNotFound`, `PullFailed`s.
         """
-        name = canonical(parse(text))
-        fetch: Fetch = CancellableFetch(self._net, cancel)
-        if self._named_by_user:
-            return self._plan(name, fetch)
-        guarded = _Guarded(fetch, {origin_of(self._endpoint)})
-        plan = self._plan(name, guarded)
-        return dataclasses.replace(plan, files=tuple(guarded.restricted(file) for file in plan.files))
+        return self._guarded_plan(canonical(parse(text)), self._way_out(cancel))
+
+    def _way_out(self, cancel: threading.Event) -> Fetch:
+        fetch = CancellableFetch(self._net, cancel)
+        return fetch if self._named_by_user else _Guarded(fetch, {origin_of(self._endpoint)})
+
+    def _guarded_plan(self, name: ModelName, fetch: Fetch) -> PullPlan:
+        plan = self._plan(name, fetch)
+        if not isinstance(fetch, _Guarded):
+            return plan
+        return dataclasses.replace(plan, files=tuple(fetch.restricted(file) for file in plan.files))
 
     def pull(
         self,
@@ -127,23 +131,33 @@ class Puller:
     def offers(self, text: str, cancel: threading.Event) -> list[Offer]:
         """Every model that the name may mean, with its header, before anything is downloaded. Raises as `plan`."""
         name = canonical(parse(text))
-        fetch = CancellableFetch(self._net, cancel)
+        fetch = self._way_out(cancel)
+        preferred: str | None = None
         if isinstance(name, CatalogName):
             entry = catalog.load().find(name.name, name.tag)
             if entry is None:
                 raise not_here(name)
-            name = HubRepo(entry.repo, None)
+            name, preferred = HubRepo(entry.repo, None), entry.quant
         if isinstance(name, UrlName):
             name = web.hub_file(name) or name
         if isinstance(name, HubRepo | HubFile):
             self._check_online()
-            return hub.offers(name, fetch, endpoint=self._endpoint, token=hub_token())
-        return [plan_offer(self._plan(name, fetch), fetch)]
+            return hub.offers(
+                name,
+                fetch,
+                endpoint=self._endpoint,
+                token=hub_token(),
+                preferred=preferred,
+                budget_bytes=self._budget_bytes(),
+                measure=self._measure,
+            )
+        return [plan_offer(self._guarded_plan(name, fetch), fetch)]
 
-    def search(self, words: str, limit: int) -> list[hub.HubHit]:
-        """Repositories with GGUF files on Hugging Face. Raises `PullFailed`."""
+    def search(self, words: str, limit: int, cancel: threading.Event | None = None) -> list[hub.HubHit]:
+        """Repositories with GGUF files on Hugging Face. Raises `PullFailed`, `Cancelled`."""
         self._check_online()
-        return hub.search(words, self._net, endpoint=self._endpoint, token=hub_token(), limit=limit)
+        fetch = self._way_out(cancel or threading.Event())
+        return hub.search(words, fetch, endpoint=self._endpoint, token=hub_token(), limit=limit)
 
     def fetch(self, plan: PullPlan, *, on_state: OnState, cancel: threading.Event) -> AvailableModel:
         """Downloads the files of a plan that are not in the store."""
@@ -199,16 +213,19 @@ class Puller:
 
     def _hub_plan(self, name: HubRepo | HubFile, fetch: Fetch) -> PullPlan:
         self._check_online()
-        total = osdep.total_memory()
-        share = MEMORY_SHARE if self._measure is None else MEASURED_SHARE
         return hub.plan(
             name,
             fetch,
             endpoint=self._endpoint,
             token=hub_token(),
-            budget_bytes=None if total is None else int(total * share),
+            budget_bytes=self._budget_bytes(),
             measure=self._measure,
         )
+
+    def _budget_bytes(self) -> int | None:
+        total = osdep.total_memory()
+        share = MEMORY_SHARE if self._measure is None else MEASURED_SHARE
+        return None if total is None else int(total * share)
 
     def _fetch_files(
         self, plan: PullPlan, hold: Hold, meter: _Meter, cancel: threading.Event

@@ -147,6 +147,12 @@ class Runtime:
             await self._supervisor.unload(id)
         await self._removing.run(remove_whole, id, self._settings.data_dir)
 
+    async def own_bytes(self, name: str) -> int | None:
+        """What the disk would have again without this model; None: not known. Raises `ModelNotFound`."""
+        from localllm.registry.listing import own_bytes
+
+        return await self._removing.run(own_bytes, name, self._settings.data_dir)
+
     def loaded(self) -> Sequence[LoadedModel]:
         """The models that answer requests."""
         return self._supervisor.loaded()

@@ -35,6 +35,8 @@ from localllm.server.llamacpp import errors as llamacpp_errors
 from localllm.server.llamacpp import handlers as llamacpp
 from localllm.server.lmstudio import handlers as lmstudio
 from localllm.server.manage import handlers as manage
+from localllm.server.manage import offers as manage_offers
+from localllm.server.manage import settings as manage_settings
 from localllm.server.metrics import Metrics
 from localllm.server.ollama import errors as ollama_errors
 from localllm.server.ollama import handlers as ollama
@@ -72,6 +74,8 @@ def routes() -> list[Route]:
         *router.routes(),
         *tei.routes(),
         *manage.routes(),
+        *manage_offers.routes(),
+        *manage_settings.routes(),
         *ui_files.routes(),
         *ui.routes(),
         *lmstudio.routes(),

@@ -14,6 +14,7 @@ import msgspec
 from starlette.types import Receive
 
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
+from localllm.offers.asking import Asking
 from localllm.runtime.runtime import Answer, Runtime, canonical_id
 from localllm.runtime.threads import Threads
 from localllm.server import sse
@@ -40,6 +41,8 @@ class ServerState:
     metrics: Metrics = field(init=False)
     listing: Threads = field(init=False)
     """Threads that read the list of models from disk."""
+    offers: Asking = field(init=False)
+    """Models that could be pulled."""
     encoding: Threads = field(init=False)
     """Threads that encode replies of megabytes."""
     responses: ResponseStore = field(init=False)
@@ -52,6 +55,7 @@ class ServerState:
     def __post_init__(self) -> None:
         full = ": too many requests need the disk or large replies; try again later"
         self.listing = Threads("listing", 4, max_waiting=self.settings.max_waiting, full=full)
+        self.offers = Asking(self.settings)
         self.encoding = Threads("encoding", 2, max_waiting=self.settings.max_waiting, full=full)
         self.metrics = Metrics(self.settings.metrics_names)
         self._aliases = self.settings.aliases()

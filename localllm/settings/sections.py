@@ -156,6 +156,12 @@ class Sections:
         fitting = [section for section in self._found if _fits(section, id)]
         return {key: Found(value, section.name) for section in fitting for key, value in section.values.items()}
 
+    def below(self, id: str) -> dict[str, Found]:
+        """Likewise, by patterns alone."""
+        self._refresh()
+        fitting = [section for section in self._found if section.is_pattern and _fits(section, id)]
+        return {key: Found(value, section.name) for section in fitting for key, value in section.values.items()}
+
     def model_named(self, name: str) -> str:
         """Id of the model with this alias; any other name unchanged."""
         self._refresh()

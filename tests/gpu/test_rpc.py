@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from localllm.cli import rpc_worker
-from localllm.cli.doctor import examine, story
+from localllm.cli.doctor import story
 from localllm.errors import LoadFailed, WorkerCrashed
+from localllm.offers.machine import examine
 from localllm.rpc import hello
 from localllm.rpc.endpoints import Endpoint
 from localllm.runtime.runtime import Runtime

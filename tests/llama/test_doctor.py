@@ -18,6 +18,7 @@ from localllm.llama import installed
 from localllm.llama.diagnosis import Candidate, Report
 from localllm.llama.library import CpuChoice
 from localllm.llama.selftest_memory import Outcome
+from localllm.offers import machine
 from localllm.settings.config import Settings
 from tests.models.maker import write_llama
 
@@ -79,9 +80,9 @@ def test_the_json_is_one_object_with_the_same_facts(home: Path, capfd: pytest.Ca
 
 @real
 def test_fresh_runs_the_self_test_again(home: Path) -> None:
-    command.examine(Settings(home=home), fresh=False)
-    assert command.examine(Settings(home=home), fresh=False).remembered
-    assert not command.examine(Settings(home=home), fresh=True).remembered
+    machine.examine(Settings(home=home), fresh=False)
+    assert machine.examine(Settings(home=home), fresh=False).remembered
+    assert not machine.examine(Settings(home=home), fresh=True).remembered
 
 
 @real
@@ -122,7 +123,7 @@ def test_when_the_child_dies_what_it_had_found_is_told(
         f"os.write(1, {line + line[:cut]!r})\n"
         "os.kill(os.getpid(), signal.SIGSEGV)\n"
     )  # fmt: skip
-    monkeypatch.setattr(command, "child_command", lambda: [sys.executable, str(script)])
+    monkeypatch.setattr(machine, "child_command", lambda: [sys.executable, str(script)])
     assert command.doctor(Settings(home=tmp_path)) == 4
     out, _ = capfd.readouterr()
     assert "zen4  works" in out
@@ -130,8 +131,8 @@ def test_when_the_child_dies_what_it_had_found_is_told(
 
 
 def test_a_child_that_says_nothing_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "child_command", lambda: [sys.executable, "-c", ""])
-    found = command.examine(Settings(home=tmp_path), fresh=False)
+    monkeypatch.setattr(machine, "child_command", lambda: [sys.executable, "-c", ""])
+    found = machine.examine(Settings(home=tmp_path), fresh=False)
     assert (found.works, found.error) == (False, "the doctor's process ended without a report")
 
 

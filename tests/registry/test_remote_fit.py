@@ -115,8 +115,25 @@ def test_a_name_of_the_catalog_stands_for_all_quantizations_of_its_repository(
     }
 
 
+def test_what_a_pull_would_take_is_marked_and_nothing_is_where_it_would_ask_back(
+    settings: Settings, files: dict[str, Path], hub: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [one.quant for one in offered(settings, f"hf.co/{REPO}") if one.is_chosen] == ["Q8_0"]
+    assert [one.is_chosen for one in offered(settings, f"hf.co/{REPO}:Q4_K_M")] == [True]
+    entry = next(entry for entry in catalog.load().entries if entry.quant == "Q4_K_M")
+    hub.repos[entry.repo] = hub.repos[REPO]
+    assert [one.quant for one in offered(settings, entry.id) if one.is_chosen] == ["Q4_K_M"]
+    show_fit(settings, f"hf.co/{REPO}", as_json=False)
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines() if " * " in line] == ["Q8_0"]
+    assert "what localllm pull takes" in out
+    content = files["words-Q4_K_M.gguf"].read_bytes()
+    hub.repos[REPO] = Repo({"one-Q8_0.gguf": content, "two-Q8_0.gguf": content})
+    assert [one.is_chosen for one in offered(settings, f"hf.co/{REPO}")] == [False, False]
+
+
 def test_nothing_of_a_missing_file_or_repository_is_invented(settings: Settings) -> None:
-    with pytest.raises(ModelNotFound, match="no model file"):
+    with pytest.raises(ModelNotFound, match="does not exist"):
         show_fit(settings, "./nowhere.gguf", as_json=False)
     with pytest.raises(ModelNotFound, match="no repository"):
         show_fit(settings, "hf.co/ann/other-GGUF", as_json=False)

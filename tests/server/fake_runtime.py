@@ -257,6 +257,12 @@ class FakeRuntime(Runtime):
             raise ModelNotFound(f"{clipped(name)} is not on this machine", param="model")
         self.others = [model for model in self.others if model.id != name]
 
+    async def own_bytes(self, name: str) -> int | None:
+        sizes = {model.id: model.size_bytes for model in self.others}
+        if name not in sizes:
+            raise ModelNotFound(f"{clipped(name)} is not on this machine", param="model")
+        return sizes[name]
+
     def loaded(self) -> Sequence[LoadedModel]:
         return self.models
 

@@ -23,7 +23,7 @@ def test_a_model_is_loaded_pinned_unloaded_and_removed(page: Page, served: Serve
     page.goto(f"{served.url}#models")
     other = page.locator("[data-model='other:1b']")
     expect(other).to_contain_text("not loaded")
-    other.get_by_role("button", name="Load").click()
+    other.get_by_role("button", name="Load", exact=True).click()
     expect(other).to_contain_text("loaded · memory")
     other.get_by_role("button", name="Unload").click()
     expect(other).to_contain_text("not loaded")
@@ -42,10 +42,12 @@ def test_a_pull_shows_how_far_it_is_stops_and_goes_on(page: Page, served: Served
     expect(card).to_contain_text("40 MB / 100 MB · 5 MB/s")
     card.get_by_role("button", name="Stop").click()
     assert served.runtime.pull_stopped.wait(10)
-    expect(card).to_contain_text("goes on where it was")
+    expect(card).to_contain_text("Download stopped")
     served.runtime.pull_script = [PullFailed("the hub is away")]
-    card.get_by_role("button", name="Go on").click()
+    card.get_by_role("button", name="Resume").click()
     expect(page.locator(".page [role=status]").first).to_contain_text("the hub is away")
+    card.get_by_role("button", name="Dismiss").click()
+    expect(card).to_have_count(0)
 
 
 def test_the_catalog_is_searched(page: Page, served: Served) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.cli.toml_table import changed, header, written
 from localllm.errors import InvalidParameter
+from localllm.own_settings.toml_table import changed, header, written
 
 TABLE = ("models", "qwen3:0.6b")
 FILE = '''# my settings

@@ -40,6 +40,11 @@ class Offer:
     info: ModelInfo | None
     why_not: str | None = None
     """Why nothing more is known of it."""
+    license: str | None = None
+    is_chosen: bool = False
+    """It is what a pull without a quantization would take on this machine."""
+    why: str | None = None
+    """Why this one is: a phrase."""
 
 
 class Headers:
@@ -86,7 +91,9 @@ def plan_offer(plan: PullPlan, fetch: Fetch) -> Offer:
         info = _resized(header, size_bytes or header.size_bytes, plan.quant, is_whole=len(models) == 1)
     except (PullFailed, InvalidModelFile) as error:
         why_not = error.message
-    return Offer(plan.name, plan.quant, size_bytes, len(models), info, why_not)
+    return Offer(
+        plan.name, plan.quant, size_bytes, len(models), info, why_not, plan.license, is_chosen=True, why=plan.why
+    )
 
 
 def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> ModelInfo:

@@ -5,7 +5,7 @@ Knows nothing of sockets and disks; `hub_api` has the requests, `choose` the cho
 
 from __future__ import annotations
 
-from localllm.errors import InvalidModelFile, LocalLLMError, ModelNotFound, PullFailed
+from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError, ModelNotFound, PullFailed
 from localllm.registry.manifest import Role
 from localllm.registry.names import HubFile, HubRepo
 from localllm.registry.remote import Cancelled, PullPlan, RemoteFile
@@ -79,26 +79,51 @@ def search(
 
 
 def offers(
-    name: HubRepo | HubFile, fetch: Fetch, *, endpoint: str = DEFAULT_ENDPOINT, token: str | None = None
+    name: HubRepo | HubFile,
+    fetch: Fetch,
+    *,
+    endpoint: str = DEFAULT_ENDPOINT,
+    token: str | None = None,
+    preferred: str | None = None,
+    budget_bytes: int | None = None,
+    measure: Measure | None = None,
 ) -> list[Offer]:
     """Every model of a repository, or that of the file or quantization named, and what its header says.
 
+    `preferred`: the quantization that a pull would take; None: as `plan` chooses with `budget_bytes` and `measure`.
     Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, `InvalidParameter`.
     """
     hub = Hub(fetch, endpoint, token)
     listing = hub.listing(name.repo, name.revision)
     if not listing.files:
         raise _no_gguf(listing)
+    headers = _headers(hub, listing, fetch)
+    chosen: Choice | None
     if isinstance(name, HubFile) or name.quant is not None:
-        found = [_choose(name, listing, None, False, None)[0].candidate]
+        chosen, _ = _choose(name, listing, None, False, None)
+        found = [chosen.candidate]
     else:
         found = [one for one in choose.candidates(listing.files) if one.whole]
-    headers = _headers(hub, listing, fetch)
+        needs = None if measure is None else _Measured(headers, measure)
+        wanted = HubRepo(name.repo, preferred, name.revision)
+        try:
+            chosen, _ = _choose(wanted, listing, budget_bytes, False, needs)
+        except (InvalidParameter, ModelNotFound):  # it has several models, or not this quantization
+            chosen = None
     alone = [quant for quant in (one.quant for one in found) if [each.quant for each in found].count(quant) == 1]
-    return [_offer(name, one, headers, by_quant=one.quant in alone) for one in found]
+    return [_offer(name, one, headers, listing, chosen, by_quant=one.quant in alone) for one in found]
 
 
-def _offer(name: HubRepo | HubFile, one: Candidate, headers: Headers, *, by_quant: bool) -> Offer:
+def _offer(
+    name: HubRepo | HubFile,
+    one: Candidate,
+    headers: Headers,
+    listing: Listing,
+    chosen: Choice | None,
+    *,
+    by_quant: bool,
+) -> Offer:
+    is_chosen = chosen is not None and chosen.candidate == one
     info, why_not = None, None
     try:
         info = headers.info(one)
@@ -115,6 +140,9 @@ def _offer(name: HubRepo | HubFile, one: Candidate, headers: Headers, *, by_quan
         num_files=len(one.files),
         info=info,
         why_not=why_not,
+        license=listing.license,
+        is_chosen=is_chosen,
+        why=chosen.why if chosen is not None and is_chosen else None,
     )
 
 

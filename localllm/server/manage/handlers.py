@@ -18,10 +18,10 @@ from starlette.routing import Route
 from localllm import wire as body
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.server import log, sse
-from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.body import json_response
 from localllm.server.callers import caller_of
 from localllm.server.errors import defect, error_body
-from localllm.server.fields import parse_known
+from localllm.server.manage.reading import read
 from localllm.server.state import ServerState
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types.states import PullState, RunningModel
@@ -57,7 +57,7 @@ async def list_models(request: Request) -> Response:
 
 async def load(request: Request) -> Response:
     """`POST /localllm/load`. Without options, it loads as any request for the model does."""
-    state, asked, headers = await _read(request, body.LoadRequest)
+    state, asked, headers = await read(request, body.LoadRequest)
     keep_alive_s = caller_of(request).keep_alive(keep_alive_seconds(asked.keep_alive))
     for name in ("ctx", "slots"):
         if getattr(asked, name) is not None:
@@ -88,7 +88,7 @@ async def load(request: Request) -> Response:
 async def unload(request: Request) -> Response:
     """`POST /localllm/unload`: immediately; running answers end with an error."""
     caller_of(request).check_may("unload models")
-    state, asked, headers = await _read(request, body.ModelRequest)
+    state, asked, headers = await read(request, body.ModelRequest)
     await state.runtime.unload(asked.model)
     return json_response(body.Unloaded(model=asked.model), headers)
 
@@ -96,7 +96,7 @@ async def unload(request: Request) -> Response:
 async def keep(request: Request) -> Response:
     """`POST /localllm/kv/save`: writes what is only in memory to disk."""
     caller_of(request).check_may("write conversations to disk")
-    state, asked, headers = await _read(request, body.ModelRequest)
+    state, asked, headers = await read(request, body.ModelRequest)
     model = await state.model_id(asked.model)
     return json_response(body.KvSaved(model=model, conversations=await state.runtime.keep(model)), headers)
 
@@ -104,7 +104,7 @@ async def keep(request: Request) -> Response:
 async def pull(request: Request) -> Response:
     """`POST /localllm/pull`."""
     caller_of(request).check_may("pull models")
-    state, asked, headers = await _read(request, body.PullRequest)
+    state, asked, headers = await read(request, body.PullRequest)
     news = _News[body.PullEvent]()
 
     def tell(progress: PullState) -> None:
@@ -119,7 +119,11 @@ async def pull(request: Request) -> Response:
 async def remove(request: Request) -> Response:
     """`POST /localllm/remove`."""
     caller_of(request).check_may("remove models")
-    state, asked, headers = await _read(request, body.ModelRequest)
+    state, asked, headers = await read(request, body.RemoveRequest)
+    if asked.dry_run:
+        freed_bytes = await state.runtime.own_bytes(asked.model)
+        would_go = body.Removed(model=asked.model, freed_bytes=freed_bytes, status="would be removed")
+        return json_response(would_go, headers)
     await state.runtime.remove(asked.model)
     return json_response(body.Removed(model=asked.model), headers)
 
@@ -182,14 +186,6 @@ async def _events(task: asyncio.Future[T], first: asyncio.Future[T], news: _News
         yield sse.data(error_body(defect(error)))
     finally:
         getting.cancel()
-
-
-async def _read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
-    state: ServerState = request.app.state.server
-    _, asked, ignored = parse_known(await read_json(request, state.settings.max_body_bytes), kind)
-    headers = unknown_fields_header(ignored, strict=state.settings.strict)
-    state.admit()
-    return state, asked, headers
 
 
 def _process(model: RunningModel, state: ServerState) -> body.Process:

@@ -103,6 +103,14 @@ export async function* events(path, body, signal) {
   }
 }
 
+/** What its removal would free. @param {string} model */
+export const removal = (model) => call("/localllm/remove", { model, dry_run: true });
+/** @param {string} query @param {AbortSignal} [signal] @returns {Promise<{ catalog: any[], hub: any[], hub_problem: string | null }>} */
+export const find = (query, signal) => call("/localllm/search", { query }, signal);
+/** @param {string} model @param {AbortSignal} [signal] @returns {Promise<{ models: any[], free_bytes: number | null, devices_problem: string | null }>} */
+export const offers = (model, signal) => call("/localllm/offers", { model }, signal);
+/** @param {string} model @param {Record<string, any>} settings @returns {Promise<{ settings: any[], needs_reload: boolean }>} */
+export const settings = (model, settings) => call("/localllm/settings", { model, settings });
 export const models = () => call("/v1/models");
 export const available = () => call("/localllm/models");
 export const processes = () => call("/localllm/ps");

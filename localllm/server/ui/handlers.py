@@ -1,4 +1,4 @@
-"""What the page asks for beside what all clients ask: the catalog, and a stream of what the models do."""
+"""What the page asks for beside what all clients ask: a stream of what the models do."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm import osdep
 from localllm import wire as body
 from localllm.errors import LocalLLMError
-from localllm.registry import catalog
 from localllm.server import sse
-from localllm.server.body import json_response
 from localllm.server.state import ServerState
 from localllm.types.states import EngineStatus, RunningModel
 
@@ -26,34 +23,11 @@ STILL_S = 5.0
 """After which an event says that nothing changed."""
 STATUS_TIMEOUT_S = 0.4
 """A model that computes a long step is shown as it was before it."""
-SPARE_BYTES = 500 * 10**6
-"""Beside its file, for a model of the catalog: its KV cache and buffers, about."""
 
 
 def routes() -> list[Route]:
     """What this module answers."""
-    return [Route("/localllm/catalog", search), Route("/localllm/watch", watch)]
-
-
-async def search(request: Request) -> Response:
-    """`GET /localllm/catalog?query=`."""
-    memory = osdep.total_memory()
-    found = [
-        body.CatalogModel(
-            id=entry.id,
-            kind=entry.kind,
-            repo=entry.repo,
-            quant=entry.quant,
-            size_bytes=entry.size_bytes,
-            num_parameters=entry.num_parameters,
-            context_length=entry.context_length,
-            license=entry.license,
-            description=entry.description,
-            fits=None if memory is None else entry.size_bytes + SPARE_BYTES <= memory,
-        )
-        for entry in catalog.load().search(request.query_params.get("query", ""))
-    ]
-    return json_response(body.CatalogModels(found))
+    return [Route("/localllm/watch", watch)]
 
 
 async def watch(request: Request) -> Response:

@@ -45,6 +45,7 @@ function show(name) {
   fill(main, views[name].node);
   if (name !== "machine") machine.hide();
   if (name === "models") models.show();
+  else models.hide();
   if (name === "machine") machine.show();
   if (location.hash !== `#${name}`) history.replaceState(null, "", `#${name}`);
 }
@@ -82,6 +83,7 @@ document.addEventListener("keydown", (event) => {
     e: () => chat.last("user")?.edit(),
     s: () => editSettings(),
     t: () => theme.click(),
+    f: () => { show("models"); models.find.field.focus(); },
     1: () => show("chat"), 2: () => show("models"), 3: () => show("machine"),
   };
   const press = keys[event.key];

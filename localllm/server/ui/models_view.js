@@ -1,9 +1,14 @@
-// What is on this machine, what is loaded, and what can be had.
+// What is on this machine: loaded, loading, unloaded, pinned, set, removed; and what is being downloaded.
 
 import * as api from "./api.js";
-import { ask, el, fill } from "./dom.js";
+import { announce, ask, el, fill } from "./dom.js";
+import { FindView } from "./find_view.js";
+import { editModel, loadWith } from "./model_settings_view.js";
 import { session } from "./session.js";
 import { words } from "./words.js";
+
+/** Names of downloads that are not complete; the server keeps what has come. */
+const PULLS = "localllm.pulls";
 
 /** @param {number} bytes */
 export const size = (bytes) => (bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${Math.max(1, Math.round(bytes / 1e6))} MB`);
@@ -18,86 +23,145 @@ export class ModelsView {
     this.chat = chat;
     /** @type {Map<string, Work>} model -> what becomes of it */
     this.works = new Map();
+    /** @type {AbortController | null} */
+    this.watching = null;
+    /** @type {any[]} */
+    this.there = [];
+    for (const id of pulls()) this.works.set(id, { text: words.models.stoppedAt, part: null, controller: null });
     this.here = el("ul", { class: "cards", id: "here" });
-    this.found = el("ul", { class: "cards", id: "found" });
     this.note = el("p", { class: "note", role: "status" });
-    this.field = el("input", { type: "search", id: "find", "aria-label": words.models.find, placeholder: words.models.find });
-    const form = el("form", { class: "row", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); this.#search(); } },
-      this.field, el("button", {}, words.models.search), el("button", { type: "button", onclick: () => this.field.value.trim() && this.#pull(this.field.value.trim()) }, words.models.pull));
+    this.find = new FindView((id, fit) => this.#pull(id, fit), (id) => this.there.some((each) => each.id === id));
+    document.addEventListener("visibilitychange", () => { if (document.hidden) this.hide(); else if (this.node.isConnected) this.show(); });
     this.node = el("section", { class: "page", "aria-label": words.models.title },
-      el("h2", {}, words.models.here), this.here,
-      el("h2", {}, words.models.get), el("p", { class: "note" }, words.models.findNote), form, this.note, this.found);
+      el("h2", {}, words.models.here), this.note, this.here, this.find.node);
   }
 
   async show() {
+    await this.#look();
+    this.find.show();
+    if (!this.watching) this.#watch();
+  }
+
+  hide() {
+    this.watching?.abort();
+    this.watching = null;
+  }
+
+  async #look() {
     try {
       const [{ models: there }, { models: running }, listed] = await Promise.all([api.available(), api.processes(), api.models()]);
       this.there = there;
       this.running = new Map(running.map((/** @type {any} */ each) => [each.model, each]));
       this.listed = new Map(listed.data.map((/** @type {any} */ each) => [each.id, each]));
       this.#fill();
-      if (!this.found.children.length) this.#search();
     } catch (error) { this.note.textContent = said(error); }
   }
 
+  /** While this view is open: what others load and unload is seen. */
+  async #watch() {
+    const { signal } = (this.watching = new AbortController());
+    let before = "";
+    try {
+      for await (const event of api.watch(signal)) {
+        const now = event.models.map((/** @type {any} */ each) => `${each.model} ${each.status} ${each.memory_bytes}`).join("\n");
+        if (before && now !== before && !this.works.size) await this.#look();
+        before = now || " ";
+      }
+    } catch { /* it is asked again when the view is next opened; every button says what is wrong by then */ }
+    if (this.watching?.signal === signal) this.watching = null;
+  }
+
   #fill() {
-    const ids = new Set([...(this.there ?? []).map((/** @type {any} */ each) => each.id), ...(this.running?.keys() ?? []), ...this.works.keys()]);
+    const focused = document.activeElement;
+    const held = focused?.closest("[data-model]")?.getAttribute("data-model");
+    const ids = new Set([...this.there.map((each) => each.id), ...(this.running?.keys() ?? []), ...this.works.keys()]);
     const cards = [...ids].map((id) => this.#card(id));
     fill(this.here, cards.length ? cards : el("li", { class: "note" }, words.models.none));
+    if (!held) return;
+    const buttons = /** @type {HTMLElement[]} */ ([...this.here.querySelectorAll(`[data-model="${CSS.escape(held)}"] button`)]);
+    (buttons.find((each) => each.textContent === focused?.textContent) ?? buttons[0])?.focus();
   }
 
   /** @param {string} id */
   #card(id) {
-    const model = this.there?.find((/** @type {any} */ each) => each.id === id);
+    const model = this.there.find((each) => each.id === id);
     const process = this.running?.get(id);
     const work = this.works.get(id);
     const listed = this.listed?.get(id);
     const facts = [
-      model && size(model.size_bytes), model?.quant, model?.license,
+      model && !model.problem && size(model.size_bytes), model?.quant, model?.license,
       process ? words.models.phases[/** @type {"ready"} */ (process.status)] : model && words.models.notLoaded,
       process && `${words.models.memory} ${size(process.memory_bytes)}`,
       process?.ctx && words.models.context(process.ctx),
       process && (process.expires_in_s === null ? words.models.pinned : words.models.expires(rest(process.expires_in_s))),
-      listed?.capabilities?.join(", "),
+      listed?.capabilities?.join(", ").replaceAll("_", " "),
     ];
     /** @param {string} label @param {() => any} press @param {string} [kind] */
     const button = (label, press, kind) => el("button", { type: "button", class: kind ?? "", onclick: () => this.#done(press) }, label);
+    const set = button(words.models.settings, () => editModel(id, () => this.#reload(id)));
+    const drop = id !== "demo" && button(words.models.remove, () => this.#remove(id), "danger");
     const buttons = work
-      ? [work.controller ? button(words.models.stop, () => work.controller?.abort()) : button(words.models.resume, () => this.#pull(id))]
+      ? work.controller
+        ? [button(words.models.stop, () => work.controller?.abort())]
+        : [button(words.models.resume, () => this.#pull(id, null)), button(words.models.forget, () => this.#forget(id))]
       : process
-        ? [button(words.models.chat, () => { session.choose(id); this.chat(); }, "primary"), process.expires_in_s !== null && button(words.models.pin, () => this.#load(id, { keep_alive: -1 })), button(words.models.unload, () => api.unload(id))]
-        : [button(words.models.load, () => this.#load(id, {}), "primary"), button(words.models.remove, () => this.#remove(id), "danger")];
+        ? [button(words.models.chat, () => { session.choose(id); this.chat(); }, "primary"), process.expires_in_s !== null && button(words.models.pin, () => this.#load(id, { keep_alive: -1 })), button(words.models.unload, () => api.unload(id)), set]
+        : model?.problem
+          ? [drop]
+          : [button(words.models.load, () => this.#load(id, {}), "primary"), button(words.models.loadWith, () => loadWith(id, (more) => this.#load(id, more))), set, drop];
+    const isLoading = !work && process && process.status !== "ready";
     return el("li", { class: "card", "data-model": id },
-      el("h3", { dir: "auto" }, id), el("p", {}, facts.filter(Boolean).join(" · ")),
-      work && el("p", { role: "status" }, work.text), work?.part !== null && work?.part !== undefined && el("progress", { max: 1, value: work.part, "aria-label": work.text }),
+      el("h3", { dir: "auto" }, id), facts.some(Boolean) && el("p", {}, facts.filter(Boolean).join(" · ")),
+      model?.problem && el("p", { class: "error" }, model.problem),
+      work && el("p", { class: "work" }, work.text),
+      (work?.controller || isLoading) && el("progress", { max: 1, value: work?.part ?? undefined, "aria-label": `${id}: ${words.models.underWay}` }),
       el("div", { class: "row wrap" }, buttons));
   }
 
   /** Does it and shows what is now. @param {() => any} what */
   async #done(what) {
     this.note.textContent = "";
-    try { await what(); } catch (error) { this.note.textContent = said(error); }
-    await Promise.all([this.show(), session.findModels()]);
+    try { await what(); } catch (error) {
+      this.note.textContent = said(error);
+      this.note.scrollIntoView({ block: "nearest" });
+    }
+    await Promise.all([this.#look(), session.findModels()]);
   }
 
   /** @param {string} id */
   async #remove(id) {
-    if (await ask(words.models.remove, [words.models.reallyRemove(id)], { danger: true, ok: words.models.remove, cancel: words.cancel })) await api.remove(id);
+    const { freed_bytes: freed } = await api.removal(id);
+    const goes = freed === null ? words.models.goes.unknown : freed ? words.models.goes.some(size(freed)) : words.models.goes.none;
+    if (await ask(words.models.reallyRemove(id), [el("p", {}, goes)], { danger: true, ok: words.models.remove, cancel: words.cancel })) await api.remove(id);
+  }
+
+  /** @param {string} id */
+  async #reload(id) {
+    await api.unload(id);
+    await this.#load(id, {});
   }
 
   /** @param {string} id @param {Record<string, any>} more */
   #load(id, more) {
-    return this.#work(id, (signal) => api.load(id, more, signal), (event) => ({ text: words.models.phases.loading, part: event.fraction }));
+    return this.#work(id, (signal) => api.load(id, more, signal), (event) => ({ text: `${words.models.phases.loading} ${Math.round(event.fraction * 100)} %`, part: event.fraction }));
+  }
+
+  /** @param {string} id @param {any} [fit] what is known of it; null: it was asked about before */
+  #pull(id, fit) {
+    keepPull(id, true);
+    return this.#done(() => this.#work(id, (signal) => pulling(id, fit, signal), ({ progress }) => {
+      if (!progress) return { text: words.models.ready, part: 1 };
+      const { phase, done_bytes: done = 0, total_bytes: total, bytes_per_s: speed, waiting_for: host, waiting_s: waited } = progress;
+      const figures = total ? `${size(done)} / ${size(total)}${speed ? ` · ${size(speed)}/s · ${words.models.rest(rest((total - done) / speed))}` : ""}` : "";
+      const waits = host ? ` · ${words.models.waitsFor(host, Math.round(waited))}` : "";
+      return { text: `${words.models.pulling[/** @type {"done"} */ (phase)]} ${figures}${waits}`, part: total ? done / total : null };
+    }));
   }
 
   /** @param {string} id */
-  #pull(id) {
-    return this.#done(() => this.#work(id, (signal) => api.pull(id, signal), ({ progress }) => {
-      if (!progress) return { text: words.models.ready, part: 1 };
-      const { phase, done_bytes: done = 0, total_bytes: total, bytes_per_s: speed } = progress;
-      const figures = total ? `${size(done)} / ${size(total)}${speed ? ` · ${size(speed)}/s` : ""}` : "";
-      return { text: `${words.models.pulling[/** @type {"done"} */ (phase)]} ${figures}`, part: total ? done / total : null };
-    }));
+  #forget(id) {
+    keepPull(id, false);
+    this.works.delete(id);
   }
 
   /**
@@ -109,25 +173,54 @@ export class ModelsView {
     const controller = new AbortController();
     this.works.set(id, { text: words.models.pulling.looking, part: null, controller });
     this.#fill();
+    this.here.querySelector(`[data-model="${CSS.escape(id)}"]`)?.scrollIntoView({ block: "nearest" });
     try {
-      for await (const event of begin(controller.signal)) { this.works.set(id, { ...said(event), controller }); this.#fill(); }
-      this.works.delete(id);
+      for await (const event of begin(controller.signal)) this.#progress(id, { ...said(event), controller });
+      this.#forget(id);
+      announce(`${id}: ${words.models.underWayDone}`);
     } catch (error) {
-      if (!controller.signal.aborted) { this.works.delete(id); throw error; }
-      this.works.set(id, { text: words.models.stoppedAt, part: null, controller: null });
+      const isPull = pulls().includes(id), canGoOn = controller.signal.aborted || !(error instanceof api.Refused) || error.code === "pull_failed";
+      if (isPull && canGoOn) this.works.set(id, { text: words.models.stoppedAt, part: null, controller: null });
+      else this.#forget(id);
+      if (!controller.signal.aborted) throw error;
     }
   }
 
-  async #search() {
-    try {
-      const { models } = await api.search(this.field.value.trim());
-      fill(this.found, models.map((/** @type {any} */ each) => el("li", { class: "card" },
-        el("h3", {}, each.id), el("p", {}, each.description),
-        el("p", {}, [size(each.size_bytes), each.quant, each.license, each.fits === null ? "" : each.fits ? words.models.fits : words.models.fitsNot].filter(Boolean).join(" · ")),
-        el("div", { class: "row" }, el("button", { type: "button", onclick: () => this.#pull(each.id) }, words.models.pull)))));
-      this.note.textContent = models.length ? "" : words.models.nothing;
-    } catch (error) { this.note.textContent = said(error); }
+  /** In place: whoever has the focus on a button of the card keeps it. @param {string} id @param {Work} work */
+  #progress(id, work) {
+    this.works.set(id, work);
+    const card = this.here.querySelector(`[data-model="${CSS.escape(id)}"]`), bar = card?.querySelector("progress"), text = card?.querySelector(".work");
+    if (!bar || !text) return this.#fill();
+    text.textContent = work.text;
+    if (work.part === null) bar.removeAttribute("value");
+    else bar.value = work.part;
   }
+}
+
+/**
+ * Downloads it; what does not fit is asked about first.
+ * @param {string} id @param {any} fit @param {AbortSignal} signal
+ */
+async function* pulling(id, fit, signal) {
+  if (fit === undefined) {
+    try {
+      const { models } = await api.offers(id, signal);
+      fit = models.find((each) => each.chosen)?.fit;
+    } catch (error) { if (signal.aborted) throw error; /* whatever is wrong, the download says it */ }
+  }
+  const doubt = fit && !fit.fits && words.models.fitsNotHere(size(fit.need_bytes));
+  if (doubt && !(await ask(words.models.reallyPull(id), [el("p", {}, doubt)], { ok: words.models.pull, cancel: words.cancel }))) return;
+  yield* api.pull(id, signal);
+}
+
+/** @returns {string[]} */
+function pulls() {
+  try { return JSON.parse(localStorage.getItem(PULLS) ?? "[]").map(String); } catch { return []; }
+}
+
+/** @param {string} id @param {boolean} keep */
+function keepPull(id, keep) {
+  localStorage.setItem(PULLS, JSON.stringify([...pulls().filter((each) => each !== id), ...(keep ? [id] : [])]));
 }
 
 /** @param {unknown} error */

@@ -1,0 +1,84 @@
+"""Searches of the hub and looks at its repositories that somebody on the network asked for: bounded in number and time.
+
+Belongs to one event loop; the work is done on threads. Knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from localllm.errors import InvalidParameter, PullFailed
+from localllm.runtime.threads import Threads
+from localllm.settings.config import Settings
+
+if TYPE_CHECKING:
+    from localllm.offers.rating import Rated
+    from localllm.registry.sources.hub import HubHit
+
+T = TypeVar("T")
+MOST_AT_A_TIME = 2
+MOST_WAITING = 16
+SEARCH_TIMEOUT_S = 20.0
+OFFERS_TIMEOUT_S = 120.0
+"""A header has megabytes, and a repository may hold several models."""
+MAX_WORDS_CHARS = 200
+
+
+class Asking:
+    """Of one process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        full = ": too many searches at a time; try again when one has ended"
+        self._threads = Threads("offers", MOST_AT_A_TIME, max_waiting=MOST_WAITING, full=full)
+
+    async def search(self, words: str, limit: int) -> list[HubHit]:
+        """Repositories with GGUF files, the most downloaded first.
+
+        Raises `InvalidParameter`, `PullFailed`s, `QueueFull`.
+        """
+        if len(words) > MAX_WORDS_CHARS:
+            raise InvalidParameter(
+                f"query has {len(words):,} characters; at most {MAX_WORDS_CHARS} are searched for", param="query"
+            )
+
+        def work(cancel: threading.Event) -> list[HubHit]:
+            from localllm.registry.pull import Puller  # on that thread: it takes a fifth of a second the first time
+
+            with Puller(self._settings, named_by_user=False) as puller:
+                return puller.search(words, limit, cancel)
+
+        return await self._run(work, SEARCH_TIMEOUT_S)
+
+    async def offers(self, name: str, *, may_measure: bool) -> tuple[list[Rated], str | None]:
+        """Every model that the name may mean, and why no device but the CPU was planned for, if that is so.
+
+        Raises `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `QueueFull`.
+        """
+        settings = self._settings
+
+        def work(cancel: threading.Event) -> tuple[list[Rated], str | None]:
+            from localllm.offers.machine import seen_of
+            from localllm.offers.rating import rated
+            from localllm.registry.pull import Puller
+            from localllm.supervisor.fit import measure
+
+            with Puller(settings, named_by_user=False, measure=measure(settings.load_options())) as puller:
+                offers = puller.offers(name, cancel)
+            seen = seen_of(settings)
+            return rated(settings, offers, seen.devices, may_measure=may_measure), seen.problem
+
+        return await self._run(work, OFFERS_TIMEOUT_S)
+
+    async def _run(self, work: Callable[[threading.Event], T], timeout_s: float) -> T:
+        cancel = threading.Event()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._threads.run(work, cancel)
+        except TimeoutError:
+            raise PullFailed(f"no answer came from Hugging Face within {timeout_s:g} s; try again later") from None
+        finally:
+            cancel.set()  # its thread ends soon

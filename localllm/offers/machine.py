@@ -1,0 +1,99 @@
+"""What is known of this machine without loading llama.cpp here: a child looks, since what it loads may take it down.
+
+Knows nothing of models, nor how a report is printed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import NamedTuple
+
+import msgspec
+
+from localllm import __version__, osdep
+from localllm.errors import InvalidParameter
+from localllm.llama.diagnosis import Question, Report
+from localllm.programs import own_command
+from localllm.settings.config import Settings
+from localllm.types import DeviceInfo
+
+TIMEOUT_S = 600.0
+
+
+def child_command() -> list[str]:
+    """The command of the doctor's child process."""
+    return own_command("localllm.llama.doctor")
+
+
+class Seen(NamedTuple):
+    """What a worker's library reports about this machine."""
+
+    devices: tuple[DeviceInfo, ...]
+    backend: str = ""
+    """As in `CpuChoice.label`; empty if the library was not asked."""
+    fingerprint: str = ""
+    """Of the library; likewise."""
+    problem: str | None = None
+    """Why only the CPU is known, if the library could not list its devices."""
+
+
+def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
+    """The devices as a worker would see them, from a child process unless only the CPU is to be used.
+
+    `whole`: ask the library in any case. Raises `InvalidParameter` if devices are named but cannot be listed.
+    """
+    is_on_cpu = settings.gpu_layers == 0 or (
+        settings.devices and [each.lower() for each in settings.devices] == ["cpu"]
+    )
+    if is_on_cpu and not whole:
+        cpu = DeviceInfo("CPU", "CPU", "cpu", "CPU", osdep.available_memory() or 0, osdep.total_memory() or 0)
+        return Seen((cpu,))
+    report = examine(settings, fresh=False)
+    if not report.works and settings.devices:
+        raise InvalidParameter(
+            f"devices cannot be listed: {report.error}; `localllm doctor` has details", param="device"
+        )
+    problem = None if report.works else report.error
+    return Seen(tuple(report.devices), report.used or "", report.fingerprint or "", problem)
+
+
+def examine(settings: Settings, *, fresh: bool) -> Report:
+    """Ask the child process. If it crashes, returns its last report with the crash as the error."""
+    question = Question(
+        data_dir=str(settings.data_dir),
+        runtime=settings.runtime,
+        plugin_dir=None if settings.plugin_dir is None else str(settings.plugin_dir),
+        devices=settings.devices or (),
+        rpc=settings.rpc,
+        fresh=fresh,
+        verbose=settings.verbose,
+    )
+    try:
+        child = subprocess.run(
+            child_command(),
+            input=msgspec.json.encode(question),
+            stdout=subprocess.PIPE,
+            timeout=TIMEOUT_S,
+            **osdep.own_process_group(),
+        )
+        lines, failure = child.stdout.splitlines(), _failure(child.returncode)
+    except subprocess.TimeoutExpired as error:
+        lines, failure = (error.stdout or b"").splitlines(), f"the library did not respond within {TIMEOUT_S:g} s"
+    report = _last_report(lines)
+    if failure is None and not report.works and report.error is None:
+        failure = "the doctor's process ended without a report"
+    return report if failure is None else msgspec.structs.replace(report, works=False, error=failure)
+
+
+def _failure(returncode: int) -> str | None:
+    return None if returncode == 0 else f"the doctor's process ended early ({osdep.exit_reason(returncode)})"
+
+
+def _last_report(lines: list[bytes]) -> Report:
+    for line in reversed(lines):
+        try:
+            return msgspec.json.decode(line, type=Report)
+        except msgspec.MsgspecError:
+            continue  # cut off by the crash
+    return Report(localllm=__version__, python=sys.version.split()[0], platform=osdep.platform_name(), cpu="unknown")

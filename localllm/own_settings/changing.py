@@ -1,0 +1,119 @@
+"""Changes what `config.toml` sets for one model: all of a change or nothing, and nobody else's is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from localllm.errors import InvalidParameter, clipped
+from localllm.own_settings.showing import LISTS, is_name
+from localllm.own_settings.toml_table import changed
+from localllm.settings import config
+from localllm.settings.config import MODELS
+from localllm.settings.sections import KEYS, SAMPLING
+from localllm.settings.values import converted
+
+ON_THE_MACHINE_ONLY = ("rpc", "runtime")
+"""Nobody on the network says to which machines this one connects, or which library it loads."""
+
+
+def check_key(key: str) -> None:
+    """Raises `InvalidParameter` for what no model has a setting of."""
+    if key not in KEYS:
+        near = difflib.get_close_matches(key, KEYS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(KEYS)}"
+        raise InvalidParameter(f"unknown setting {clipped(key)!r}; {hint}", param=clipped(key))
+
+
+def typed_value(key: str, text: str, source: str) -> Any:
+    """A value that was typed, as it is to stand in the file. Raises `InvalidParameter` that begins with `source`."""
+    if key in LISTS:
+        try:
+            found = msgspec.json.decode(text) if text.startswith("[") else [part.strip() for part in text.split(",")]
+        except msgspec.DecodeError as error:
+            raise InvalidParameter(f"{key}: {text!r} is not a JSON list ({error})", param=key) from error
+        return [int(item) if key == "stop_token_ids" and str(item).isdecimal() else item for item in found]
+    if key == "keep_alive":
+        with contextlib.suppress(ValueError):
+            return float(text)
+        return text
+    kind = {**SAMPLING, **config.kinds(), "system": str}[key]
+    value = converted(key, kind, text, source)
+    if value is None:
+        raise InvalidParameter(f"{key}={text} has no value; {key}= removes the key", param=key)
+    return value
+
+
+def check_from_network(key: str, value: Any) -> None:
+    """Raises `InvalidParameter` for what would let a client name other machines, or files of this one."""
+    is_path = isinstance(value, str) and (
+        (key == "chat_template" and _is_template_file(value))
+        or (key == "draft" and value != "auto" and not is_name(value))
+    )
+    if key in ON_THE_MACHINE_ONLY or is_path:
+        what = f"a file as {key}" if is_path else key
+        raise InvalidParameter(f"{what} is set on the server's machine alone, with localllm set", param=key)
+
+
+def change_file(path: Path, name: str, changes: Mapping[str, Any], shown: str) -> bool:
+    """Set these keys of the model's section, None removes one; whether the file is another one now.
+
+    `shown`: what the file is called in errors. Raises `InvalidParameter`.
+    """
+    from localllm.registry.disk.files import write_whole
+
+    target = path.resolve()  # people keep such files elsewhere and link to them
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidParameter(f"{shown} cannot be written: {_reason(error)}") from error
+    with _locked(target, shown):
+        try:
+            before = target.read_bytes().decode("utf-8") if target.exists() else ""
+            mode = target.stat().st_mode if target.exists() else None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidParameter(f"{shown} cannot be read: {_reason(error)}") from error
+        try:
+            after = changed(before, (MODELS, name), changes)
+        except tomllib.TOMLDecodeError as error:
+            raise InvalidParameter(f"{shown} cannot be read: {error}") from error
+        config.model_sections(tomllib.loads(after.replace("\r\n", "\n")).get(MODELS, {}), Path(shown))
+        try:
+            if after != before:
+                write_whole(target, after.encode("utf-8", "strict"))
+                if mode is not None:
+                    target.chmod(mode)
+        except (OSError, UnicodeEncodeError) as error:
+            raise InvalidParameter(f"{shown} cannot be written: {_reason(error)}") from error
+    return after != before
+
+
+@contextlib.contextmanager
+def _locked(target: Path, shown: str) -> Iterator[None]:
+    """Of two changes at a time none loses what the other writes."""
+    from localllm.registry.disk.locks import try_lock
+
+    lock = try_lock(target.with_name(f"{target.name}.lock"), exclusive=True)
+    if lock is None:
+        raise InvalidParameter(f"somebody else is writing {shown}; try again")
+    try:
+        yield
+    finally:
+        lock.release(remove=True)
+
+
+def _is_template_file(value: str) -> bool:
+    """Whether it is taken for one, there or not."""
+    from localllm.registry.templates import NAMED
+
+    return value not in NAMED and "{{" not in value and "{%" not in value
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,123 @@
+"""Every setting that a model may have of its own, as it holds for one model. Changes nothing."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import msgspec
+
+from localllm.errors import InvalidParameter
+from localllm.settings import config
+from localllm.settings.config import Settings
+from localllm.settings.load_settings import LOADING
+from localllm.settings.sections import SAMPLING, is_pattern, title
+
+LISTS = ("aliases", "stop", "stop_token_ids", "dry_sequence_breakers")
+Kind = Literal["boolean", "integer", "number", "text", "list", "choice"]
+
+
+class Shown(NamedTuple):
+    """A value that holds for a model, and where it is from."""
+
+    key: str
+    value: Any
+    source: str
+    is_own: bool = False
+    """A section of this very model sets it."""
+
+
+def shown(settings: Settings, id: str, model: str) -> list[Shown]:
+    """Those that hold: all that say how it is loaded, and of the others what somebody has set."""
+    own, effective = settings.sections().of(id), settings.for_model(id)
+    rows = []
+    for key in (*LOADING, "keep_alive"):
+        field = field_of(key)
+        source, is_own = settings.source(field) or "default", False
+        if key in own and not settings.is_given(field):
+            source, is_own = title(own[key].section), own[key].section == id
+        rows.append(Shown(key, getattr(effective, field), source, is_own))
+    below = of_manifest(settings, model)
+    if rows[0].value is None and "ctx" in below:
+        rows[0] = Shown("ctx", below["ctx"], "the model's manifest")
+    for key in ("aliases", "system", *SAMPLING):
+        if key in own:
+            rows.append(Shown(key, own[key].value, title(own[key].section), own[key].section == id))
+        elif key in below:
+            rows.append(Shown(key, below[key], "the model's manifest"))
+    return rows
+
+
+def field_of(key: str) -> str:
+    """The setting for all models that this one is of its own."""
+    return "model_keep_alive_s" if key == "keep_alive" else key
+
+
+def defaults(settings: Settings, id: str, model: str) -> dict[str, Any]:
+    """What would hold if no section of this very model said anything; None where the model's file decides."""
+    patterns, below = settings.sections().below(id), of_manifest(settings, model)
+    found = {key: getattr(settings, field_of(key)) for key in (*LOADING, "keep_alive")}
+    found = {key: below.get(key) if value is None else value for key, value in found.items()}
+    found |= {key: below.get(key) for key in ("aliases", "system", *SAMPLING)}
+    return found | {
+        key: each.value for key, each in patterns.items() if key not in found or not settings.is_given(field_of(key))
+    }
+
+
+def kind_of(key: str) -> tuple[Kind, Sequence[str]]:
+    """What it takes, and its words if it consists of some."""
+    if key in LISTS:
+        return "list", ()
+    if key in ("system", "keep_alive", "gpu_layers"):  # numbers and words
+        return "text", ()
+    given = {**config.kinds(), **SAMPLING}[key]
+    is_union = get_origin(given) in (Union, types.UnionType)
+    kinds = [each for each in (get_args(given) if is_union else (given,)) if each is not type(None)]
+    (kind,) = kinds if len(kinds) == 1 else (str,)
+    if get_origin(kind) is Literal:
+        return "choice", [str(word) for word in get_args(kind)]
+    names: dict[Any, Kind] = {bool: "boolean", int: "integer", float: "number"}
+    return names.get(kind, "text"), ()
+
+
+def section_name(settings: Settings, model: str) -> str:
+    """What the section of a model is called: its id, or the pattern as it is."""
+    if is_pattern(model):
+        return model
+    from localllm.registry.listing import store_of
+    from localllm.registry.names import Demo, parse
+    from localllm.registry.resolve import canonical, find, model_id
+
+    if not is_name(model):
+        return model_id(Path(model))
+    name = parse(model)
+    manifest = None if isinstance(name, Demo) else find(name, store_of(settings.data_dir))
+    return str(canonical(name)) if manifest is None else manifest.name
+
+
+def of_manifest(settings: Settings, model: str) -> dict[str, Any]:
+    """What the model has itself."""
+    from localllm.registry.listing import store_of
+    from localllm.registry.names import Demo, parse
+    from localllm.registry.resolve import find
+
+    if not is_name(model) or isinstance(name := parse(model), Demo):
+        return {}
+    manifest = find(name, store_of(settings.data_dir))
+    if manifest is None:
+        return {}
+    own = {"ctx": manifest.ctx, "system": manifest.system, "stop": list(manifest.stop) or None}
+    values = {**msgspec.to_builtins(manifest.params), **own}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def is_name(model: str) -> bool:
+    """Whether it is no path."""
+    from localllm.registry.names import PathName, parse
+
+    try:
+        return not isinstance(parse(model), PathName)
+    except InvalidParameter:
+        return False  # perhaps a file; who loads it says what is wrong

@@ -1,0 +1,24 @@
+"""What all endpoints of this package do first: read the body, typed, and see that the server does not end just now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from localllm.server.body import read_json, unknown_fields_header
+from localllm.server.fields import parse_known
+from localllm.server.state import ServerState
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
+    """The state, what is asked, and headers for the answer. Raises `InvalidParameter`, `Draining`."""
+    state: ServerState = request.app.state.server
+    _, asked, ignored = parse_known(await read_json(request, state.settings.max_body_bytes), kind)
+    headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    state.admit()
+    return state, asked, headers

@@ -1,0 +1,123 @@
+"""`POST /localllm/settings`: what `config.toml` sets for one model, shown and changed as `localllm set` does it.
+
+Never says where files lie on the server, nor lets a client name any.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localllm import wire as body
+from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.own_settings import changing, showing
+from localllm.server.body import json_response
+from localllm.server.callers import caller_of
+from localllm.server.manage.reading import read
+from localllm.settings import config, sections
+from localllm.settings.config import Settings
+from localllm.settings.load_settings import LOADING
+from localllm.settings.sections import KEYS
+
+WITHOUT_RELOAD = ("aliases",)
+"""They hold at once; everything else is read as a model is loaded."""
+MAX_VALUE_CHARS = 200_000
+"""Of a system message, or a template."""
+
+
+def routes() -> list[Route]:
+    """What this module answers."""
+    return [Route("/localllm/settings", settings, methods=["POST"])]
+
+
+async def settings(request: Request) -> Response:
+    """`POST /localllm/settings`."""
+    caller_of(request).check_may("see or change the settings of models")
+    state, asked, headers = await read(request, body.SettingsRequest)
+    model = state.aliased(asked.model)
+    if not showing.is_name(model) or sections.is_pattern(model):
+        raise ModelNotFound(f"{asked.model[:200]!r} names no model; patterns are set by localllm set", param="model")
+    changes = {key.replace("-", "_"): value for key, value in asked.settings.items()}
+    has_changed = await state.listing.run(_change, state.settings, model, changes) if changes else False
+    id = await state.listing.run(showing.section_name, state.settings, model)
+    is_loaded = state.loaded(id) is not None
+    answer = body.ModelSettings(
+        model=id,
+        settings=await state.listing.run(_rows, state.settings, id, model),
+        needs_reload=has_changed and is_loaded and bool({*changes} - {*WITHOUT_RELOAD}),
+    )
+    return json_response(answer, headers)
+
+
+def _change(settings: Settings, model: str, asked: dict[str, Any]) -> bool:
+    """All of it or nothing; whether anything is another value now. Raises `InvalidParameter`."""
+    id = showing.section_name(settings, model)
+    changes = {key: _value(key, value) for key, value in asked.items()}
+    path = config.config_file(settings.home)
+    return changing.change_file(path, id, changes, path.name)
+
+
+def _value(key: str, value: Any) -> Any:
+    """As it is to stand in the file; None removes it."""
+    changing.check_key(key)
+    size = sum(len(str(each)) for each in (value if isinstance(value, list) else [value]))
+    if size > MAX_VALUE_CHARS:
+        raise InvalidParameter(f"{key} has {size:,} characters; at most {MAX_VALUE_CHARS:,} are kept", param=key)
+    if value is not None:
+        changing.check_from_network(key, value)
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return changing.typed_value(key, value, "settings")
+    is_list = isinstance(value, list) and all(isinstance(each, str | int | float) for each in value)
+    if not is_list and not isinstance(value, bool | int | float):
+        raise InvalidParameter(f"{key} takes no {type(value).__name__}; send it as localllm set takes it", param=key)
+    return value
+
+
+def _rows(settings: Settings, id: str, model: str) -> list[body.ModelSetting]:
+    held = {row.key: row for row in showing.shown(settings, id, model)}
+    defaults = showing.defaults(settings, id, model)
+    where = str(config.config_file(settings.home))
+    rows = []
+    for key in KEYS:
+        row = held.get(key, showing.Shown(key, None, "default"))
+        kind, choices = showing.kind_of(key)
+        rows.append(
+            body.ModelSetting(
+                key=key,
+                kind=kind,
+                choices=list(choices),
+                value=_told(key, row.value),
+                default=_told(key, defaults.get(key)),
+                source="config.toml" if row.source == where else row.source,
+                own=row.is_own,
+                loading=key in LOADING or key == "keep_alive",
+                fixed=_why_fixed(settings, key, row.value),
+            )
+        )
+    return rows
+
+
+def _why_fixed(settings: Settings, key: str, value: Any) -> str | None:
+    if settings.is_given(showing.field_of(key)):
+        return f"the server was started with {settings.source(showing.field_of(key))}"
+    try:
+        changing.check_from_network(key, value)
+    except InvalidParameter as error:
+        return error.message
+    return None
+
+
+def _told(key: str, value: Any) -> Any:
+    """Of a file of the server's its name alone."""
+    if key in ("chat_template", "draft") and isinstance(value, str):
+        try:
+            changing.check_from_network(key, value)
+        except InvalidParameter:
+            return Path(value).name
+    return value
