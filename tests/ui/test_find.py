@@ -21,6 +21,8 @@ from tests.ui.conftest import press
 REPO = "ann/words-GGUF"
 NAME = f"hf.co/{REPO}:Q8_0"
 HUGE = 900 * 10**9
+PROBE_MS = 60_000
+"""For the probe that measures this machine, once for each home."""
 
 
 class WordsHub(HubServer):
@@ -86,7 +88,7 @@ def test_a_search_shows_each_quantization_with_memory_and_speed_and_what_is_reco
     card.get_by_role("button", name="Quantizations").focus()
     page.keyboard.press("Enter")
     fits, huge = card.locator("[data-quant='Q8_0']"), card.locator("[data-quant='Q4_K_M']")
-    expect(fits).to_contain_text("recommended")
+    expect(fits).to_contain_text("recommended", timeout=PROBE_MS)
     expect(fits.locator("td").nth(2)).to_have_text("yes")
     expect(fits.locator("td").nth(3)).to_contain_text(" ± ")
     expect(fits.locator("td").nth(4)).to_contain_text(" ± ")
@@ -114,7 +116,7 @@ def test_a_stopped_pull_goes_on_where_it_was_also_after_a_reload_and_the_model_l
     found(page, url, "words")
     card = page.locator(f"[data-found='hf.co/{REPO}']")
     card.get_by_role("button", name="Quantizations").click()
-    expect(card.locator("[data-quant='Q8_0']")).to_be_visible()
+    expect(card.locator("[data-quant='Q8_0']")).to_be_visible(timeout=PROBE_MS)
     card.get_by_role("button", name="Download Q8_0").click()
     here = page.locator(f"[data-model='{NAME}']")
     expect(here).to_contain_text("downloading")
@@ -141,7 +143,7 @@ def test_what_does_not_fit_is_asked_about_and_nothing_is_fetched_unless_it_is_wa
     monkeypatch.setattr(osdep, "available_memory", lambda: 1 << 20)
     found(page, url, f"hf.co/{REPO}")
     page.locator("form").get_by_role("button", name="Download").click()
-    expect(page.locator("dialog")).to_contain_text("more than this machine has free")
+    expect(page.locator("dialog")).to_contain_text("more than this machine has free", timeout=PROBE_MS)
     asked = len(hub.downloads())
     press(page, "Cancel")
     expect(page.locator(f"[data-model='hf.co/{REPO}']")).to_have_count(0)
@@ -228,7 +230,7 @@ def test_axe_finds_nothing_serious_in_the_offers_and_the_settings(page: Page, ur
     page.emulate_media(color_scheme=scheme)
     found(page, url, "words")
     page.locator("#hub").get_by_role("button", name="Quantizations").first.click()
-    expect(page.locator("[data-quant='Q8_0']")).to_be_visible()
+    expect(page.locator("[data-quant='Q8_0']")).to_be_visible(timeout=PROBE_MS)
     page.evaluate(axe.read_text())
     assert serious(page) == []
     page.locator("[data-model='demo']").get_by_role("button", name="Settings").click()
@@ -248,5 +250,5 @@ def test_a_narrow_page_shows_the_table_without_growing_wider(page: Page, url: st
     page.set_viewport_size({"width": 390, "height": 800})
     found(page, url, "words")
     page.locator("#hub").get_by_role("button", name="Quantizations").first.click()
-    expect(page.locator("[data-quant='Q8_0']")).to_be_visible()
+    expect(page.locator("[data-quant='Q8_0']")).to_be_visible(timeout=PROBE_MS)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
