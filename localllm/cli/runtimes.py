@@ -227,7 +227,7 @@ def _build(settings: Settings, kind: str, name: str | None) -> int:
     finally:
         progress.clear()
     took = duration(time.monotonic() - started_s)
-    selftest.choose(settings.data_dir, runtime=made.name)  # `runtime list` knows its devices from now on
+    selftest.choose(settings.data_dir, runtime=built.name)  # `runtime list` knows its devices from now on
     outcome = selftest.choose(settings.data_dir, runtime=settings.runtime)
     use = (
         "it is used from now on"
