@@ -327,6 +327,15 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     models: list[ModelActivity]
 
 
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /localllm/doctor`."""
+
+    works: bool
+    """A model can be loaded here."""
+    text: str
+    """As `localllm doctor` prints it."""
+
+
 class Ready(msgspec.Struct, frozen=True):
     """`GET /ready`."""
 

@@ -47,6 +47,7 @@ from localllm.server.state import ServerState
 from localllm.server.tally import Tally
 from localllm.server.tei import errors as tei_errors
 from localllm.server.tei import handlers as tei
+from localllm.server.ui import doctor
 from localllm.server.ui import files as ui_files
 from localllm.server.ui import handlers as ui
 
@@ -78,6 +79,7 @@ def routes() -> list[Route]:
         *manage_settings.routes(),
         *ui_files.routes(),
         *ui.routes(),
+        *doctor.routes(),
         *lmstudio.routes(),
         *ollama.routes(),
     ]

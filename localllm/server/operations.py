@@ -291,6 +291,7 @@ OPERATIONS = (
     Operation("get", "/ui/{name}", "A file of the web page", needs_key=False),
     Operation("get", "/localllm/catalog", "Well-known models", response=manage.CatalogModels, query=_CATALOG_QUERY),
     Operation("get", "/localllm/watch", "Live events of the models", chunk=manage.Activity),
+    Operation("get", "/localllm/doctor", "The report of `localllm doctor`", response=manage.Diagnosis),
     _ollamas("get", "version", "The emulated version of Ollama", None, ollama_replies.Version),
     _ollamas("get", "tags", "List models on this machine", None, ollama_models.Tags),
     _ollamas("get", "ps", "List loaded models", None, ollama_models.Processes),

@@ -47,6 +47,8 @@ class ServerState:
     """Threads that encode replies of megabytes."""
     responses: ResponseStore = field(init=False)
     """Stored responses; written only by the Responses API."""
+    examining: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while this machine is examined: one examination at a time, since it measures."""
     mcp: McpHubs = field(init=False)
     """MCP servers whose tools requests may use."""
     _aliases: tuple[tuple[str, str], ...] = field(init=False)

@@ -37,9 +37,11 @@ OTHER_NAMES = [
 NOT_SERVED = ["/api/blobs/{digest}", "/props", "/lora-adapters", "/tools", "/cors-proxy"]
 """They say so, with 501 or 403, or one of their methods does."""
 ENDLESS = ["/localllm/watch"]
+SLOW = ["/localllm/doctor"]
+"""Each starts a process that looks at the libraries; `tests/ui/test_machine.py` asks for it."""
 
 
-@schema.exclude(path=[*OTHER_NAMES, *NOT_SERVED, *ENDLESS]).parametrize()
+@schema.exclude(path=[*OTHER_NAMES, *NOT_SERVED, *ENDLESS, *SLOW]).parametrize()
 @settings(max_examples=20, suppress_health_check=list(HealthCheck))
 def test_whatever_is_sent_the_answer_is_as_documented(case: schemathesis.Case[Any], served: Served) -> None:
     """Valid bodies, and those that are wrong in every way that a generator thinks of: the wrong ones are refused.

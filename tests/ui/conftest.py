@@ -27,15 +27,20 @@ TIMEOUT_MS = 20_000
 expect.set_options(timeout=TIMEOUT_MS)
 
 
+def chromium() -> str | None:
+    """The program, if it is on this machine."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = chromium()
     if program is None:
         pytest.skip("there is no Chromium")
     with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
+        browser = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="package")

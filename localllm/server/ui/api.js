@@ -128,5 +128,6 @@ export const remove = (model) => call("/localllm/remove", { model });
 export const pull = (model, signal) => events("/localllm/pull", { model }, signal);
 /** @param {string} query */
 export const search = (query) => call(`/localllm/catalog?query=${encodeURIComponent(query)}`);
+export const doctor = () => call("/localllm/doctor");
 /** @param {AbortSignal} signal */
 export const watch = (signal) => events("/localllm/watch", undefined, signal);

@@ -5,6 +5,7 @@ import { announce, chooseFiles, el, fill, sign } from "./dom.js";
 import { MessageView } from "./message_view.js";
 import { session } from "./session.js";
 import { editSettings } from "./settings_view.js";
+import { wordsOf } from "./store.js";
 import { words } from "./words.js";
 
 const MAX_FILE_BYTES = 1_000_000;
@@ -104,7 +105,7 @@ export class ChatView {
     fill(this.models, ids.map((id) => el("option", { value: id, selected: id === conversation.model }, id)));
     this.models.value = conversation.model;
     this.models.hidden = !ids.length;
-    if (!models.length) this.context.textContent = words.chat.noModels;
+    if (!models.length && session.asked) this.context.textContent = words.chat.noModels;
     this.#count();
   }
 
@@ -180,9 +181,64 @@ export class ChatView {
     )));
   }
 
+  /** Shows a message, with the words that were looked for marked. @param {string} id @param {string} text */
+  reveal(id, text) {
+    const node = this.views.get(id)?.node;
+    if (!node) return;
+    this.followed = false;
+    node.scrollIntoView({ block: "start" });
+    node.focus();
+    mark(node, wordsOf(text));
+  }
+
+  /** Goes to the message before or behind the one that has the focus. @param {number} by */
+  step(by) {
+    const nodes = /** @type {HTMLElement[]} */ ([...this.list.children]);
+    const at = nodes.findIndex((node) => node.contains(document.activeElement));
+    const node = at < 0 ? nodes.at(-1) : nodes[at + by];
+    if (!node) return;
+    this.followed = false;
+    node.focus();
+    node.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Turns the message with the focus, or else the last one that has versions. @param {number} by */
+  turn(by) {
+    const path = session.tree.path();
+    const message = path.find((each) => this.views.get(each.id)?.node.contains(document.activeElement))
+      ?? path.reverse().find((each) => session.tree.version(each).of > 1);
+    if (!message) return;
+    session.turn(message, by);
+    const next = session.tree.path().find((each) => each.parent === message.parent);
+    if (!next) return;
+    const { at, of } = session.tree.version(next);
+    this.views.get(next.id)?.node.focus();
+    announce(words.chat.version(at, of));
+  }
+
   /** @param {"user" | "assistant"} role */
   last(role) {
     const message = session.tree.path().filter((each) => each.role === role).at(-1);
     return message && this.views.get(message.id);
   }
+}
+
+/** Marks words without changing a node. @param {HTMLElement} node @param {string[]} wanted */
+function mark(node, wanted) {
+  if (!("highlights" in CSS)) return;
+  const ranges = [];
+  const texts = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode.nodeValue ?? "";
+    const low = text.toLowerCase();
+    for (const word of wanted) {
+      for (let at = low.indexOf(word); at >= 0 && ranges.length < 500; at = low.indexOf(word, at + word.length)) {
+        const range = new Range();
+        range.setStart(texts.currentNode, Math.min(at, text.length));
+        range.setEnd(texts.currentNode, Math.min(at + word.length, text.length));
+        ranges.push(range);
+      }
+    }
+  }
+  CSS.highlights.set("found", new Highlight(...ranges));
 }

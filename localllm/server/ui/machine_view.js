@@ -1,9 +1,12 @@
-// What the machine does now, and did in the last minutes: one stream of events from the server, while it is looked at.
+// What the machine does now, and did in the last minutes: one stream of events from the server, from when this view is
+// first shown for as long as the tab is in front. And how fast it is, and what `localllm doctor` says of it.
 
 import * as api from "./api.js";
-import { el, fill } from "./dom.js";
+import { BenchView } from "./bench_view.js";
+import { announce, el, fill } from "./dom.js";
 import { said, size } from "./models_view.js";
 import { Plot } from "./plots.js";
+import { session } from "./session.js";
 import { words } from "./words.js";
 
 const SPAN_MS = 5 * 60_000;
@@ -22,18 +25,42 @@ export class MachineView {
     this.note = el("p", { class: "note", role: "status" });
     this.cache = el("p", {});
     this.models = el("div");
+    this.bench = new BenchView();
+    this.doctor = el("pre", { id: "doctor", dir: "ltr", tabindex: 0, hidden: true });
+    this.examine = el("button", { type: "button", onclick: () => this.#examine() }, words.machine.examine);
     this.node = el("section", { class: "page", "aria-label": words.machine.title },
       el("h2", {}, words.machine.lastMinutes), el("div", { class: "plots" }, Object.values(this.plots).map((plot) => plot.node)),
-      this.cache, this.note, this.models);
+      this.cache, this.note, this.models, this.bench.node,
+      el("section", {}, el("h2", {}, words.machine.doctor), this.examine, this.doctor));
+    this.wanted = false;
+    document.addEventListener("visibilitychange", () => { if (this.wanted) document.hidden ? this.#stop() : this.#watch(); });
     /** @type {AbortController | null} */
     this.watching = null;
     /** @type {any} */
     this.before = null;
   }
 
-  async show() {
-    this.watching ??= new AbortController();
-    const { signal } = this.watching;
+  show() {
+    this.wanted = true;
+    if (!this.watching) this.#watch();
+  }
+
+  /** What the command says, which takes a second or more. */
+  async #examine() {
+    this.examine.disabled = true;
+    this.doctor.hidden = false;
+    this.doctor.textContent = words.machine.examining;
+    try {
+      this.doctor.textContent = (await api.doctor()).text;
+      announce(words.machine.examined);
+    } catch (error) {
+      this.doctor.textContent = error instanceof api.Refused ? said(error) : words.failed.gone;
+    }
+    this.examine.disabled = false;
+  }
+
+  async #watch() {
+    const { signal } = (this.watching = new AbortController());
     while (!signal.aborted) {
       try {
         for await (const event of api.watch(signal)) { this.note.textContent = ""; this.#take(event); }
@@ -44,7 +71,7 @@ export class MachineView {
     }
   }
 
-  hide() {
+  #stop() {
     this.watching?.abort();
     this.watching = null;
     this.before = null;
@@ -73,6 +100,7 @@ export class MachineView {
     this.plots.memory.add({ at, value: sum("memory_bytes") });
     const asked = totals.prompt_tokens + totals.cached_tokens;
     this.cache.textContent = `${words.machine.cache}: ${totals.cached_tokens.toLocaleString()} / ${asked.toLocaleString()}${asked ? ` (${Math.round((100 * totals.cached_tokens) / asked)} %)` : ""}`;
+    this.bench.offer(models.map((/** @type {any} */ model) => model.model), session.conversation.model);
     fill(this.models, models.length ? models.map(modelBox) : el("p", { class: "note" }, words.machine.idle));
   }
 }

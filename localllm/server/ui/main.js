@@ -30,7 +30,11 @@ function once(what) {
 }
 
 const chat = new ChatView();
-const sidebar = new Sidebar(() => { show("chat"); document.body.classList.remove("sidebar-open"); chat.field.focus(); });
+const sidebar = new Sidebar((found, text = "") => {
+  show("chat");
+  toggleSidebar(false);
+  if (found) chat.reveal(found, text); else chat.field.focus();
+});
 const models = new ModelsView(() => show("chat"));
 const machine = new MachineView();
 const views = { chat, models, machine };
@@ -43,7 +47,6 @@ function show(name) {
   for (const [each, tab] of tabs) tab.setAttribute("aria-current", each === name ? "page" : "false");
   document.body.dataset.view = name;
   fill(main, views[name].node);
-  if (name !== "machine") machine.hide();
   if (name === "models") models.show();
   else models.hide();
   if (name === "machine") machine.show();
@@ -81,13 +84,16 @@ document.addEventListener("keydown", (event) => {
     m: () => { show("chat"); chat.field.focus(); },
     r: () => { const view = chat.last("assistant"); if (view && !session.isWriting) session.again(view.message); },
     e: () => chat.last("user")?.edit(),
+    j: () => chat.step(1), k: () => chat.step(-1),
+    ArrowLeft: () => chat.turn(-1), ArrowRight: () => chat.turn(1),
+    c: () => chat.last("assistant")?.goOn(),
     s: () => editSettings(),
     t: () => theme.click(),
     f: () => { show("models"); models.find.field.focus(); },
     1: () => show("chat"), 2: () => show("models"), 3: () => show("machine"),
   };
   const press = keys[event.key];
-  if (press) { event.preventDefault(); press(); }
+  if (press && !(event.key.startsWith("Arrow") && target.closest("[data-arrows]"))) { event.preventDefault(); press(); }
 });
 
 /** @param {boolean} open */
@@ -95,6 +101,7 @@ function toggleSidebar(open) {
   document.body.classList.toggle("sidebar-open", open);
 }
 
+Object.assign(document.documentElement, { lang: words.lang, dir: words.dir });
 document.body.append(
   el("a", { href: "#main", class: "skip", onclick: (/** @type {Event} */ event) => { event.preventDefault(); chat.list.focus(); } }, words.skip),
   el("header", { class: "top" },

@@ -99,11 +99,20 @@ export class MessageView {
     if (message.role === "user") button(words.chat.edit, () => this.edit());
     else {
       button(words.chat.regenerate, () => session.again(message));
-      if (message.state !== "done" && message.id === session.tree.head && (message.content || message.reasoning)) button(words.chat.continue, () => session.goOn(message));
+      if (this.canGoOn) button(words.chat.continue, () => this.goOn());
       if (isJson(message.content)) button(this.asTree ? words.chat.text : words.chat.json, () => { this.asTree = !this.asTree; this.update(true); });
     }
     const { figures } = message;
     fill(this.foot, versions, buttons, figures && el("span", { class: "figures" }, words.chat.figures(figures.tokens, figures.perSecond, figures.cached, figures.prompt)));
+  }
+
+  get canGoOn() {
+    const { message } = this;
+    return message.role === "assistant" && message.state !== "done" && message.id === session.tree.head && Boolean(message.content || message.reasoning);
+  }
+
+  goOn() {
+    if (this.canGoOn && !session.isWriting) session.goOn(this.message);
   }
 
   /** The message in a field, to be sent in other words. */

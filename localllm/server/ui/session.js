@@ -34,6 +34,8 @@ class Session extends EventTarget {
     this.writing = new Map();
     /** Set once it is known which models there are, or that nobody says. @type {Promise<void>} */
     this.ready = new Promise((resolve) => { this.known = resolve; });
+    /** Whether it is known which models there are. */
+    this.asked = false;
     /** What the model does before its first token. */
     this.progress = "";
   }
@@ -66,6 +68,7 @@ class Session extends EventTarget {
     const { data } = await api.models();
     this.models = data.filter((/** @type {any} */ model) => model.capabilities?.includes("completion") ?? true)
       .map((/** @type {any} */ model) => ({ id: model.id, loaded: Boolean(model.loaded), ctx: model.ctx ?? model.context_length ?? 0, capabilities: model.capabilities ?? [] }));
+    this.asked = true;
     if (!this.model && this.models.length) this.conversation.model = (this.models.find((model) => model.loaded) ?? this.models[0]).id;
     this.#tell("models");
   }
@@ -88,8 +91,8 @@ class Session extends EventTarget {
     this.#tell("list");
   }
 
-  /** @param {string} id */
-  async open(id) {
+  /** @param {string} id @param {string | null} [found] a message whose branch is shown */
+  async open(id, found) {
     const conversation = this.list.find((each) => each.id === id);
     if (!conversation) return;
     const messages = await store.messages(id);
@@ -103,6 +106,7 @@ class Session extends EventTarget {
     this.conversation = conversation;
     // An answer that is still being written is the one that grows, not what was kept of it.
     this.tree = here.length && this.open_trees.get(id) || new Tree(messages, conversation.head);
+    if (found) this.tree.show(found);
     this.numbers = new Map([...this.tree.messages.keys()].map((each, number) => [each, number]));
     sessionStorage.setItem("localllm.open", id);
     this.#tell("path");

@@ -7,15 +7,17 @@ import { newId } from "./tree.js";
 import { words } from "./words.js";
 
 export class Sidebar {
-  /** @param {() => void} chosen */
+  /** @param {(message?: string | null, text?: string) => void} chosen with the message that a search found */
   constructor(chosen) {
     this.chosen = chosen;
-    /** @type {Set<string> | null} */
+    /** @type {Map<string, store.Hit> | null} */
     this.found = null;
     this.search = el("input", { type: "search", id: "search", "aria-label": words.chats.search, placeholder: words.chats.search });
     this.search.addEventListener("input", async () => {
       const wanted = this.search.value.trim();
-      this.found = wanted ? await store.search(wanted) : null;
+      const found = wanted ? await store.search(wanted) : null;
+      if (wanted !== this.search.value.trim()) return;
+      this.found = found;
       this.#show();
     });
     this.list = el("ul", { class: "chats" });
@@ -37,8 +39,11 @@ export class Sidebar {
     this.note.textContent = shown.length ? "" : this.found ? words.chats.noMatch : words.chats.none;
     fill(this.list, shown.map((each) => {
       const isOpen = each.id === session.conversation.id;
+      const hit = this.found?.get(each.id);
+      const open = async () => { await session.open(each.id, hit?.message); this.chosen(hit?.message, this.search.value); };
       return el("li", { class: isOpen ? "open" : "" },
-        el("button", { type: "button", class: "title", dir: "auto", "aria-current": isOpen ? "true" : null, onclick: () => { session.open(each.id); this.chosen(); } }, each.title || words.chats.untitled),
+        el("button", { type: "button", class: "title", dir: "auto", "aria-current": isOpen ? "true" : null, onclick: open },
+          each.title || words.chats.untitled, hit?.excerpt ? el("small", { dir: "auto" }, hit.excerpt) : null),
         sign(`${words.chats.menu}: ${each.title}`, "⋯", () => this.#menu(each)));
     }));
   }

@@ -70,16 +70,34 @@ export const deleteConversation = (id) =>
     messages.delete(all(id));
   });
 
-/** Those of which the title or a message holds all of these words. @param {string} words @returns {Promise<Set<string>>} */
-export async function search(words) {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const texts = new Map((await conversations()).map((each) => [each.id, each.title]));
-  for (const message of await within(["messages"], "readonly", (store) => store.getAll())) {
-    texts.set(message.conversation, `${texts.get(message.conversation) ?? ""}\n${message.content}`);
-  }
-  const found = [...texts].filter(([, text]) => { const low = text.toLowerCase(); return wanted.every((word) => low.includes(word)); });
-  return new Set(found.map(([id]) => id));
+/** @typedef {{ message: string | null, excerpt: string }} Hit the newest message with most of the words, in whatever branch */
+
+/** @param {string} text */
+export const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+
+/** Conversations whose title and messages hold all of these words. @param {string} text @returns {Promise<Map<string, Hit>>} */
+export async function search(text) {
+  const wanted = wordsOf(text);
+  /** @type {Map<string, { missing: Set<string>, most: number, hit: Hit }>} */
+  const found = new Map();
+  /** @param {string} id @param {string} text @param {string | null} message */
+  const look = (id, text, message) => {
+    const low = text.toLowerCase();
+    const held = wanted.filter((word) => low.includes(word));
+    if (!held.length) return;
+    const there = found.get(id) ?? { missing: new Set(wanted), most: 0, hit: { message: null, excerpt: "" } };
+    for (const word of held) there.missing.delete(word);
+    if (message && held.length >= there.most) Object.assign(there, { most: held.length, hit: { message, excerpt: excerpt(text, low.indexOf(held[0])) } });
+    found.set(id, there);
+  };
+  for (const each of await conversations()) look(each.id, each.title, null);
+  const messages = await within(["messages"], "readonly", (store) => store.getAll());
+  for (const each of messages.sort((one, other) => one.number - other.number)) look(each.conversation, each.content, each.id);
+  return new Map([...found].filter(([, { missing }]) => !missing.size).map(([id, { hit }]) => [id, hit]));
 }
+
+/** @param {string} text @param {number} at */
+const excerpt = (text, at) => `${at > 20 ? "…" : ""}${text.slice(Math.max(0, at - 20), at + 80)}`.replace(/\s+/g, " ");
 
 /** @returns {Promise<{ name: string, settings: import("./tree.js").Settings }[]>} */
 export const presets = () => within(["presets"], "readonly", (store) => store.getAll());

@@ -92,6 +92,11 @@ export class Tree {
     if (other !== undefined) this.head = this.leaf(other);
   }
 
+  /** Shows the branch of a message, unless it is shown. @param {string} id */
+  show(id) {
+    if (this.messages.has(id) && !this.path().some((message) => message.id === id)) this.head = this.leaf(id);
+  }
+
   /** The newest message behind this one. @param {string | null} id @returns {string | null} */
   leaf(id) {
     for (;;) {

@@ -4,6 +4,8 @@
 const counted = (count, one, many) => `${count.toLocaleString()} ${count === 1 ? one : many}`;
 
 export const words = {
+  lang: "en",
+  dir: "ltr",
   title: "localllm",
   skip: "Skip to the conversation",
   views: { chat: "Chat", models: "Models", machine: "Machine" },
@@ -254,10 +256,28 @@ export const words = {
     busy: "busy",
     idle: "No model is loaded.",
     lastMinutes: "The last five minutes",
-    now: "now",
-    lost: "The connection was lost; trying again.",
-    table: "The same as a table",
-    time: "Time",
+    lost: "The connection was lost. Trying again …",
+    doctor: "Diagnosis",
+    examine: "Examine this machine",
+    examining: "Examining this machine …",
+    examined: "The diagnosis is there.",
+  },
+
+  bench: {
+    title: "Benchmark",
+    note: "Measures one, two and four answers at a time, in less than a minute on most machines. “localllm bench” in a terminal goes further.",
+    measure: "Measure",
+    stop: "Stop",
+    stopped: "Stopped.",
+    /** @param {string} model @param {number} streams */
+    running: (model, streams) => `Measuring ${model}: ${words.bench.streams(streams)} …`,
+    /** @param {string} model @param {string} when */
+    measured: (model, when) => `${model}, measured ${when}`,
+    columns: ["Answers at a time", "Tokens a second", "Of each", "First token, ms"],
+    /** @param {number} count */
+    streams: (count) => counted(count, "answer", "answers"),
+    /** What the prompts are made of. */
+    prompt: ["river", "stone", "light", "garden", "winter", "letter", "window", "yellow", "silver", "morning", "paper", "music"],
   },
 
   keys: [
@@ -268,7 +288,10 @@ export const words = {
     ["Enter", "Send (Shift+Enter: a new line)"],
     ["Esc", "Stop the answer, or close what is open"],
     ["r", "Answer again"],
-    ["e", "Edit the last message"],
+    ["c", "Continue the last answer"],
+    ["e", "Edit your last message"],
+    ["k j", "Previous and next message"],
+    ["← →", "Previous and next version of a message"],
     ["s", "Settings of this chat"],
     ["1 2 3", "Chat, Models, Machine"],
     ["f", "Find a model"],

@@ -1,0 +1,80 @@
+"""`GET /localllm/doctor`: what `localllm doctor` prints about this machine, for the page.
+
+Runs the command in a process of its own, which the libraries it looks at may kill. Knows nothing of what it finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localllm import osdep
+from localllm import wire as body
+from localllm.server.body import json_response
+from localllm.server.callers import caller_of
+from localllm.server.sse import unless_gone
+from localllm.server.state import ServerState
+from localllm.settings.config import Settings
+
+TIMEOUT_S = 120.0
+"""The first look at a machine tests every CPU backend; later ones remember."""
+MAX_BYTES = 100_000
+"""Of the text."""
+
+
+def routes() -> list[Route]:
+    """What this module answers."""
+    return [Route("/localllm/doctor", examine)]
+
+
+async def examine(request: Request) -> Response:
+    """`GET /localllm/doctor`. The text names folders of this machine, so where there are keys it takes an admin's."""
+    caller_of(request).check_may("look at the machine")
+    state: ServerState = request.app.state.server
+    return json_response(await unless_gone(request.receive, _examined(state)))
+
+
+def command(settings: Settings) -> list[str]:
+    """The argv of the command for the libraries and folders that this server uses."""
+    given = {
+        "--home": settings.home,
+        "--plugin-dir": settings.plugin_dir,
+        "--runtime": settings.runtime,
+        "--rpc": settings.rpc,
+    }
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    return [sys.executable, "-P", "-m", "localllm", "doctor", *options]
+
+
+async def _examined(state: ServerState) -> body.Diagnosis:
+    async with state.examining:
+        return await _examined_now(command(state.settings))
+
+
+async def _examined_now(command: list[str]) -> body.Diagnosis:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
+        **osdep.own_process_group(),
+    )
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        text = f"It did not end in {TIMEOUT_S:g} s; run `localllm doctor` in a terminal."
+        return body.Diagnosis(works=False, text=text)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(OSError):
+                osdep.kill_group(process.pid)
+            await process.wait()
+    return body.Diagnosis(works=process.returncode == 0, text=output[-MAX_BYTES:].decode("utf-8", "replace"))
