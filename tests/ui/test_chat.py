@@ -152,8 +152,13 @@ def test_what_a_chat_is_set_to_is_asked_for(page: Page, served: Served) -> None:
     assert (request.params.temperature, request.params.seed, request.params.max_tokens) == (0.25, 7, 99)
     assert request.structure is not None
     assert asked(served)[0] == ("system", "Be brief.")
-    page.click(f"{LAST} >> text=As a tree")
     expect(page.locator(f"{LAST} .json .string")).to_have_text('"Mira"')
+    expect(page.locator(f"{LAST} .json")).to_contain_text("As the schema says")
+    page.click(f"{LAST} >> text=As text")
+    expect(page.locator(f"{LAST} .body")).to_have_text('{"name": "Mira"}')
+    script(served, '{"name": 7}')
+    page.click(f"{LAST} >> text=Answer again")
+    expect(page.locator(f"{LAST} .json .leaf .error")).to_contain_text('type: "string"')
 
 
 def test_settings_that_are_no_json_are_said_and_presets_come_back(page: Page, served: Served) -> None:
@@ -182,7 +187,36 @@ def test_how_likely_each_token_was_is_shown_as_shades(page: Page, demo_url: str)
     answered(page)
     tokens = page.locator(f"{LAST} .likely span")
     assert tokens.count() > 2
-    assert "%" in str(tokens.first.get_attribute("title"))
+    tokens.nth(1).hover()
+    others = page.locator(f"{LAST} .others")
+    expect(others.locator("b")).to_contain_text("%")
+    assert others.locator("span").count() >= 4
+    second = others.inner_text()
+    page.focus(f"{LAST} .likely")
+    page.keyboard.press("ArrowRight")
+    expect(others).not_to_have_text(second)
+    expect(page.locator(f"{LAST} .likely .chosen")).to_have_count(1)
+
+
+def test_a_search_finds_what_stands_in_any_branch_and_opens_that_branch(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    script(served, "A heron stands in the reeds")
+    write(page, "Name a bird")
+    answered(page)
+    script(served, "A crow")
+    page.click(f"{LAST} >> text=Answer again")
+    expect(page.locator(f"{LAST} .body")).to_have_text("A crow")
+    page.click("#new")
+    page.fill("#search", "HERON bird")
+    expect(page.locator(".chats small")).to_have_text("A heron stands in the reeds")
+    page.click(".chats .title")
+    expect(page.locator(f"{LAST} .body")).to_have_text("A heron stands in the reeds")
+    expect(page.locator(f"{LAST} .versions")).to_contain_text("1/2")
+    expect(page.locator(LAST)).to_be_focused()
+    assert page.evaluate("[...CSS.highlights.get('found')].map(String)") == ["heron"]
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(f"{LAST} .body")).to_have_text("A crow")
+    expect(page.locator("#live")).to_have_text("Version 2 of 2")
 
 
 def test_conversations_are_searched_renamed_exported_imported_and_deleted(

@@ -128,6 +128,11 @@ export const remove = (model) => call("/localllm/remove", { model });
 export const pull = (model, signal) => events("/localllm/pull", { model }, signal);
 /** @param {string} query */
 export const search = (query) => call(`/localllm/catalog?query=${encodeURIComponent(query)}`);
+/** @typedef {{ tool: string, permissions: { write: boolean }, definition: any }} Tool */
+/** Of the MCP servers of the server's settings; none where it has none, or the key may not use them. @returns {Promise<Tool[]>} */
+export const tools = () => call("/tools").catch((error) => { if (error.status === 403) return []; throw error; });
+/** @param {string} tool @param {any} params @param {AbortSignal} signal @returns {Promise<{ plain_text_response?: string, error?: string }>} */
+export const runTool = (tool, params, signal) => call("/tools", { tool, params }, signal);
 export const doctor = () => call("/localllm/doctor");
 /** @param {AbortSignal} signal */
 export const watch = (signal) => events("/localllm/watch", undefined, signal);

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.resources
+import re
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -31,6 +32,8 @@ HEADERS = {
 }
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 INDEX = "index.html"
+_COMMENT = re.compile(rb"^[ \t]*(?:/\*\*.*?\*/|//[^\n]*)", re.DOTALL | re.MULTILINE)
+"""A sixth of the scripts: types and words for who reads the source. Only where a line begins, so never in a string."""
 
 
 class File(NamedTuple):
@@ -54,6 +57,8 @@ def files() -> dict[str, File]:
         media_type = _TYPES.get(entry.name.rpartition(".")[2])
         if media_type is not None:
             content = entry.read_bytes()
+            if media_type == _TYPES["js"]:
+                content = _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), content)  # lines keep their numbers
             found[entry.name] = File(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
     return found
 

@@ -1,25 +1,31 @@
-// JSON as a tree that folds, or as it stands where it is none.
+// JSON as a tree that folds, with what of it is not as its schema says; or as it stands where it is no JSON.
 
 import { el } from "./dom.js";
+import { problems } from "./schema.js";
+import { words } from "./words.js";
 
 const MAX = 2000;
 
-/** @param {string} text @returns {HTMLElement} */
-export function jsonTree(text) {
+/** @param {string} text @param {string} [schema] @returns {HTMLElement} */
+export function jsonTree(text, schema) {
   try {
-    let left = MAX;
-    /** @param {any} value @param {string} name @returns {HTMLElement} */
-    const node = (value, name) => {
-      const label = name === "" ? null : el("span", { class: "name" }, `${name}: `);
-      if (--left < 0) return el("div", {}, label, "…");
+    const whole = JSON.parse(text);
+    const wrong = schema ? problems(whole, JSON.parse(schema)) : new Map();
+    let rest = MAX;
+    /** @param {any} value @param {string} name @param {string} path @returns {HTMLElement} */
+    const node = (value, name, path) => {
+      const label = [name === "" ? null : el("span", { class: "name" }, `${name}: `)];
+      const fault = wrong.has(path) ? el("span", { class: "error" }, ` ✗ ${wrong.get(path)}`) : null;
+      if (--rest < 0) return el("div", {}, label, "…");
       if (typeof value !== "object" || value === null) {
-        return el("div", { class: "leaf" }, label, el("span", { class: typeof value === "string" ? "string" : "number", dir: "auto" }, JSON.stringify(value)));
+        return el("div", { class: "leaf" }, label, el("span", { class: typeof value === "string" ? "string" : "number", dir: "auto" }, JSON.stringify(value)), fault);
       }
       const entries = Object.entries(value);
       const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
-      return el("details", { open: true }, el("summary", {}, label, size), entries.map(([key, each]) => node(each, key)));
+      return el("details", { open: true }, el("summary", {}, label, size, fault), entries.map(([key, each]) => node(each, key, path ? `${path}.${key}` : key)));
     };
-    return el("div", { class: "json", dir: "ltr" }, node(JSON.parse(text), ""));
+    const verdict = schema ? el("p", { class: wrong.size ? "error" : "note" }, wrong.size ? words.chat.unfit(wrong.size) : words.chat.fits) : null;
+    return el("div", { class: "json", dir: "ltr" }, verdict, node(whole, "", ""));
   } catch {
     return el("pre", { dir: "auto" }, text);
   }

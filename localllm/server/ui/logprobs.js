@@ -1,15 +1,31 @@
-// How likely each token was: a shade behind it, and the others on hover or focus.
+// How likely each token was: a shade behind it, and the others on hover, or with the arrow keys.
 
-import { el } from "./dom.js";
+import { el, fill } from "./dom.js";
+import { words } from "./words.js";
 
 /** @param {number} logprob */
 const percent = (logprob) => `${(100 * Math.exp(logprob)).toFixed(1)} %`;
 
 /** @param {import("./tree.js").Likely[]} tokens @returns {HTMLElement} */
 export function shaded(tokens) {
-  return el("div", { class: "likely", dir: "auto" }, tokens.map(({ token, logprob, top_logprobs }) => {
-    const level = Math.min(4, Math.floor(-logprob));
-    const others = top_logprobs.map((each) => `${JSON.stringify(each.token)} ${percent(each.logprob)}`).join("\n");
-    return el("span", { class: `p${Math.max(0, level)}`, title: `${percent(logprob)}\n\n${others}` }, token);
-  }));
+  const others = el("p", { class: "others note", role: "status", dir: "auto" });
+  const nodes = tokens.map(({ token, logprob }) => el("span", { class: `p${Math.max(0, Math.min(4, Math.floor(-logprob)))}` }, token));
+  let at = -1;
+  /** @param {number} next */
+  const show = (next) => {
+    if (!tokens[next]) return;
+    nodes[at]?.classList.remove("chosen");
+    nodes[at = next].classList.add("chosen");
+    const { token, logprob, top_logprobs } = tokens[at];
+    const rest = top_logprobs.filter((each) => each.token !== token);
+    fill(others, [{ token, logprob }, ...rest].map((each, index) => el(index ? "span" : "b", {}, `${JSON.stringify(each.token)} ${percent(each.logprob)}  `)));
+  };
+  const text = el("div", { class: "likely", dir: "auto", tabindex: 0, role: "group", "data-arrows": true, "aria-label": words.chat.likely }, nodes);
+  text.addEventListener("pointerover", (event) => show(nodes.indexOf(/** @type {HTMLElement} */ (event.target))));
+  text.addEventListener("focus", () => show(Math.max(0, at)));
+  text.addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (by) { event.preventDefault(); show(at + by); }
+  });
+  return el("div", {}, text, others);
 }

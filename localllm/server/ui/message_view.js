@@ -21,7 +21,8 @@ export class MessageView {
     this.calls = el("div", { class: "calls" });
     this.status = el("p", { class: "status", hidden: true });
     this.foot = el("div", { class: "foot" });
-    this.asTree = false;
+    /** Undefined: as a tree where the chat has a schema. @type {boolean | undefined} */
+    this.asTree = undefined;
     const who = { user: words.chat.you, assistant: words.chat.assistant, tool: words.chat.tool }[message.role];
     this.node = el(
       "article", { class: `message ${message.role}`, "aria-label": who, tabindex: -1 },
@@ -44,7 +45,7 @@ export class MessageView {
       this.thoughtTitle.textContent = isWriting && !message.content && !message.calls ? words.chat.thinking : words.chat.thought(seconds);
     }
     this.#showBody(isWriting);
-    const progress = isWriting && !message.content && !message.calls ? (message.reasoning ? "" : session.progress) : "";
+    const progress = session.runs.has(message.id) ? words.chat.runs : isWriting && !message.content && !message.calls ? (message.reasoning ? "" : session.progress) : "";
     const end = { length: words.chat.cut, stopped: words.chat.stopped, broken: words.chat.broken, failed: `${words.failed.stream}: ${message.error ?? ""}` };
     const status = progress || (isWriting ? "" : end[/** @type {keyof typeof end} */ (message.state)] ?? "");
     this.status.hidden = !status;
@@ -59,7 +60,7 @@ export class MessageView {
     const { message } = this;
     if (message.role === "tool") { fill(this.body, el("pre", { dir: "auto" }, message.content)); return; }
     if (!isWriting && message.likely && session.conversation.settings.logprobs) { fill(this.body, shaded(message.likely)); return; }
-    if (!isWriting && this.asTree) { fill(this.body, jsonTree(message.content)); return; }
+    if (!isWriting && this.isTree) { fill(this.body, jsonTree(message.content, this.schema)); return; }
     if (message.role === "user") { fill(this.body, el("div", { class: "plain", dir: "auto" }, message.content)); return; }
     if (this.body.firstChild !== this.markdown.node) fill(this.body, this.markdown.node);
     this.markdown.update(message.content);
@@ -69,11 +70,11 @@ export class MessageView {
   #showCalls(isWriting) {
     const { message } = this;
     if (!message.calls?.length) return;
-    const path = session.tree.path();
-    const given = new Set(path.map((each) => each.callId));
+    const given = session.given(message);
     fill(this.calls, message.calls.map((call) => {
       const shown = el("details", { class: "call", open: true }, el("summary", {}, words.chat.calls(call.function.name)), jsonTree(call.function.arguments));
       if (isWriting || given.has(call.id)) return shown;
+      if (session.offers(call)) shown.append(el("div", { class: "row" }, el("button", { type: "button", class: "primary", onclick: () => session.runCalls(message, [call]) }, words.chat.run)));
       const field = el("textarea", { "aria-label": words.chat.result, placeholder: words.chat.result, rows: 2 });
       const give = el("button", { type: "button", onclick: () => session.result(call.id, field.value, message) }, words.chat.giveResult);
       shown.append(el("div", { class: "row" }, field, give));
@@ -100,11 +101,15 @@ export class MessageView {
     else {
       button(words.chat.regenerate, () => session.again(message));
       if (this.canGoOn) button(words.chat.continue, () => this.goOn());
-      if (isJson(message.content)) button(this.asTree ? words.chat.text : words.chat.json, () => { this.asTree = !this.asTree; this.update(true); });
+      if (isJson(message.content)) button(this.isTree ? words.chat.text : words.chat.json, () => { this.asTree = !this.isTree; this.update(true); });
     }
     const { figures } = message;
     fill(this.foot, versions, buttons, figures && el("span", { class: "figures" }, words.chat.figures(figures.tokens, figures.perSecond, figures.cached, figures.prompt)));
   }
+
+  get schema() { return this.message.role === "assistant" ? session.conversation.settings.schema : undefined; }
+
+  get isTree() { return this.message.role === "assistant" && (this.asTree ?? Boolean(this.schema)) && isJson(this.message.content); }
 
   get canGoOn() {
     const { message } = this;

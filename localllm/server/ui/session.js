@@ -12,6 +12,8 @@ import { words } from "./words.js";
  */
 
 const SAVE_MS = 300;
+/** Of calls that run by themselves behind one message of the user's. */
+const MAX_ROUNDS = 20;
 /** What the tab had of an answer when it was closed: the database may be as old as `SAVE_MS`. */
 const CUT = "localllm.cut";
 /** How long after a reload an answer that it cut goes on by itself. */
@@ -34,6 +36,10 @@ class Session extends EventTarget {
     this.writing = new Map();
     /** Set once it is known which models there are, or that nobody says. @type {Promise<void>} */
     this.ready = new Promise((resolve) => { this.known = resolve; });
+    /** What the server's MCP servers have, by name; null: nobody asked. @type {Map<string, api.Tool> | null} */
+    this.tools = null;
+    /** Of the messages whose calls are being run. @type {Set<string>} */
+    this.runs = new Set();
     /** Whether it is known which models there are. */
     this.asked = false;
     /** What the model does before its first token. */
@@ -191,11 +197,59 @@ class Session extends EventTarget {
 
   /** @param {string} callId @param {string} content @param {Message} of */
   async result(callId, content, of) {
+    if (!this.tree.messages.has(of.id)) return;  // another conversation was opened: the call waits there
     const message = this.#add({ role: "tool", parent: this.tree.head ?? of.id, callId, content });
+    const given = this.given(of);
+    const isLast = (of.calls ?? []).every((call) => given.has(call.id));
+    this.#tell("path");
     await Promise.all([this.#keep(message), this.#save()]);
-    const given = new Set(this.tree.path().map((each) => each.callId));
-    if ((of.calls ?? []).every((call) => given.has(call.id))) await this.#answer(message.id);
-    else this.#tell("path");
+    if (isLast) await this.#answer(message.id);
+  }
+
+  /** The ids of a message's calls that have their results. @param {Message} message @returns {Set<string | undefined>} */
+  given(message) {
+    const path = this.tree.path();
+    return new Set(path.slice(path.indexOf(message) + 1).map((each) => each.callId));
+  }
+
+  async findTools() {
+    this.tools = new Map((await api.tools()).map((tool) => [tool.tool, tool]));
+    return this.tools;
+  }
+
+  /** Whether the server can run it, and the chat lets it. @param {import("./tree.js").Call} call */
+  offers(call) {
+    return this.conversation.settings.mcp?.includes(call.function.name) ?? false;
+  }
+
+  /** Has the server run calls, and goes on with their results. @param {Message} message @param {import("./tree.js").Call[]} calls */
+  async runCalls(message, calls) {
+    const controller = new AbortController();
+    this.writing.set(message.id, controller);
+    this.runs.add(message.id);
+    this.#tell("path");
+    const found = await Promise.all(calls.map(async ({ id, function: { name, arguments: given } }) => {
+      try {
+        const { plain_text_response: text, error } = await api.runTool(name, JSON.parse(given || "{}"), controller.signal);
+        return { id, text: error === undefined ? text ?? "" : words.chat.failedTool(error) };
+      } catch (error) {
+        return { id, text: error instanceof api.Refused || error instanceof SyntaxError ? words.chat.failedTool(error.message) : null };
+      }
+    }));
+    this.runs.delete(message.id);
+    this.writing.delete(message.id);
+    this.#tell("path");
+    for (const { id, text } of found) if (text !== null) await this.result(id, text, message);
+  }
+
+  /** Runs what need not be asked for; not for ever, where a model only calls. @param {Message} message */
+  #runFreely(message) {
+    const path = this.tree.path();
+    const numRounds = path.slice(path.findIndex((each) => each === path.filter(({ role }) => role === "user").at(-1))).filter((each) => each.calls?.length).length;
+    if (path.at(-1) !== message || numRounds > MAX_ROUNDS) return;
+    const free = (message.calls ?? []).filter((call) => this.offers(call)
+      && (this.conversation.settings.runsAll || this.tools?.get(call.function.name)?.permissions.write === false));
+    if (free.length) this.runCalls(message, free);
   }
 
   /** @param {Message} message @param {number} by */
@@ -225,7 +279,13 @@ class Session extends EventTarget {
     };
     if (thinking) body.enable_thinking = thinking === "on";
     if (schema) body.response_format = { type: "json_schema", json_schema: { name: "answer", strict: true, schema: JSON.parse(schema) } };
-    if (tools) body.tools = JSON.parse(tools).map((/** @type {any} */ tool) => (tool.type ? tool : { type: "function", function: tool }));
+    const own = tools ? JSON.parse(tools).map((/** @type {any} */ tool) => (tool.type ? tool : { type: "function", function: tool })) : [];
+    const lent = (this.conversation.settings.mcp ?? []).map((name) => {
+      const tool = this.tools?.get(name);
+      if (!tool) throw new api.Refused(0, "", words.chat.noTool(name));
+      return tool.definition;
+    });
+    if (own.length + lent.length) body.tools = [...own, ...lent];
     if (logprobs) Object.assign(body, { logprobs: true, top_logprobs: 5 });
     if (goesOn) Object.assign(body, { continue_final_message: true, add_generation_prompt: false });
     return body;
@@ -254,6 +314,7 @@ class Session extends EventTarget {
       keeping ||= setTimeout(() => { keeping = 0; this.#keep(message, conversation, numbers); }, SAVE_MS);
     };
     try {
+      if (conversation.settings.mcp?.length && !this.tools) await this.findTools();
       const body = this.request(before, goesOn);
       await this.#loaded(body.model, controller.signal, shown);
       await Promise.all([this.#keep(message, conversation, numbers), this.#save(conversation)]);
@@ -291,6 +352,7 @@ class Session extends EventTarget {
       await this.#save(conversation);
       if (this.tree === tree) this.#tell("path");
       this.#tell("ended", message.id);
+      if (this.tree === tree && message.state === "done") this.#runFreely(message);
     }
   }
 

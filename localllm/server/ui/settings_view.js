@@ -36,6 +36,16 @@ export async function editSettings() {
   const thinking = el("select", {}, Object.entries(words.settings.thinkings).map(([value, label]) => el("option", { value }, label)));
   const schema = el("textarea", { rows: 4, class: "mono", spellcheck: "false", placeholder: '{"type": "object", …}' });
   const tools = el("textarea", { rows: 4, class: "mono", spellcheck: "false", placeholder: '[{"name": "weather", "parameters": {…}}]' });
+  const lent = el("fieldset", { class: "tools", hidden: true });
+  const runsAll = el("input", { type: "checkbox" });
+  /** @type {Set<string>} */
+  let chosen = new Set();
+  session.findTools().then((found) => {
+    lent.hidden = !found.size;
+    fill(lent, el("legend", {}, words.settings.mcp), [...found.values()].map(({ tool, definition }) => el("label", { class: "check", title: definition.function.description },
+      el("input", { type: "checkbox", name: tool, checked: chosen.has(tool), onchange: (/** @type {any} */ event) => { event.target.checked ? chosen.add(tool) : chosen.delete(tool); } }), tool)),
+      el("label", { class: "check" }, runsAll, words.settings.runsAll));
+  }).catch((error) => { lent.hidden = false; lent.textContent = error instanceof Error ? error.message : ""; });
   const logprobs = el("input", { type: "checkbox" });
   const problem = el("p", { class: "error", role: "alert" });
 
@@ -47,6 +57,9 @@ export async function editSettings() {
     schema.value = from.schema ?? "";
     tools.value = from.tools ?? "";
     logprobs.checked = from.logprobs ?? false;
+    runsAll.checked = from.runsAll ?? false;
+    chosen = new Set(from.mcp);
+    for (const box of lent.querySelectorAll("input")) if (box !== runsAll) box.checked = chosen.has(box.name);
   };
   /** @returns {Settings} */
   const read = () => {
@@ -59,6 +72,8 @@ export async function editSettings() {
     if (schema.value.trim()) found.schema = schema.value;
     if (tools.value.trim()) found.tools = tools.value;
     if (logprobs.checked) found.logprobs = true;
+    if (chosen.size) found.mcp = [...chosen];
+    if (runsAll.checked) found.runsAll = true;
     return found;
   };
   const preset = el("select", {});
@@ -95,7 +110,7 @@ export async function editSettings() {
       labelled(words.settings.preset, preset), el("div", { class: "row wrap" }, name, keep, drop),
       labelled(words.settings.system, system),
       el("div", { class: "grid" }, Object.entries(numbers).map(([key, field]) => labelled(words.settings[/** @type {"temperature"} */ (key)], field)), labelled(words.settings.thinking, thinking)),
-      labelled(words.settings.schema, schema), labelled(words.settings.tools, tools),
+      labelled(words.settings.schema, schema), labelled(words.settings.tools, tools), lent,
       el("label", { class: "check" }, logprobs, words.chat.logprobs), problem,
     ], { ok: words.ok, cancel: words.cancel });
     if (!taken) return;

@@ -42,8 +42,8 @@ export class Sidebar {
       const hit = this.found?.get(each.id);
       const open = async () => { await session.open(each.id, hit?.message); this.chosen(hit?.message, this.search.value); };
       return el("li", { class: isOpen ? "open" : "" },
-        el("button", { type: "button", class: "title", dir: "auto", "aria-current": isOpen ? "true" : null, onclick: open },
-          each.title || words.chats.untitled, hit?.excerpt ? el("small", { dir: "auto" }, hit.excerpt) : null),
+        el("button", { type: "button", class: "pick", "aria-current": isOpen ? "true" : null, onclick: open },
+          el("span", { class: "title", dir: "auto" }, each.title || words.chats.untitled), hit?.excerpt ? el("small", { dir: "auto" }, hit.excerpt) : null),
         sign(`${words.chats.menu}: ${each.title}`, "⋯", () => this.#menu(each)));
     }));
   }

@@ -28,6 +28,8 @@
  * @property {string} [schema]
  * @property {string} [tools]
  * @property {boolean} [logprobs]
+ * @property {string[]} [mcp] tools of the server's own MCP servers
+ * @property {boolean} [runsAll] without asking, those too that may change something
  *
  * @typedef {object} Conversation
  * @property {string} id

@@ -105,6 +105,16 @@ export const words = {
     calls: (/** @type {string} */ name) => `Calls ${name}`,
     result: "Result of the call",
     giveResult: "Give the result",
+    run: "Run it",
+    runs: "Tools are running …",
+    /** @param {string} why */
+    failedTool: (why) => `The tool failed: ${why}`,
+    /** @param {string} name */
+    noTool: (name) => `The server no longer has the tool ${name}: choose again in the settings of this chat.`,
+    likely: "Tokens by how likely they were; arrow keys show the alternatives",
+    fits: "✓ As the schema says",
+    /** @param {number} count */
+    unfit: (count) => `✗ ${counted(count, "place is", "places are")} not as the schema says`,
     json: "As a tree",
     text: "As text",
     answering: "The answer is being written",
@@ -131,6 +141,8 @@ export const words = {
     thinkings: { "": "As the model does", on: "On", off: "Off" },
     schema: "JSON schema of the answer",
     tools: "Tools, as JSON",
+    mcp: "Tools that the server runs (MCP)",
+    runsAll: "Run all of them without asking; else only those that change nothing",
     asModel: "as the model says",
     /** @param {string} name */
     bad: (name) => `${name} is not valid JSON.`,

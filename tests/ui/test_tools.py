@@ -1,0 +1,103 @@
+"""Tools of the server's MCP servers, used from the page: chosen in a chat's settings, run with or without asking."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+pytest.importorskip("mcp", reason="wants the extra `mcp`")
+
+from localllm.settings.config import Settings
+from localllm.types import CallDelta, Delta
+from tests.mcp.test_responses_mcp import TOOL_SERVER
+from tests.server.conftest import Served, running
+from tests.server.fake_runtime import FINISH, Step
+from tests.ui.conftest import press, write
+
+LAST = ".message.assistant:last-child"
+
+
+@pytest.fixture(scope="module")
+def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    file = tmp_path_factory.mktemp("mcp") / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"tools": TOOL_SERVER}}), "utf-8")
+    with running(Settings(port=0, grace_s=0.1, mcp_servers=file)) as served:
+        yield served
+
+
+def calls(name: str, arguments: str) -> list[Step]:
+    """An answer that calls."""
+    return [Delta("", 1, calls=(CallDelta(0, arguments, name, f"call_{name}"),)), Delta("", 1, FINISH)]
+
+
+def text(content: str) -> list[Step]:
+    return [Delta(content, 1), Delta("", 1, FINISH)]
+
+
+def choose(page: Page, served: Served, tool: str, *, every: bool = False) -> None:
+    page.goto(served.url)
+    page.wait_for_selector("select:not([hidden])")
+    page.click("#settings")
+    page.get_by_label(tool, exact=True).check()
+    if every:
+        page.get_by_label("without asking").check()
+    press(page, "OK")
+
+
+def test_a_call_that_may_change_something_waits_for_a_press(page: Page, equipped: Served) -> None:
+    equipped.runtime.reset()
+    equipped.runtime.scripts = [calls("tools_add", '{"a": 2, "b": 3}'), text("It is 5")]
+    choose(page, equipped, "tools_add")
+    write(page, "What is 2 + 3?")
+    run = page.get_by_role("button", name="Run it")
+    expect(run).to_be_visible()
+    assert len(equipped.runtime.requests) == 1
+    assert "tools_add" in str(equipped.runtime.requests[0].rendering.tools)
+    run.click()
+    expect(page.locator(f"{LAST} .body")).to_have_text("It is 5")
+    expect(page.locator(".message.tool .body")).to_have_text("5")
+    messages = equipped.runtime.requests[1].messages
+    assert messages is not None
+    assert (messages[-1].role, str(messages[-1].content)) == ("tool", "5")
+
+
+def test_a_chat_that_runs_all_asks_nobody_and_tells_the_model_what_failed(page: Page, equipped: Served) -> None:
+    equipped.runtime.reset()
+    equipped.runtime.scripts = [calls("tools_fail", "{}"), text("It failed")]
+    choose(page, equipped, "tools_fail", every=True)
+    write(page, "Fail, please")
+    expect(page.locator(f"{LAST} .body")).to_have_text("It failed")
+    expect(page.locator(".message.tool .body")).to_contain_text("The tool failed:")
+
+
+def test_a_tool_that_is_run_can_be_stopped(page: Page, equipped: Served) -> None:
+    equipped.runtime.reset()
+    equipped.runtime.scripts = [calls("tools_wait", "{}")]
+    choose(page, equipped, "tools_wait", every=True)
+    write(page, "Wait")
+    expect(page.locator(f"{LAST} .status")).to_have_text("Tools are running …")
+    page.press("#field", "Escape")
+    expect(page.get_by_role("button", name="Run it")).to_be_visible()
+    assert len(equipped.runtime.requests) == 1
+
+
+def test_a_model_that_only_calls_comes_to_an_end(page: Page, equipped: Served) -> None:
+    equipped.runtime.reset()
+    equipped.runtime.script = calls("tools_add", '{"a": 1, "b": 1}')
+    choose(page, equipped, "tools_add", every=True)
+    write(page, "Go")
+    expect(page.get_by_role("button", name="Run it")).to_be_visible()
+    assert len(equipped.runtime.requests) == 21
+
+
+def test_without_servers_no_tools_are_offered(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    with page.expect_response("**/tools") as refused:
+        page.click("#settings")
+    assert refused.value.status == 403
+    expect(page.get_by_label("Tools, as JSON")).to_be_visible()
+    expect(page.locator("fieldset.tools")).to_be_hidden()
+    press(page, "Cancel")
