@@ -49,7 +49,8 @@ NO_RENDERING = Rendering()
 HANG = "hang"
 VECTOR = (0.1, -0.25, 3e-7, 0.0)
 """What every text becomes, plus its number in the first place."""
-Step = Delta | Exception | str
+Step = Delta | Exception | str | float
+"""A number is a pause, in seconds."""
 
 HELLO: tuple[Step, ...] = (Delta("Hel", 1), Delta("lo ✓", 1), Delta("", 1, FINISH))
 
@@ -106,6 +107,9 @@ class FakeAnswer(Answer):
             raise StopAsyncIteration
         if isinstance(step, Exception):
             raise step
+        if isinstance(step, float):
+            await asyncio.sleep(step)
+            return await self.__anext__()
         if isinstance(step, str):
             self.hangs.set()
             await asyncio.Event().wait()

@@ -89,6 +89,7 @@ def test_a_model_that_only_calls_comes_to_an_end(page: Page, equipped: Served) -
     equipped.runtime.script = calls("tools_add", '{"a": 1, "b": 1}')
     choose(page, equipped, "tools_add", every=True)
     write(page, "Go")
+    expect(page.locator(".message.tool")).to_have_count(20)
     expect(page.get_by_role("button", name="Run it")).to_be_visible()
     assert len(equipped.runtime.requests) == 21
 

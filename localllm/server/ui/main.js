@@ -102,6 +102,7 @@ function toggleSidebar(open) {
 }
 
 Object.assign(document.documentElement, { lang: words.lang, dir: words.dir });
+document.getElementById("first")?.remove();  // what is painted before there are scripts
 document.body.append(
   el("a", { href: "#main", class: "skip", onclick: (/** @type {Event} */ event) => { event.preventDefault(); chat.list.focus(); } }, words.skip),
   el("header", { class: "top" },

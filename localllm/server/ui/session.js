@@ -242,14 +242,15 @@ class Session extends EventTarget {
     for (const { id, text } of found) if (text !== null) await this.result(id, text, message);
   }
 
-  /** Runs what need not be asked for; not for ever, where a model only calls. @param {Message} message */
+  /** Runs what need not be asked for; not for ever, where a model only calls. Whether any. @param {Message} message */
   #runFreely(message) {
     const path = this.tree.path();
     const numRounds = path.slice(path.findIndex((each) => each === path.filter(({ role }) => role === "user").at(-1))).filter((each) => each.calls?.length).length;
-    if (path.at(-1) !== message || numRounds > MAX_ROUNDS) return;
+    if (path.at(-1) !== message || message.state !== "done" || numRounds > MAX_ROUNDS) return false;
     const free = (message.calls ?? []).filter((call) => this.offers(call)
       && (this.conversation.settings.runsAll || this.tools?.get(call.function.name)?.permissions.write === false));
     if (free.length) this.runCalls(message, free);
+    return free.length > 0;
   }
 
   /** @param {Message} message @param {number} by */
@@ -350,9 +351,8 @@ class Session extends EventTarget {
       this.progress = "";
       await this.#keep(message, conversation, numbers);
       await this.#save(conversation);
-      if (this.tree === tree) this.#tell("path");
+      if (this.tree === tree && !this.#runFreely(message)) this.#tell("path");
       this.#tell("ended", message.id);
-      if (this.tree === tree && message.state === "done") this.#runFreely(message);
     }
   }
 

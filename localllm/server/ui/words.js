@@ -26,7 +26,6 @@ export const words = {
   },
   failed: {
     gone: "The server cannot be reached.",
-    again: "Try again",
     stream: "The answer broke off",
     notJson: "Not valid JSON",
   },
@@ -260,7 +259,6 @@ export const words = {
     prompts: "Prompt tokens a second",
     memory: "Memory of models",
     cache: "Prompt tokens from the cache",
-    slots: "Slots",
     slot: (/** @type {number} */ id) => `Slot ${id}`,
     held: (/** @type {number} */ used, /** @type {number} */ of) =>
       `${used.toLocaleString()} of ${of.toLocaleString()} tokens`,
