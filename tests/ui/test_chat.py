@@ -70,7 +70,7 @@ def test_other_answers_and_edits_are_versions_that_one_goes_back_to(page: Page, 
     write(page, "Question")
     answered(page)
     script(served, "Second")
-    page.click(f"{LAST} >> text=Answer again")
+    page.click(f"{LAST} >> text=Regenerate")
     expect(page.locator(f"{LAST} .body")).to_have_text("Second")
     expect(page.locator(f"{LAST} .versions")).to_contain_text("2/2")
     page.click(f"{LAST} [aria-label='Previous version']")
@@ -120,13 +120,13 @@ def test_a_call_is_shown_and_the_answer_goes_on_with_its_result(page: Page, serv
     served.runtime.script = [Delta("", 1, calls=(call,)), Delta("", 1, finish)]
     page.goto(served.url)
     page.wait_for_selector("select:not([hidden])")
-    settings(page, {"Tools, as JSON": '[{"name": "weather", "parameters": {"type": "object"}}]'})
+    settings(page, {"Tools (JSON)": '[{"name": "weather", "parameters": {"type": "object"}}]'})
     write(page, "How warm is it?")
     expect(page.locator(f"{LAST} .call")).to_contain_text("Calls weather")
     expect(page.locator(f"{LAST} .call")).to_contain_text("Oslo")
     script(served, "12 degrees")
     page.fill(f"{LAST} .call textarea", "12 C")
-    page.click("text=Give the result")
+    page.click("text=Submit result")
     expect(page.locator(f"{LAST} .body")).to_have_text("12 degrees")
     assert asked(served)[-1] == ("tool", "12 C")
     assert "weather" in str(served.runtime.requests[-1].rendering.tools)
@@ -143,7 +143,7 @@ def test_what_a_chat_is_set_to_is_asked_for(page: Page, served: Served) -> None:
     page.goto(served.url)
     page.wait_for_selector("select:not([hidden])")
     schema = {"type": "object", "properties": {"name": {"type": "string"}}}
-    fields = {"System message": "Be brief.", "Temperature": "0.25", "Seed": "7", "Most tokens": "99"}
+    fields = {"System message": "Be brief.", "Temperature": "0.25", "Seed": "7", "Maximum tokens": "99"}
     settings(page, fields | {"JSON schema of the answer": json.dumps(schema)})
     script(served, '{"name": "Mira"}')
     write(page, "Who?")
@@ -153,11 +153,11 @@ def test_what_a_chat_is_set_to_is_asked_for(page: Page, served: Served) -> None:
     assert request.structure is not None
     assert asked(served)[0] == ("system", "Be brief.")
     expect(page.locator(f"{LAST} .json .string")).to_have_text('"Mira"')
-    expect(page.locator(f"{LAST} .json")).to_contain_text("As the schema says")
+    expect(page.locator(f"{LAST} .json")).to_contain_text("Matches the schema")
     page.click(f"{LAST} >> text=As text")
     expect(page.locator(f"{LAST} .body")).to_have_text('{"name": "Mira"}')
     script(served, '{"name": 7}')
-    page.click(f"{LAST} >> text=Answer again")
+    page.click(f"{LAST} >> text=Regenerate")
     expect(page.locator(f"{LAST} .json .leaf .error")).to_contain_text('type: "string"')
 
 
@@ -169,8 +169,8 @@ def test_settings_that_are_no_json_are_said_and_presets_come_back(page: Page, se
     expect(page.locator("dialog .error")).to_contain_text("is not valid JSON")
     page.get_by_label("JSON schema of the answer").fill("")
     page.get_by_label("Temperature").fill("0.5")
-    page.get_by_label("Name of the preset").fill("Mine")
-    page.click("text=Save as a preset")
+    page.get_by_label("Preset name").fill("Mine")
+    page.click("text=Save preset")
     page.get_by_label("Temperature").fill("")
     page.locator("dialog select").first.select_option("own Mine")
     assert page.get_by_label("Temperature").input_value() == "0.5"
@@ -181,7 +181,7 @@ def test_how_likely_each_token_was_is_shown_as_shades(page: Page, demo_url: str)
     page.goto(demo_url)
     page.wait_for_selector("select:not([hidden])")
     page.click("#settings")
-    page.get_by_label("Show how likely each token was").check()
+    page.get_by_label("Show token probabilities").check()
     press(page, "OK")
     write(page, "Hi")
     answered(page)
@@ -204,7 +204,7 @@ def test_a_search_finds_what_stands_in_any_branch_and_opens_that_branch(page: Pa
     write(page, "Name a bird")
     answered(page)
     script(served, "A crow")
-    page.click(f"{LAST} >> text=Answer again")
+    page.click(f"{LAST} >> text=Regenerate")
     expect(page.locator(f"{LAST} .body")).to_have_text("A crow")
     page.click("#new")
     page.fill("#search", "HERON bird")
@@ -288,5 +288,5 @@ def test_what_the_server_refuses_is_said_and_can_be_asked_again(page: Page, serv
     expect(page.locator(f"{LAST} .status")).to_contain_text("256 requests wait already")
     served.runtime.refusal = None
     script(served, "Now")
-    page.click(f"{LAST} >> text=Answer again")
+    page.click(f"{LAST} >> text=Regenerate")
     expect(page.locator(f"{LAST} .body")).to_have_text("Now")

@@ -70,7 +70,7 @@ def test_a_key_is_asked_for_refused_if_wrong_and_gone_with_the_tab(context: Brow
         page.goto(guarded.url)
         page.fill("dialog input", "wrong")
         press(page, "Continue")
-        expect(page.locator("dialog .error")).to_contain_text("does not take this key")
+        expect(page.locator("dialog .error")).to_contain_text("does not accept this key")
         page.fill("dialog input", "sesame")
         press(page, "Continue")
         expect(page.locator("select option")).to_have_text(["tiny", "other:1b"])

@@ -52,7 +52,7 @@ def test_a_call_that_may_change_something_waits_for_a_press(page: Page, equipped
     equipped.runtime.scripts = [calls("tools_add", '{"a": 2, "b": 3}'), text("It is 5")]
     choose(page, equipped, "tools_add")
     write(page, "What is 2 + 3?")
-    run = page.get_by_role("button", name="Run it")
+    run = page.get_by_role("button", name="Run", exact=True)
     expect(run).to_be_visible()
     assert len(equipped.runtime.requests) == 1
     assert "tools_add" in str(equipped.runtime.requests[0].rendering.tools)
@@ -78,9 +78,9 @@ def test_a_tool_that_is_run_can_be_stopped(page: Page, equipped: Served) -> None
     equipped.runtime.scripts = [calls("tools_wait", "{}")]
     choose(page, equipped, "tools_wait", every=True)
     write(page, "Wait")
-    expect(page.locator(f"{LAST} .status")).to_have_text("Tools are running …")
+    expect(page.locator(f"{LAST} .status")).to_have_text("Running tools …")
     page.press("#field", "Escape")
-    expect(page.get_by_role("button", name="Run it")).to_be_visible()
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_visible()
     assert len(equipped.runtime.requests) == 1
 
 
@@ -90,7 +90,7 @@ def test_a_model_that_only_calls_comes_to_an_end(page: Page, equipped: Served) -
     choose(page, equipped, "tools_add", every=True)
     write(page, "Go")
     expect(page.locator(".message.tool")).to_have_count(20)
-    expect(page.get_by_role("button", name="Run it")).to_be_visible()
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_visible()
     assert len(equipped.runtime.requests) == 21
 
 
@@ -99,6 +99,6 @@ def test_without_servers_no_tools_are_offered(page: Page, served: Served) -> Non
     with page.expect_response("**/tools") as refused:
         page.click("#settings")
     assert refused.value.status == 403
-    expect(page.get_by_label("Tools, as JSON")).to_be_visible()
+    expect(page.get_by_label("Tools (JSON)")).to_be_visible()
     expect(page.locator("fieldset.tools")).to_be_hidden()
     press(page, "Cancel")

@@ -65,7 +65,7 @@ def test_the_machine_shows_slots_and_speed_as_they_are(page: Page, demo_url: str
     page.keyboard.press("Escape")
     page.click("text=Machine")
     expect(page.locator(".slots li")).to_have_count(4)
-    expect(page.locator(".plot").first).to_contain_text("Tokens a second")
+    expect(page.locator(".plot").first).to_contain_text("Tokens per second")
     held = page.locator(".slots li span:last-child").all_inner_texts()
     assert any(not text.startswith("0 of") for text in held), held
 
@@ -74,7 +74,7 @@ def test_everything_is_reached_by_keys_alone(page: Page, served: Served) -> None
     page.goto(served.url)
     page.wait_for_selector("select:not([hidden])")
     page.keyboard.press("?")
-    expect(page.locator("dialog")).to_contain_text("Answer again")
+    expect(page.locator("dialog")).to_contain_text("Regenerate")
     page.keyboard.press("Escape")
     expect(page.locator("dialog")).to_have_count(0)
     page.keyboard.press("m")

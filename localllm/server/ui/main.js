@@ -79,7 +79,7 @@ document.addEventListener("keydown", (event) => {
   /** @type {Record<string, () => void>} */
   const keys = {
     "?": showKeys,
-    n: () => { session.fresh(); show("chat"); chat.field.focus(); },
+    n: () => document.getElementById("new")?.click(),
     "/": () => { toggleSidebar(true); sidebar.search.focus(); },
     m: () => { show("chat"); chat.field.focus(); },
     r: () => { const view = chat.last("assistant"); if (view && !session.isWriting) session.again(view.message); },

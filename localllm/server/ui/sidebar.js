@@ -13,24 +13,26 @@ export class Sidebar {
     /** @type {Map<string, store.Hit> | null} */
     this.found = null;
     this.search = el("input", { type: "search", id: "search", "aria-label": words.chats.search, placeholder: words.chats.search });
-    this.search.addEventListener("input", async () => {
-      const wanted = this.search.value.trim();
-      const found = wanted ? await store.search(wanted) : null;
-      if (wanted !== this.search.value.trim()) return;
-      this.found = found;
-      this.#show();
-    });
+    this.search.addEventListener("input", () => this.#find());
     this.list = el("ul", { class: "chats" });
     this.note = el("p", { class: "note" });
     this.node = el(
       "nav", { class: "sidebar", id: "sidebar", "aria-label": words.chats.title },
-      el("button", { type: "button", class: "primary wide", id: "new", onclick: () => { session.fresh(); this.chosen(); } }, words.chats.new),
+      el("button", { type: "button", class: "primary wide", id: "new", onclick: () => { this.search.value = ""; this.#find(); session.fresh(); this.chosen(); } }, words.chats.new),
       this.search, this.list, this.note,
       el("div", { class: "row" },
         el("button", { type: "button", class: "small", onclick: () => this.#import() }, words.chats.import),
         el("button", { type: "button", class: "small", onclick: async () => download("conversations.json", "application/json", await store.exported(session.list)) }, words.chats.exportAll)),
     );
     session.addEventListener("list", () => this.#show());
+    this.#show();
+  }
+
+  async #find() {
+    const wanted = this.search.value.trim();
+    const found = wanted ? await store.search(wanted) : null;
+    if (wanted !== this.search.value.trim()) return;
+    this.found = found;
     this.#show();
   }
 
@@ -65,7 +67,11 @@ export class Sidebar {
 
   async #import() {
     for (const file of await chooseFiles("application/json,.json")) {
-      try { this.note.textContent = words.chats.imported(await session.import(await file.text())); } catch { this.note.textContent = words.chats.badImport; }
+      try {
+        const count = await session.import(await file.text());
+        await this.#find();
+        this.note.textContent = words.chats.imported(count);
+      } catch { this.note.textContent = words.chats.badImport; }
     }
   }
 }
