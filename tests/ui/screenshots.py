@@ -1,6 +1,6 @@
 """`python -m tests.ui.screenshots [FOLDER]`: makes the README's pictures of the page again; with a folder, every view.
 
-The demo model answers in them. Nothing asserts what they show: they are there to be looked at.
+The demo model answers in them, or a script where code is shown. Nothing is asserted: they are there to be looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from localllm.settings.config import Settings
-from tests.server.conftest import serving
+from localllm.types import Delta, Finish, Timings, Usage
+from tests.server.conftest import running, serving
+from tests.server.fake_runtime import tiny_model
 from tests.ui.conftest import ARGUMENTS, answered, chromium, write
 
 README_FOLDER = Path(__file__).with_name("shots")
@@ -33,12 +35,58 @@ class Shot(NamedTuple):
     rtl: bool = False
 
 
+CODE = """\
+A running median needs no sorting each time: two heaps hold the **lower** and the **upper** half.
+
+```python
+import heapq
+
+class RunningMedian:
+    def __init__(self):
+        self.lower, self.upper = [], []  # a max-heap by negation, and a min-heap
+
+    def add(self, value: float) -> float:
+        heapq.heappush(self.upper, -heapq.heappushpop(self.lower, -value))
+        if len(self.upper) > len(self.lower):
+            heapq.heappush(self.lower, -heapq.heappop(self.upper))
+        return -self.lower[0]
+```
+
+| operation | cost |
+|---|--:|
+| `add` | $O(\\log n)$ |
+| median | $O(1)$ |
+"""
+USAGE = Usage(prompt_tokens=412, completion_tokens=187, cached_tokens=396)
+
+
+def code(page: Page) -> None:
+    """A conversation whose answers a script has written."""
+    write(page, "How do I compute a running median in Python?")
+    answered(page)
+    page.locator("button", has_text="Regenerate").click()
+    page.wait_for_selector(".versions")
+    answered(page)
+    page.evaluate("document.querySelector('.messages').scrollTop = 0")
+
+
 def chat(page: Page) -> None:
-    """A conversation with code in it."""
+    """A conversation with the demo model."""
     for question in ("Write a Python function that adds two numbers.", "Write a short story about a fox."):
         write(page, question)
         answered(page)
     page.evaluate("document.querySelector('.messages').scrollTop = 0")
+
+
+def bench(page: Page) -> None:
+    """With a measurement and the diagnosis."""
+    page.locator("nav.tabs button").nth(2).click()
+    page.get_by_role("button", name="Measure").click()
+    page.locator("#bench tbody tr").nth(2).wait_for()
+    page.get_by_role("button", name="Examine").click()
+    page.get_by_text("Models can be loaded").wait_for()
+    page.locator("#bench").scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('#bench').scrollIntoView()")
 
 
 def machine(page: Page) -> None:
@@ -72,10 +120,10 @@ def models(page: Page) -> None:
     page.locator("#found .card").first.wait_for()
 
 
-README = (Shot("chat", chat), Shot("machine", machine, "dark"), Shot("models", models))
+README = (Shot("chat", code), Shot("machine", machine, "dark"), Shot("models", models))
 EVERY = tuple(
     Shot(f"{prepare.__name__}-{scheme}-{kind}", prepare, scheme, NARROW if kind == "narrow" else WIDE, kind == "rtl")
-    for prepare in (chat, machine, models)
+    for prepare in (code, chat, machine, bench, models)
     for scheme, kind in (("light", "wide"), ("dark", "wide"), ("light", "narrow"), ("light", "rtl"))
 )
 
@@ -108,11 +156,14 @@ def main(arguments: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
         settings = Settings(home=Path(home), port=0, ctx=2048)
-        with serving(settings, model="demo") as url, sync_playwright() as driver:
+        with serving(settings, model="demo") as url, running(settings) as served, sync_playwright() as driver:
+            served.runtime.models = [tiny_model("example")]
+            finish = Finish("stop", USAGE, Timings(0.0, 0.1, USAGE.completion_tokens / 61))
+            served.runtime.script = [Delta(CODE, USAGE.completion_tokens), Delta("", 0, finish)]
             browser = driver.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
             for shot in EVERY if arguments else README:
                 if wanted.search(shot.name):
-                    path = take(browser, url, shot, folder)
+                    path = take(browser, served.url if shot.prepare is code else url, shot, folder)
                     print(f"{path}: {path.stat().st_size} bytes")
             browser.close()
 

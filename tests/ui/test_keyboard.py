@@ -179,6 +179,7 @@ def test_models_machine_and_themes(page: Page, served: Served) -> None:
         page.keyboard.press("Enter")
         expect(other).to_contain_text(shown)
     page.keyboard.press("3")
+    expect(page.get_by_role("button", name="Measure")).to_be_enabled()
     press(page, "Measure")
     expect(page.locator("#bench tbody tr")).to_have_count(3)
     page.keyboard.press("t")

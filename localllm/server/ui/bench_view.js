@@ -19,7 +19,7 @@ export class BenchView {
     /** @type {AbortController | null} */
     this.running = null;
     this.model = "";
-    this.button = el("button", { type: "button", onclick: () => (this.running ? this.running.abort() : this.#measure()) }, words.bench.measure);
+    this.button = el("button", { type: "button", disabled: true, onclick: () => (this.running ? this.running.abort() : this.#measure()) }, words.bench.measure);
     this.note = el("p", { class: "note", role: "status" });
     this.shown = el("div");
     this.node = el("section", { id: "bench" }, el("h2", {}, words.bench.title), el("p", { class: "note" }, words.bench.note), this.button, this.note, this.shown);

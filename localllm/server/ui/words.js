@@ -302,7 +302,7 @@ export const words = {
     ["e", "Edit your last message"],
     ["k j", "Previous and next message"],
     ["← →", "Previous and next version of a message"],
-    ["s", "Settings of this chat"],
+    ["s", "Chat settings"],
     ["1 2 3", "Chat, Models, Machine"],
     ["f", "Find a model"],
     ["t", "Theme"],
