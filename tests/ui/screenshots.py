@@ -54,8 +54,8 @@ class RunningMedian:
 
 | operation | cost |
 |---|--:|
-| `add` | $O(\\log n)$ |
-| median | $O(1)$ |
+| `add` | O(log n) |
+| median | O(1) |
 """
 USAGE = Usage(prompt_tokens=412, completion_tokens=187, cached_tokens=396)
 
