@@ -40,7 +40,8 @@ export async function editSettings() {
   const runsAll = el("input", { type: "checkbox" });
   /** @type {Set<string>} */
   let chosen = new Set();
-  session.findTools().then((found) => {
+  const asked = session.tools?.size === 0 ? Promise.resolve(session.tools) : session.findTools();  // a server without tools gets none later
+  asked.then((found) => {
     lent.hidden = !found.size;
     fill(lent, el("legend", {}, words.settings.mcp), [...found.values()].map(({ tool, definition }) => el("label", { class: "check", title: definition.function.description },
       el("input", { type: "checkbox", name: tool, checked: chosen.has(tool), onchange: (/** @type {any} */ event) => { event.target.checked ? chosen.add(tool) : chosen.delete(tool); } }), tool)),
