@@ -98,7 +98,7 @@ def machine(page: Page) -> None:
             const ask = async (content, tokens) => {
                 const messages = [{ role: "user", content }];
                 const body = { model: "demo", messages, max_tokens: tokens, ignore_eos: true };
-                const response = await fetch("/v1/chat/completions", { method: "POST",
+                const response = await fetch("v1/chat/completions", { method: "POST",
                     headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
                 await response.text();
             };
