@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localllm.cli import report
 from localllm.offers import machine
-from localllm.offers.machine import Seen
+from localllm.offers.machine import Seen as Seen
 from localllm.settings.config import Settings
 
 

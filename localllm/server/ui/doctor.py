@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +15,7 @@ from starlette.routing import Route
 
 from localllm import osdep
 from localllm import wire as body
+from localllm.programs import own_command
 from localllm.server.body import json_response
 from localllm.server.callers import caller_of
 from localllm.server.sse import unless_gone
@@ -49,7 +49,7 @@ def command(settings: Settings) -> list[str]:
         "--rpc": settings.rpc,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    return [sys.executable, "-P", "-m", "localllm", "doctor", *options]
+    return [*own_command("localllm"), "doctor", *options]
 
 
 async def _examined(state: ServerState) -> body.Diagnosis:
