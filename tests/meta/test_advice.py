@@ -27,6 +27,7 @@ NO_COMMANDS = {
 OTHERS_OPTIONS = {
     "launch": "of the agents",
     "cli/launch_process.py": "of the agents",
+    "programs.py": "of a frozen program's children",
     "llama/installed.py": "of pip and cmake",
     "llama/building.py": "of pip and cmake",
     "llama/build_targets.py": "of nvidia-smi",
