@@ -73,7 +73,7 @@ class Bar:
 
     def _say(self, phase: str, done: int, total: int | None, bytes_per_s: float | None = None) -> None:
         self._printed = phase, done
-        share = f" ({done / total:.0%})" if total else ""
+        share = f" of {size(total)} ({done / total:.0%})" if total else ""
         speed = f", {size(int(bytes_per_s))}/s" if bytes_per_s else ""
         remaining = f", {duration((total - done) / bytes_per_s)} left" if total and bytes_per_s else ""
-        report.say(f"{phase} {self._what}: {size(done)} of {size(total)}{share}{speed}{remaining}")
+        report.say(f"{phase} {self._what}: {size(done)}{share}{speed}{remaining}")

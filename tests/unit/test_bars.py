@@ -45,3 +45,10 @@ def test_nothing_to_do_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     with Bar("model") as bar:
         bar.show("done", 0, None)
     assert lines(capfd) == []
+
+
+def test_an_unknown_total_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    with Bar("model") as bar:
+        bar.show("verifying", 1000, None)
+        bar.show("verifying", 4000, None)
+    assert lines(capfd) == ["verifying model: 1 kB", "verifying model: 4 kB"]
