@@ -37,7 +37,7 @@ class NothingWorks(LoadFailed):
     """No candidate survived. Details: `reason` (what was tried) and `command` (what to type)."""
 
     def __init__(self, tried: Sequence[Trial]) -> None:
-        story = "; ".join(describe(trial) for trial in tried) or "it has no CPU backend that this CPU can run"
+        story = describe_all(tried) or "it has no CPU backend that this CPU can run"
         error = installed.unusable(f"llama.cpp as installed does not work on this machine: {story}")
         super().__init__(error.message, reason=error.details["reason"], command=error.details["command"])
         self.tried = tuple(tried)
@@ -212,6 +212,17 @@ def describe(trial: Trial) -> str:
     """`zen4 works`, `linked-in died (signal SIGILL)`, and what does not load beside it."""
     words = f"{trial.choice.label()} {_VERBS[trial.result]}" + (f" ({trial.detail})" if trial.detail else "")
     return "; ".join([words, *trial.absent])
+
+
+def describe_all(trials: Sequence[Trial]) -> str:
+    """As `describe`, with candidates that failed for the same reason together: each reason once."""
+    alike: dict[tuple[Result, str, tuple[str, ...]], list[Trial]] = {}
+    for trial in trials:
+        alike.setdefault((trial.result, trial.detail, tuple(trial.absent)), []).append(trial)
+    return "; ".join(
+        describe(first) if not others else f"{describe(first)}, and {len(others)} others likewise"
+        for first, *others in alike.values()
+    )
 
 
 def _ask(request: Request, command: Sequence[str], timeout_s: float) -> tuple[Answer | None, Result, str]:

@@ -147,6 +147,17 @@ def test_when_nothing_works_the_error_says_what_was_tried_and_what_to_type(child
     assert [trial.result for trial in caught.value.tried] == ["wrong", "failed"]
 
 
+def test_a_reason_that_all_candidates_share_is_said_once() -> None:
+    trials = [
+        Trial(choice=CpuChoice(name), result="failed", detail="no such symbol", seconds=0.1)
+        for name in ("zen4", "haswell", "x64")
+    ]
+    other = Trial(choice=CpuChoice("sse42"), result="died", detail="signal SIGILL", seconds=0.1)
+    assert selftest.describe_all([*trials, other]) == (
+        "zen4 failed (no such symbol), and 2 others likewise; sse42 died (signal SIGILL)"
+    )
+
+
 def test_a_library_that_dies_while_it_is_loaded_is_an_error_with_the_reason(child: BadChild) -> None:
     child.plan({"survey": "exit 3"})
     with pytest.raises(LoadFailed, match=r"cannot be used.*exit code 3.*pip install"):

@@ -17,6 +17,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from localllm.settings.config import Settings
 from localllm.types import Delta, Finish, Timings, Usage
+from tests.models.maker import write_llama
+from tests.registry.hub_server import HubServer, Repo
 from tests.server.conftest import running, serving
 from tests.server.fake_runtime import tiny_model
 from tests.ui.conftest import ARGUMENTS, answered, chromium, write
@@ -113,11 +115,13 @@ def machine(page: Page) -> None:
 
 
 def models(page: Page) -> None:
-    """What is here, and what the catalog has."""
+    """What is here, and what a repository offers."""
     page.locator("nav.tabs button").nth(1).click()
-    page.fill("#find", "qwen3")
+    page.fill("#find", "words")
     page.press("#find", "Enter")
-    page.locator("#found .card").first.wait_for()
+    page.locator("#hub").get_by_role("button", name="Quantizations").first.click()
+    page.locator("[data-quant='Q8_0']").wait_for()
+    page.locator("#find").blur()
 
 
 README = (Shot("chat", code), Shot("machine", machine, "dark"), Shot("models", models))
@@ -145,6 +149,16 @@ def take(browser: Browser, url: str, shot: Shot, folder: Path) -> Path:
     return path
 
 
+def hub(folder: Path) -> HubServer:
+    """A repository with a small model, several times quantized."""
+    files: dict[str, bytes | int] = {}
+    for quant, num_layers in (("Q4_K_M", 4), ("Q6_K", 6), ("Q8_0", 8)):
+        path = folder / "words.gguf"
+        write_llama(path, vocab=32_000, n_layer=num_layers)
+        files[f"words-{quant}.gguf"] = path.read_bytes()
+    return HubServer({"ann/words-GGUF": Repo(files, card={"license": "apache-2.0"}, downloads=1234)})
+
+
 def _scheme(name: str) -> Any:
     return name
 
@@ -154,8 +168,8 @@ def main(arguments: list[str]) -> None:
     folder = Path(arguments[0]) if arguments else README_FOLDER
     wanted = re.compile(arguments[1] if len(arguments) > 1 else "")
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as home:
-        settings = Settings(home=Path(home), port=0, ctx=2048)
+    with tempfile.TemporaryDirectory() as home, hub(Path(home)) as server:
+        settings = Settings(home=Path(home), port=0, ctx=2048, hub_endpoint=server.url)
         with serving(settings, model="demo") as url, running(settings) as served, sync_playwright() as driver:
             served.runtime.models = [tiny_model("example")]
             finish = Finish("stop", USAGE, Timings(0.0, 0.1, USAGE.completion_tokens / 61))
