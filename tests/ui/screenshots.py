@@ -152,9 +152,9 @@ def take(browser: Browser, url: str, shot: Shot, folder: Path) -> Path:
 def hub(folder: Path) -> HubServer:
     """A repository with a small model, several times quantized."""
     files: dict[str, bytes | int] = {}
-    for quant, num_layers in (("Q4_K_M", 4), ("Q6_K", 6), ("Q8_0", 8)):
+    for quant, num_layers in (("Q4_K_M", 4), ("Q6_K", 8), ("Q8_0", 14)):
         path = folder / "words.gguf"
-        write_llama(path, vocab=32_000, n_layer=num_layers)
+        write_llama(path, vocab=32_000, n_layer=num_layers, n_embd=128, n_ff=1024, ctx=4096)
         files[f"words-{quant}.gguf"] = path.read_bytes()
     return HubServer({"ann/words-GGUF": Repo(files, card={"license": "apache-2.0"}, downloads=1234)})
 
