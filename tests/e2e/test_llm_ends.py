@@ -472,7 +472,7 @@ def test_another_event_loop_gets_a_clear_error_and_may_close_once_the_first_is_o
         return llm, stream
 
     async def read_elsewhere(llm: AsyncLLM, stream: AsyncStream) -> None:
-        with pytest.raises(WrongOwner, match="event loop that asked"):
+        with pytest.raises(WrongOwner, match="event loop that made the request"):
             await anext(stream)
         await stream.aclose()
         assert [delta async for delta in stream] == []

@@ -227,7 +227,7 @@ def test_an_answer_is_calls_or_a_text_of_the_structure_where_both_are_asked_for(
         check_calls(chat)
         assert bool(chat.calls) != (chat.text in ("a", "b"))
     calling = llm.chat(ASKED, schema=shape, tools=[ping], tool_choice="required", parallel_tool_calls=False)
-    with pytest.raises(IncompleteDocument, match="calls of tools"):
+    with pytest.raises(IncompleteDocument, match="calls tools"):
         _ = calling.parsed
 
 

@@ -21,7 +21,7 @@ from localllm.registry.fetch.sockets import LinkError, Patience, Stream
 MAX_HEAD_BYTES = 64 * 1024
 """Of the status line and headers of a response."""
 BUFFER_BYTES = 512 * 1024
-"""Received at once, if so much has arrived."""
+"""The most that is received at once."""
 READ_BYTES = 64 * 1024
 """Handed to h11 at once."""
 IDLE_S = 30.0
@@ -52,8 +52,10 @@ class Request:
 class Connection:
     """Serves one request at a time."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, buffer_bytes: int = BUFFER_BYTES) -> None:
+        """`buffer_bytes`: the most that is received at once, at least `MAX_HEAD_BYTES`."""
         self.stream = stream
+        self._buffer_bytes = max(MAX_HEAD_BYTES, buffer_bytes)
         self._buffer: memoryview | None = None
         self._idle_since = 0.0
 
@@ -61,7 +63,7 @@ class Connection:
     def buffer(self) -> memoryview:
         """For bodies; allocated with the first one."""
         if self._buffer is None:
-            self._buffer = memoryview(bytearray(BUFFER_BYTES))
+            self._buffer = memoryview(bytearray(self._buffer_bytes))
         return self._buffer
 
     def rest(self) -> None:

@@ -181,7 +181,8 @@ class Net:
         limit = self.options.max_bytes_per_s
         self._bucket = None if limit is None else TokenBucket(limit)
         self._agent = self.options.user_agent or f"localllm/{__version__}"
-        self._routes = Routes(proxy=self.options.proxy, ca_file=self.options.ca_file, resolver=resolver)
+        options = self.options
+        self._routes = Routes(options.proxy, options.ca_file, resolver, max_bytes_per_s=limit)
 
     def __enter__(self) -> Net:
         return self

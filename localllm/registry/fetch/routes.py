@@ -17,7 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from localllm.errors import InvalidParameter
-from localllm.registry.fetch.exchange import Connection, Exchange, Headers, Idle, Request
+from localllm.registry.fetch.exchange import BUFFER_BYTES, Connection, Exchange, Headers, Idle, Request
 from localllm.registry.fetch.sockets import Dialer, Patience, Resolve, Stream
 from localllm.registry.fetch.socks import ProxyFailed, enter_socks
 
@@ -45,7 +45,12 @@ class _Route(NamedTuple):
 class Routes:
     """Sends requests, over idle connections where possible."""
 
-    def __init__(self, *, proxy: str | None, ca_file: Path | None, resolver: Resolve) -> None:
+    def __init__(
+        self, proxy: str | None, ca_file: Path | None, resolver: Resolve, *, max_bytes_per_s: int | None = None
+    ) -> None:
+        """`max_bytes_per_s`: no more than a quarter of a second's bytes are received at once, so that a slow limit
+        is not a burst every few seconds."""
+        self._buffer_bytes = BUFFER_BYTES if max_bytes_per_s is None else min(BUFFER_BYTES, max_bytes_per_s // 4)
         self._proxy = None if proxy is None else _checked_proxy(proxy)
         self._ca_file = ca_file
         self._lock = threading.Lock()
@@ -59,7 +64,7 @@ class Routes:
         scheme = url.scheme
         host, port = url.raw_host.decode("ascii"), url.port or _PORTS[scheme]
         route = _Route(scheme, host, port, proxy, guarded and proxy is None)
-        connection = self._idle.take(route) or Connection(self._connect(route, timeouts, patience))
+        connection = self._idle.take(route) or self._opened(route, timeouts, patience)
         if proxy is not None and scheme == "http" and not proxy.startswith("socks5"):
             request = Request(
                 request.method,
@@ -68,6 +73,9 @@ class Routes:
                 request.body,
             )
         return Reply(connection.send(request, timeouts.read_s, patience), route, self._idle)
+
+    def _opened(self, route: _Route, timeouts: Timeouts, patience: Patience) -> Connection:
+        return Connection(self._connect(route, timeouts, patience), self._buffer_bytes)
 
     def close(self) -> None:
         """Closes every idle connection."""
