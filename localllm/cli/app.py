@@ -147,7 +147,7 @@ def run(
     }
     document = document_format(schema, as_json=as_json)
     if document is not None and tools is not None:
-        raise InvalidParameter("--tools cannot be combined with --schema or --json")
+        raise InvalidParameter("--tools cannot be combined with --schema or --json; leave one of them out")
     servers = mcp_options(mcp, mcp_allow or (), is_alone=document is None and tools is None)
     given = None if tools is None else load_tools(tools)
     look = not plain, Think().with_value(think), stats

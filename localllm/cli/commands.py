@@ -101,7 +101,7 @@ def _tools(chat: Conversation, argument: str) -> None:
     elif chat.talk.raw:
         report.say("a model without a chat template cannot use tools")
     elif chat.talk.document is not None:
-        raise InvalidParameter("tools cannot be combined with --schema or --json", param="tools")
+        raise InvalidParameter("tools cannot be combined with --schema or --json; leave one of them out", param="tools")
     else:
         chat.talk.tools = loaded = tools.load_tools(Path(unquoted(argument)).expanduser())
         report.say("\n".join(loaded.lines()))

@@ -53,7 +53,7 @@ def mcp_options(file: Path | None, allowed: Sequence[str], *, is_alone: bool) ->
             raise InvalidParameter("--mcp-allow needs --mcp FILE, which names the MCP servers", param="mcp_allow")
         return None
     if not is_alone:
-        raise InvalidParameter("--mcp cannot be combined with --tools, --schema or --json", param="mcp")
+        raise InvalidParameter("--mcp cannot be combined with --tools, --schema or --json; leave it out", param="mcp")
     check_installed("mcp")
     return McpOptions(file, tuple(allowed))
 

@@ -88,7 +88,7 @@ def test_an_error_in_the_middle_of_a_stream_is_raised_after_the_text(served: Ser
     served.runtime.script = [Delta("Hel"), WorkerCrashed("it died")]
     deltas = client.complete("tiny", "Hi", SamplingParams())
     assert next(deltas) == Delta("Hel")
-    with pytest.raises(WorkerCrashed, match="process died; the server's log"):
+    with pytest.raises(WorkerCrashed, match="process died; see the server's log"):
         next(deltas)
 
 

@@ -29,7 +29,7 @@ def test_a_url_that_is_nearly_right_is_answered_with_the_right_one(
 ) -> None:
     response = served.http.request(method, served.url + path)
     assert response.status_code == 404
-    assert response.json()["error"]["message"] == f"there is no {path} here; did you mean {meant}?"
+    assert response.json()["error"]["message"] == f"{path} is not served here; did you mean {meant}?"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_url_that_is_nearly_right_is_answered_with_the_right_one(
 def test_another_vendors_api_is_named(served: Served, path: str, words: str) -> None:
     response = served.http.post(path, json={})
     assert response.status_code == 404
-    assert response.json()["error"]["message"] == f"there is no {path} here: {words}"
+    assert response.json()["error"]["message"] == f"{path} is not served here: {words}"
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/nowhere", "/wp-login.php", "/%00", "/a" * 3000])
