@@ -1,10 +1,10 @@
-"""Coding agents on a local model: what each of them has to be told, and how that is taken back.
+"""Coding agents on a local model: how each is configured, and how that is undone.
 
     known       the agents, a description each (`claude`, `codex` ... are their modules)
     choosing    which model and how much context
-    exports     what would be set, for a shell
-    jsonc       changes a key of a JSON file with comments, and nothing else of it
-    journal     changes the user's files and changes them back, also after a kill
+exports     the configuration as shell commands
+jsonc       changes one key of a JSON file with comments, and nothing else
+journal     changes the user's files and restores them, even after a kill
 
 Knows nothing of how a server is started, nor of terminals.
 """

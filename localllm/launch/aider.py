@@ -1,4 +1,4 @@
-"""Aider: options, and two files that tell it of a model that it does not know (aider.chat/docs/config)."""
+"""Aider: options, and two files that describe a model unknown to it (aider.chat/docs/config)."""
 
 from __future__ import annotations
 

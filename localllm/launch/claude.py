@@ -1,6 +1,6 @@
-"""Claude Code: everything by its environment (code.claude.com/docs/en/env-vars).
+"""Claude Code: configured by its environment (code.claude.com/docs/en/env-vars).
 
-The `env` of the user's settings.json beats the environment, and that of --settings beats both: so it is told twice.
+The user's settings.json overrides the environment, and --settings overrides both, so the values are given in both.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def _set_up(target: Target, place: Place) -> Setup:
         "ANTHROPIC_BASE_URL": target.url,
         "ANTHROPIC_AUTH_TOKEN": target.token,
         **dict.fromkeys(tiers, target.model),
-        # It compacts at this window less the answer and 13,000 tokens.
+        # It compacts at this window minus the answer and 13,000 tokens.
         "CLAUDE_CODE_AUTO_COMPACT_WINDOW": ctx,
         "CLAUDE_CODE_MAX_CONTEXT_TOKENS": ctx,
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(target.max_output),
-        # A line of the system prompt that changes with every request would end the cached prefix there.
+        # Without this, a line of the system prompt that changes with every request would end the cached prefix.
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "API_TIMEOUT_MS": "3600000",

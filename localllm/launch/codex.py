@@ -23,7 +23,7 @@ def _set_up(target: Target, _place: Place) -> Setup:
         f"{provider}.env_key": KEY_VARIABLE,
         f"{provider}.stream_idle_timeout_ms": IDLE_TIMEOUT_MS,
     }
-    # A string of JSON is one of TOML, too.
+    # JSON strings are valid TOML strings.
     arguments = [part for name, value in overrides.items() for part in ("-c", f"{name}={json.dumps(value)}")]
     return Setup(environment={KEY_VARIABLE: target.token}, arguments=tuple(arguments))
 

@@ -1,4 +1,4 @@
-"""Continue: its command line with a configuration file of its own; the key is looked up in the environment
+"""Continue: its command line with a temporary configuration file; the key comes from the environment
 (docs.continue.dev/reference)."""
 
 from __future__ import annotations

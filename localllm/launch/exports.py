@@ -1,4 +1,4 @@
-"""What would be set for an agent, as lines for a shell: POSIX or PowerShell. Knows no agent."""
+"""An agent's configuration as shell commands, for POSIX shells or PowerShell. Knows no agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from localllm.launch.setup import Setup
 
 
 def uses_powershell(environ: Mapping[str, str]) -> bool:
-    """Whether the user's shell is PowerShell, as far as the environment tells."""
+    """Whether the user's shell is PowerShell, judging by the environment."""
     return "PSModulePath" in environ and "SHELL" not in environ
 
 

@@ -1,13 +1,13 @@
-"""Changes files of the user's and changes them back: when the agent ends, or at the next launch after a kill.
+"""Changes the user's files and restores them: when the agent exits, or at the next launch after a kill.
 
     DATA/launch/ID/          one launch: temporary files, and of a changed file:
-        change.json              what was done, written before it is done
-        before                   the file as it was; missing where there was none
-    DATA/launch/ID.lock      locked as long as that launch lives
-    DATA/launch/FILE.lock    locked by who has changed that file (FILE: a digest of its path)
+change.json              the change, written before it is made
+before                   the original file; missing if there was none
+DATA/launch/ID.lock      locked while that launch runs
+DATA/launch/FILE.lock    locked by the launch that changed that file (FILE: a digest of its path)
 
-Locks are the system's: they end with their process. A file that somebody else changed meanwhile keeps that: only our
-keys are taken out. Knows nothing of agents.
+Locks are the system's and end with their process. If somebody else changed a file meanwhile, only our keys are
+removed. Knows nothing of agents.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _CHANGE, _BEFORE = "change.json", "before"
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """A key that was put into a file."""
+    """A key that was added to a file."""
 
     path: tuple[str, ...]
     before: str | None
-    """As it was written; None: it was not there."""
+    """The original text of the value; None if the key was absent."""
     made: int
-    """From which part of the path on it is ours."""
+    """From which part of the path on the objects are ours."""
 
 
 class _Record(msgspec.Struct, frozen=True):
     file: str
     existed: bool
     after: str
-    """SHA-256 of what we made of it."""
+    """SHA-256 of the file after our change."""
     keys: tuple[_Done, ...]
 
 
 class Planned(NamedTuple):
-    """A change that nobody has made yet."""
+    """A change not yet made."""
 
     file: Path
     before: str | None
@@ -61,15 +61,15 @@ class Planned(NamedTuple):
 
     @property
     def diff(self) -> str:
-        """For a person; empty where nothing changes."""
+        """A diff for the user; empty if nothing changes."""
         before = (self.before or "").splitlines(keepends=True)
         lines = difflib.unified_diff(before, self.after.splitlines(keepends=True), str(self.file), str(self.file))
         return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
 
 
 def plan(change: Change) -> Planned:
-    """What it makes of the file. Raises `LocalLLMError` where that is not what it should be."""
-    file = change.file.resolve()  # a link to somewhere else stays one
+    """The changed file. Raises `LocalLLMError` if the file is not valid."""
+    file = change.file.resolve()  # keep symbolic links
     try:
         before = file.read_bytes().decode("utf-8") if file.exists() else None
         after, done = before or "", []
@@ -81,12 +81,12 @@ def plan(change: Change) -> Planned:
             done.append(_Done(key.path, old, made))
             after = jsonc.put(after, key.path, key.value)
     except (OSError, ValueError) as error:
-        raise LocalLLMError(f"{file} is left as it is, since it cannot be read: {error}") from error
+        raise LocalLLMError(f"{file} is not changed, because it cannot be read: {error}") from error
     return Planned(file, before, after, tuple(done))
 
 
 class Journal:
-    """A launch; a context manager that undoes what was done in it."""
+    """A launch; a context manager that undoes its changes."""
 
     def __init__(self, data_dir: Path) -> None:
         self._home = data_dir / "launch"
@@ -95,7 +95,7 @@ class Journal:
 
     @property
     def files(self) -> Path:
-        """A folder that only the user reads; gone in the end."""
+        """A folder that only the user can read, deleted at the end."""
         return self._home / self._id
 
     def __enter__(self) -> Journal:
@@ -104,7 +104,7 @@ class Journal:
             self._locks.append(_locked(self._home / f"{self._id}.lock"))
             self.files.mkdir(mode=0o700)
         except OSError as error:
-            raise LocalLLMError(f"nothing can be written to {self._home}: {error}") from error
+            raise LocalLLMError(f"{self._home} is not writable: {error}") from error
         return self
 
     def write(self, texts: Mapping[str, str]) -> None:
@@ -114,11 +114,11 @@ class Journal:
             (self.files / name).write_text(text, "utf-8", newline="")
 
     def change(self, planned: Planned) -> None:
-        """Raises `LocalLLMError` where another launch has changed that file, or it cannot be written."""
+        """Raises `LocalLLMError` if another launch has changed the file, or it cannot be written."""
         try:
             self._locks.append(_locked(self._home / f"{_digest(str(planned.file).encode())[:16]}.lock"))
         except BlockingIOError as error:
-            raise LocalLLMError(f"{planned.file} is changed by another localllm launch; end that first") from error
+            raise LocalLLMError(f"{planned.file} is changed by another localllm launch; end that one first") from error
         data = planned.after.encode()
         record = _Record(str(planned.file), planned.before is not None, _digest(data), planned.keys)
         try:
@@ -131,7 +131,7 @@ class Journal:
             raise LocalLLMError(f"{planned.file} cannot be written: {error}") from error
 
     def undo(self) -> list[str]:
-        """What was done about it, in words."""
+        """Reports what was undone."""
         said = _undone(self.files)
         for fd in self._locks:
             _release(fd)
@@ -146,7 +146,7 @@ class Journal:
 
 
 def recover(data_dir: Path) -> list[str]:
-    """Undo what launches left that were killed; what was done, in words."""
+    """Undo the changes of launches that were killed; reports what was undone."""
     home = data_dir / "launch"
     said: list[str] = []
     for folder in sorted(home.iterdir()) if home.is_dir() else []:
@@ -156,7 +156,7 @@ def recover(data_dir: Path) -> list[str]:
         try:
             fd = _locked(lock)
         except BlockingIOError:
-            continue  # it lives
+            continue  # it is running
         try:
             said += _undone(folder)
         finally:
@@ -167,7 +167,7 @@ def recover(data_dir: Path) -> list[str]:
 
 
 def _undone(folder: Path) -> list[str]:
-    """Change the file back, and delete the folder; where that fails it stays, and that is said."""
+    """Restore the file and delete the folder; if that fails, the folder stays and the report says so."""
     try:
         record = msgspec.json.decode((folder / _CHANGE).read_bytes(), type=_Record)
     except FileNotFoundError:
@@ -180,33 +180,33 @@ def _undone(folder: Path) -> list[str]:
     try:
         said = _changed_back(file, record, before)
     except (OSError, ValueError) as error:
-        kept = f"; what it was is in {before}" if before else ""
-        return [f"{file} could not be changed back: {error}{kept}"]
+        kept = f"; the original is in {before}" if before else ""
+        return [f"{file} could not be restored: {error}{kept}"]
     shutil.rmtree(folder, ignore_errors=True)
     return [said]
 
 
 def _changed_back(file: Path, record: _Record, before: Path | None) -> str:
     if not file.exists():
-        return f"{file} is gone, so nothing is changed back"
+        return f"{file} no longer exists, so nothing is restored"
     now = file.read_bytes()
     if before is not None and now == before.read_bytes():
-        return f"{file} is as it was"  # it was not changed yet, or somebody was faster
+        return f"{file} is unchanged"  # it was not changed yet, or is already restored
     if _digest(now) == record.after:
         if before is None:
             file.unlink()
-            return f"{file} is deleted again"
+            return f"{file} was deleted again"
         _replace(file, before.read_bytes())
-        return f"{file} is as it was before"
+        return f"{file} was restored"
     text = now.decode("utf-8")
     for key in reversed(record.keys):
         text = _without(text, key)
     _replace(file, text.encode())
-    return f"{file} was changed meanwhile: only what localllm put there is taken back"
+    return f"{file} was changed meanwhile: only what localllm added is removed"
 
 
 def _without(text: str, key: _Done) -> str:
-    """Without our value, if it still is ours, and without the objects that were made for it, if nothing else is in."""
+    """The text without our value, if still present, and without objects created for it, if empty."""
     now = jsonc.raw(text, key.path)
     if now is None or not (PROVIDER in key.path or f'"{PROVIDER}"' in now):
         return text
@@ -221,7 +221,7 @@ def _without(text: str, key: _Done) -> str:
 
 
 def _replace(file: Path, data: bytes) -> None:
-    """All of it or nothing, with the mode that it had."""
+    """Write atomically, keeping the file's mode."""
     handle, part = tempfile.mkstemp(prefix=f".{file.name[:100]}.", dir=file.parent)
     try:
         with open(handle, "wb") as stream:
@@ -238,7 +238,7 @@ def _replace(file: Path, data: bytes) -> None:
 
 
 def _locked(path: Path) -> int:
-    """A descriptor to be closed. Raises `BlockingIOError` where somebody else has it."""
+    """A descriptor for the caller to close. Raises `BlockingIOError` if another process has the lock."""
     fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         if not osdep.try_lock(fd, exclusive=True):
@@ -255,7 +255,7 @@ def _release(fd: int) -> None:
 
 
 def _forget(lock: Path) -> None:
-    """Once nobody needs it; Windows deletes no file that somebody else just looks at."""
+    """Delete it if nobody uses it; Windows cannot delete a file that is open elsewhere."""
     with contextlib.suppress(OSError):
         lock.unlink()
 

@@ -1,10 +1,10 @@
-"""Changes a key of a JSON file with comments and trailing commas, and no other byte of it.
+"""Changes a key of a JSON file with comments and trailing commas, without touching any other byte.
 
-    put(text, path, value)   the text with that value there; objects on the way to it are made
-    raw(text, path)          the value as it is written there
+put(text, path, value)   the text with that value, creating objects on the path
+    raw(text, path)          the value's text
     drop(text, path)         the text without that key
 
-Knows no file. Raises `ValueError` for what is no such JSON, or where something on the way is no object.
+Knows no file. Raises `ValueError` for invalid JSON, or if something on the path is not an object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INDENT = 2
 
 class _Member(NamedTuple):
     start: int
-    """Of its key's quotation mark."""
+    """Offset of its key's opening quotation mark."""
     value: _Node
 
 
@@ -31,17 +31,17 @@ class _Node(NamedTuple):
     start: int
     end: int
     members: dict[str, _Member] | None
-    """None: no object."""
+    """None if it is not an object."""
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
-    """An empty file is an empty object."""
+    """Parses a file; an empty one is an empty object."""
     if _skip(text, 0) == len(text):
         text = text + ("" if text in ("", "\ufeff") or text.endswith("\n") else "\n") + "{}\n"
     node = _parsed(text)
     for depth, key in enumerate(path):
         if node.members is None:
-            raise ValueError(f"{'.'.join(path[:depth]) or 'the file'} is no object")
+            raise ValueError(f"{'.'.join(path[:depth]) or 'the file'} is not an object")
         if key not in node.members:
             for missing in reversed(path[depth + 1 :]):
                 value = {missing: value}
@@ -51,7 +51,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def raw(text: str, path: Sequence[str]) -> str | None:
-    """None: there is no such key."""
+    """None if there is no such key."""
     if _skip(text, 0) == len(text):
         return None
     node = _parsed(text)
@@ -63,7 +63,7 @@ def raw(text: str, path: Sequence[str]) -> str | None:
 
 
 def drop(text: str, path: Sequence[str]) -> str:
-    """As it is where there is no such key."""
+    """The text without that key; unchanged if there is none."""
     if _skip(text, 0) == len(text):
         return text
     node = _parsed(text)
@@ -78,18 +78,18 @@ def drop(text: str, path: Sequence[str]) -> str:
     gap = node.start + 1 if before is None else _skip(text, before) + 1
     if text[after := _skip(text, end)] == ",":
         end = after + 1
-    elif before is not None:  # the last one: the comma before it goes
+    elif before is not None:  # the last member: remove the comma before it
         text = text[: gap - 1] + text[gap:]
         gap, start, end = gap - 1, start - 1, end - 1
     line = text.rfind("\n", gap, start)
-    # Its line goes with it, unless the line end is a comment's.
+    # Remove its line too, unless a comment ends it.
     if line >= 0 and not text[line:start].strip() and "//" not in text[gap:line].rpartition("\n")[2]:
         start = line
     return text[:start] + text[end:]
 
 
 def read(text: str) -> Any:
-    """The value of a raw text."""
+    """The value of a text from `raw`."""
     return _value(text, _parsed(text))
 
 
@@ -105,9 +105,9 @@ def _parsed(text: str) -> _Node:
     try:
         node = _node(text, _skip(text, 0))
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        raise ValueError("the file is nested too deeply") from error
     if _skip(text, node.end) != len(text):
-        raise ValueError(f"something follows its end, at character {node.end}")
+        raise ValueError(f"there is text after the end, at character {node.end}")
     return node
 
 
@@ -124,11 +124,11 @@ def _node(text: str, place: int) -> _Node:
     try:
         return _Node(place, _DECODER.raw_decode(text, place)[1], None)
     except json.JSONDecodeError as error:
-        raise ValueError(f"it cannot be read as JSON at line {error.lineno}: {error.msg}") from error
+        raise ValueError(f"invalid JSON at line {error.lineno}: {error.msg}") from error
 
 
 def _items(text: str, place: int) -> tuple[list[_Node], int]:
-    """Of the array at `place`, and its end."""
+    """The elements of the array at `place`, and its end."""
     items: list[_Node] = []
     place = _skip(text, place + 1)
     while text[place : place + 1] != "]":
@@ -150,7 +150,7 @@ def _object(text: str, start: int) -> _Node:
         value = _node(text, _skip(text, colon + 1))
         name = _DECODER.raw_decode(text, place)[0]
         if name in members:
-            raise ValueError(f"{name!r} stands there twice, at line {text.count(chr(10), 0, place) + 1} again")
+            raise ValueError(f"duplicate key {name!r} at line {text.count(chr(10), 0, place) + 1}")
         members[name] = _Member(place, value)
         place = _behind_comma(text, value.end, "}")
     return _Node(start, place + 1, members)
@@ -166,7 +166,7 @@ def _behind_comma(text: str, place: int, closing: str) -> int:
 
 
 def _inserted(text: str, node: _Node, key: str, value: Any) -> str:
-    """As the first member, where no comma before it is needed."""
+    """Insert as the first member, which needs no comma before it."""
     assert node.members is not None
     outer = _indent_at(text, node.start)
     indent = outer + " " * _INDENT
@@ -182,7 +182,7 @@ def _inserted(text: str, node: _Node, key: str, value: Any) -> str:
 
 
 def _indent_at(text: str, place: int) -> str:
-    """What the line of `place` begins with."""
+    """The indentation of the line at `place`."""
     line = text[text.rfind("\n", 0, place) + 1 : place]
     return line[: len(line) - len(line.lstrip(" \t"))]
 

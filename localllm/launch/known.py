@@ -1,4 +1,4 @@
-"""All agents that can be launched, and finding one by its name."""
+"""The agents that can be launched, and lookup by name."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def agent_named(name: str) -> Agent:
     if wanted in AGENTS:
         return AGENTS[wanted]
     near = difflib.get_close_matches(wanted, [*AGENTS, *ALIASES], n=1)
-    meant = f"did you mean {near[0]}? There are" if near else "there are"
-    raise InvalidParameter(f"no agent is called {name!r}; {meant} {', '.join(AGENTS)}", param="agent")
+    meant = f"did you mean {near[0]}? Available:" if near else "there are"
+    raise InvalidParameter(f"unknown agent {name!r}; {meant} {', '.join(AGENTS)}", param="agent")

@@ -1,4 +1,4 @@
-"""Open WebUI: its environment, which is to count for this run only (docs.openwebui.com, env-configuration)."""
+"""Open WebUI: its environment, for this run only (docs.openwebui.com, env-configuration)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def _set_up(target: Target, _place: Place) -> Setup:
             "OPENAI_API_BASE_URLS": target.openai_url,
             "OPENAI_API_KEY": target.token,
             "OPENAI_API_KEYS": target.token,
-            # The same models by Ollama's API would stand in its list a second time.
+            # With Ollama's API enabled, its list would show the same models twice.
             "ENABLE_OLLAMA_API": "False",
             "OLLAMA_BASE_URL": target.url,
             "DEFAULT_MODELS": target.model,
-            # Else its database remembers the addresses of another day, and ours for the next.
+            # Otherwise its database stores addresses from one run to the next.
             "ENABLE_PERSISTENT_CONFIG": "False",
         },
         arguments=("serve",),

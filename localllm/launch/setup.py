@@ -1,4 +1,4 @@
-"""What an agent is told (`Target`), and what has to be set for that (`Setup`). Plain data; knows no agent."""
+"""The server and model for an agent (`Target`), and the configuration for that (`Setup`). Plain data."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 KEY_VARIABLE = "LOCALLLM_API_KEY"
-"""Where agents that read their key from a variable of any name find it."""
+"""The variable with the key, for agents that allow any name."""
 NO_KEY = "localllm"
-"""Agents want a key also where the server wants none."""
+"""The placeholder for agents that require a key although the server does not."""
 PROVIDER = "localllm"
-"""What the server is called in an agent's settings."""
+"""The server's name in an agent's settings."""
 MAX_OUTPUT_TOKENS = 32_000
 
 
 class Target(NamedTuple):
-    """The server, and the model there."""
+    """The server and its model."""
 
     url: str
-    """Without a path."""
+    """The server's URL without a path."""
     model: str
     ctx: int
-    """Tokens that prompt and answer have together, as it is loaded."""
+    """The loaded context in tokens, for prompt and answer together."""
     key: str | None
-    """None: the server wants none."""
+    """None if the server requires none."""
     thinks: bool = False
 
     @property
@@ -33,17 +33,17 @@ class Target(NamedTuple):
 
     @property
     def token(self) -> str:
-        """Something to send as the key."""
+        """The key to send, or a placeholder."""
         return self.key or NO_KEY
 
     @property
     def max_output(self) -> int:
-        """Tokens of one answer: a quarter of the context is left for it."""
+        """Maximum tokens of an answer: a quarter of the context."""
         return min(self.ctx // 4, MAX_OUTPUT_TOKENS)
 
 
 class Place(NamedTuple):
-    """Where an agent looks for its files."""
+    """Folders of an agent's files."""
 
     home: Path
     environ: Mapping[str, str]
@@ -52,32 +52,32 @@ class Place(NamedTuple):
 
 
 class Key(NamedTuple):
-    """A key of a JSON file, and its new value."""
+    """A key of a JSON file and its new value."""
 
     path: tuple[str, ...]
     value: Any
 
 
 class Change(NamedTuple):
-    """Of a file of the user's."""
+    """In a file of the user."""
 
     file: Path
     keys: tuple[Key, ...]
 
 
 class Setup(NamedTuple):
-    """What an agent needs beside its own command line."""
+    """An agent's configuration besides the user's arguments."""
 
     environment: Mapping[str, str] = {}
     unset: tuple[str, ...] = ()
-    """Variables that would lead it elsewhere."""
+    """Variables to remove, since they would override ours."""
     arguments: tuple[str, ...] = ()
-    """Before those of the user."""
+    """Arguments before the user's."""
     files: Mapping[str, str] = {}
-    """Name -> text, in `Place.files`, for the user's eyes only; gone when the agent is."""
+    """Name -> text of files in `Place.files`, readable only by the user and deleted at the end."""
     change: Change | None = None
     panel: str = ""
-    """What the user types into the agent's settings, where nothing else can be done."""
+    """Instructions for settings that only the user can enter."""
     notes: tuple[str, ...] = ()
 
 
@@ -87,13 +87,13 @@ class Agent(NamedTuple):
     name: str
     title: str
     program: str
-    """Empty: it lives in an editor, and its settings are typed."""
+    """Empty for editor extensions, whose settings the user enters."""
     install: str
-    """What to type to get it."""
+    """The command that installs it."""
     uses: str
-    """The API, and where it is told: one line."""
+    """One line: the API it uses, and how it is configured."""
     set_up: Callable[[Target, Place], Setup]
     places: tuple[str, ...] = ()
-    """Folders below the home folder where installers put it, if they are not in PATH."""
+    """Folders in the home folder where installers put it, which may not be in PATH."""
     least_ctx: int = 16_384
-    """Tokens below which its own prompt leaves too little."""
+    """Minimum context in tokens; below it the agent's own prompt leaves too little room."""

@@ -1,6 +1,6 @@
-"""Cline and Kilo Code: extensions of VS Code that keep their settings where only they write, so a person types them.
+"""Cline and Kilo Code: VS Code extensions whose settings only they can write, so the user enters them.
 
-Their server has to answer at the same address the next time, with the user's own key or none.
+Their server must have the same address next time, with the user's own key or none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _cline(target: Target, _place: Place) -> Setup:
 
 
 def _kilo(target: Target, _place: Place) -> Setup:
-    """Its configuration is opencode's, under another name (kilo.ai/docs, custom models)."""
+    """Its configuration has opencode's format (kilo.ai/docs, custom models)."""
     rows = _rows(
         ("Provider ID", PROVIDER),
         ("Display name", PROVIDER),
@@ -47,7 +47,7 @@ def _kilo(target: Target, _place: Place) -> Setup:
     text = json.dumps(config, indent=2)
     return Setup(
         panel=f"Kilo Code in VS Code: the gear, Providers, Custom provider\n{rows}"
-        f"or, with the context told, in ~/.config/kilo/kilo.json (kilo in a terminal reads it, too)\n{text}\n"
+        f"or, including the context, in ~/.config/kilo/kilo.json (which kilo in a terminal reads too)\n{text}\n"
     )
 
 

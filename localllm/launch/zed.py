@@ -1,6 +1,6 @@
 """Zed: a provider in its settings.json, the key in the environment (zed.dev/docs/ai/use-api-access).
 
-It reads no other file, so that one is changed while Zed runs.
+Zed reads no other file, so this one is changed while it runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, Change, Key, Pl
 
 
 def settings_file(place: Place) -> Path:
-    """Where Zed has its settings on this system."""
+    """Zed's settings file on this system."""
     if roaming := place.environ.get("APPDATA"):
         return Path(roaming) / "Zed" / "settings.json"
     config = place.environ.get("XDG_CONFIG_HOME")
@@ -38,10 +38,10 @@ def _set_up(target: Target, place: Place) -> Setup:
         Key(("agent", "default_model"), {"provider": PROVIDER, "model": target.model}),
     )
     return Setup(
-        environment={KEY_VARIABLE: target.token},  # Zed makes the name out of the provider's
+        environment={KEY_VARIABLE: target.token},  # Zed derives the name from the provider's
         arguments=("--foreground",),
         change=Change(settings_file(place), keys),
-        notes=("a Zed that runs already does not get the key: quit it first",),
+        notes=("a running Zed does not get the key: quit it first",),
     )
 
 
@@ -50,7 +50,7 @@ AGENT = Agent(
     title="Zed",
     program="zed",
     install="see https://zed.dev/download",
-    uses="OpenAI chat, by its settings.json (changed back)",
+    uses="OpenAI chat, by its settings.json (restored afterwards)",
     set_up=_set_up,
     places=(".local/bin",),
 )

@@ -1,7 +1,7 @@
-"""The Model Context Protocol, by its official SDK (an extra): localllm's models as tools, and others' tools for models.
+"""The Model Context Protocol, by its official SDK (an extra): our models as tools, and others' tools for our models.
 
-Knows no terminal and no API of ours. `servers` says which servers there are, `hub` keeps them and calls their tools,
-`serving` is a server of our own. Only what needs the SDK imports it, so that everything else works without.
+Knows no terminal and none of our APIs. `servers` reads the configuration, `hub` holds the servers and calls their
+tools, `serving` is our own server. Only modules that need the SDK import it, so that everything else works without.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ INSTALL = 'pip install "localllm[mcp]"'
 
 
 def check_installed(param: str) -> None:
-    """Raises `UnsupportedParameter`, about `param`, where the SDK is not there."""
+    """Raises `UnsupportedParameter`, naming `param`, if the SDK is not installed."""
     if importlib.util.find_spec("mcp") is None:
         raise UnsupportedParameter(f"MCP needs its SDK, which is not installed: {INSTALL}", param=param)

@@ -1,4 +1,4 @@
-"""What the offered tools do, by a client of a localllm server. Knows no MCP; blocks, so it belongs on threads."""
+"""Implements the offered tools with a client of a localllm server. Blocking; knows nothing of MCP."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from localllm.client.api import Client
 
 PROGRESS_EVERY_S = 0.2
-"""An answer's tokens are told at most so often."""
+"""Minimum seconds between progress reports of an answer."""
 MAX_TOLD_MODELS = 20
-"""In the sentence of an error."""
+"""Maximum number of names in an error message."""
 
 OnProgress = Callable[[int, "int | None", str], None]
-"""Tokens so far, the most there may be, and what is new of the text."""
+"""Reports tokens so far, their maximum, and the new text."""
 Connect = Callable[[], "tuple[Client, str | None]"]
-"""Waits until the server answers; the client, and the model to ask where none is named. Raises `LocalLLMError`s."""
+"""Waits for the server; returns the client and the default model. Raises `LocalLLMError`s."""
 
 
 def unheard(_num_tokens: int, _most: int | None, _news: str) -> None:
@@ -44,7 +44,7 @@ def unheard(_num_tokens: int, _most: int | None, _news: str) -> None:
 
 
 class Answering:
-    """The tools. Safe to use from many threads; whoever comes first waits for the server."""
+    """The tools. Thread-safe; the first caller waits for the server."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -54,7 +54,7 @@ class Answering:
     def answer(
         self, asked: msgspec.Struct, cancel: Cancel, on_progress: OnProgress = unheard
     ) -> ChatAnswer | Vectors | Ranking | Models:
-        """To the arguments of any of the tools. Raises `LocalLLMError`s; `Cancelled` where it was."""
+        """Runs a tool, chosen by the type of its arguments. Raises `LocalLLMError`s, and `Cancelled`."""
         if isinstance(asked, AskChat):
             return self._chat(asked, cancel, on_progress)
         if isinstance(asked, AskEmbed):
@@ -71,7 +71,7 @@ class Answering:
             return self._connected
 
     def _client_and_model(self, named: str | None) -> tuple[Client, str]:
-        """Raises `InvalidParameter` where none is named, and it is not clear which is meant."""
+        """Raises `InvalidParameter` if no model is named and there is no unique default."""
         client, default = self._server()
         model = named or default
         if model is not None:
@@ -80,8 +80,8 @@ class Answering:
         if len(loaded) == 1:
             return client, loaded[0]
         names = ", ".join(loaded[:MAX_TOLD_MODELS])
-        what = f"these are loaded: {names}" if loaded else "none is loaded; list_models lists those on this machine"
-        raise InvalidParameter(f"name the model to ask as `model`: {what}", param="model")
+        what = f"loaded models: {names}" if loaded else "none is loaded; list_models lists those on this machine"
+        raise InvalidParameter(f"name the model in `model`: {what}", param="model")
 
     def _chat(self, asked: AskChat, cancel: Cancel, on_progress: OnProgress) -> ChatAnswer:
         client, model = self._client_and_model(asked.model)
@@ -105,7 +105,7 @@ class Answering:
                 on_progress(num_tokens, asked.max_tokens, news)
                 told_s, news = time.monotonic(), ""
         if finish is None:
-            raise LocalLLMError("the server ended the answer without saying why")
+            raise LocalLLMError("the server ended the answer without a finish reason")
         usage = finish.usage
         return ChatAnswer(
             text=text,

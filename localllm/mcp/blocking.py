@@ -1,4 +1,4 @@
-"""The hub for code that blocks: an event loop on a thread of its own. Knows no server."""
+"""The hub for blocking code: an event loop on its own thread. Knows no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAIT_SLICE_S = 0.25
 
 
 class BlockingHub:
-    """A context manager: at its end no server is left."""
+    """A context manager; at its end all servers have exited."""
 
     def __init__(self, servers: Iterable[McpServer], *, timeout_s: float) -> None:
         self._servers = tuple(servers)
@@ -41,18 +41,18 @@ class BlockingHub:
     def __exit__(self, *_: object) -> None:
         hub = self._hub
         if hub is not None:
-            # A second Ctrl-C must not leave a process behind: this takes a few seconds at most.
+            # A second Ctrl-C must not leave a process behind; this takes a few seconds at most.
             asyncio.run_coroutine_threadsafe(hub.close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     @property
     def tools(self) -> tuple[HubTool, ...]:
-        """What there is to call, as last looked at."""
+        """The available tools, as last listed."""
         return () if self._hub is None else self._hub.tools
 
     def take_notes(self) -> list[str]:
-        """What is to be said, each once."""
+        """Messages for the user, each once."""
         return [] if self._hub is None else self._hub.take_notes()
 
     def refresh(self) -> bool:
@@ -61,7 +61,7 @@ class BlockingHub:
         return self._wait(self._hub.refresh())
 
     def call(self, name: str, arguments: str) -> Outcome:
-        """Its result. A `KeyboardInterrupt` cancels it at the server, too."""
+        """The call's result. `KeyboardInterrupt` also cancels it at the server."""
         assert self._hub is not None
         return self._wait(self._hub.call(name, arguments))
 
@@ -84,7 +84,7 @@ class BlockingHub:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        # What servers do wrong is told as a note or a result; the SDK would write it over what is shown.
+        # Servers' errors are reported as notes or results; the SDK's log lines would disturb the terminal.
         logging.getLogger("mcp").addHandler(logging.NullHandler())
         try:
             self._loop.run_forever()

@@ -1,7 +1,7 @@
 """A program that speaks MCP on stdin and stdout, as the SDK's transport. Knows no message's meaning.
 
-Ours instead of the SDK's: a line is bounded, what is no message is dropped and not logged, the program's log is kept
-for errors, and whatever it started ends with it: it has a process group of its own, which is killed by its id.
+Replaces the SDK's: lines have a maximum length, lines that are not messages are dropped without logging, the
+program's log is kept for errors, and everything it started ends with it, since it has its own process group.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from localllm import osdep
 from localllm.mcp.servers import StdioServer
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Of one message."""
+"""Maximum length of a message."""
 LOG_BYTES = 4 * 1024
-"""Of what it logs, the last that is kept."""
+"""How much of the end of its log is kept."""
 LEAVE_S, TERMINATE_S = 2.0, 1.0
-"""To end by itself once its stdin is closed; then once it was told to."""
+"""Seconds to exit after its stdin is closed, and again after it is terminated."""
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 
 class Child:
-    """What is known of a program that runs, or that has ended."""
+    """A program that is running or has exited."""
 
     def __init__(self) -> None:
         self.process: asyncio.subprocess.Process | None = None
         self.num_dropped = 0
-        """Lines that were no messages."""
+        """The number of lines that were not messages."""
         self.fault = ""
-        """What it did that nobody may, if that ended it."""
+        """The violation for which it was ended, if any."""
         self._log = bytearray()
         self._log_is_whole = anyio.Event()
 
@@ -51,7 +51,7 @@ class Child:
         self._log_is_whole.set()
 
     async def has_ended(self, within_s: float) -> bool:
-        """Waits for it, and for the last of its log."""
+        """Waits for its exit and the end of its log."""
         if self.process is None:
             return False
         with anyio.move_on_after(within_s):
@@ -67,7 +67,7 @@ class Child:
 
     @property
     def end(self) -> str:
-        """How it ended; "" while it runs."""
+        """How it exited; "" while it runs."""
         code = self.process.returncode if self.process is not None else None
         why = self.fault or ("" if code is None else f"it ended with {osdep.exit_reason(code)}")
         return f"{why}: {self.last_words}" if why and self.last_words else why
@@ -75,7 +75,7 @@ class Child:
 
 @contextlib.asynccontextmanager
 async def running(server: StdioServer, child: Child) -> AsyncIterator[Streams]:
-    """Starts it; at the end it is gone, with all that it started. Raises `OSError`, `ValueError`."""
+    """Starts it; at the end it and all its children have been ended. Raises `OSError`, `ValueError`."""
     environment = {**get_default_environment(), **server.env}
     program = shutil.which(server.command, path=environment.get("PATH")) or server.command
     process = await asyncio.create_subprocess_exec(
@@ -109,7 +109,7 @@ async def running(server: StdioServer, child: Child) -> AsyncIterator[Streams]:
 async def _hear(
     process: asyncio.subprocess.Process, child: Child, heard: MemoryObjectSendStream[SessionMessage | Exception]
 ) -> None:
-    """Its messages, until it ends. What is none is dropped: some programs greet whoever starts them."""
+    """Its messages until it exits. Other lines are dropped: some programs print a greeting."""
     assert process.stdout is not None
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with heard:
@@ -142,7 +142,7 @@ async def _say(
                 process.stdin.write(text.encode("utf-8", "replace") + b"\n")
                 await process.stdin.drain()
     except OSError:
-        heard.close()  # so that whoever waits for an answer hears of it
+        heard.close()  # so that pending calls fail
 
 
 async def _keep_log(process: asyncio.subprocess.Process, child: Child) -> None:
@@ -153,7 +153,7 @@ async def _keep_log(process: asyncio.subprocess.Process, child: Child) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process, child: Child) -> None:
-    """Kindly first; then it and its children are gone in any case."""
+    """Terminates it, then kills it and its children if necessary."""
     assert process.stdin is not None
     process.stdin.close()
     if child.fault or not await child.has_ended(LEAVE_S):

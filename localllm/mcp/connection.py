@@ -1,6 +1,6 @@
-"""One MCP server for as long as it is wanted: started, asked for its tools, called, ended. Knows no model and no names.
+"""The connection to one MCP server: starting, listing tools, calling, stopping. Knows no model and no names.
 
-A task of its own holds the SDK's client from beginning to end; calls come from any task of the loop.
+One task holds the SDK's client from beginning to end; calls may come from any task of the loop.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from localllm.mcp.servers import McpServer, StdioServer
 logger = logging.getLogger("localllm")
 
 MAX_TOOLS = 1000
-"""Of one server; more are not read."""
+"""Maximum tools of one server; more are not read."""
 MAX_PAGES = 100
 LAST_WORDS_S = 1.0
-"""For a program whose stdout has ended to end, so that it can be told how."""
+"""Seconds to wait for the exit of a program whose stdout has closed, to report its exit status."""
 MAX_WORDS = 500
-"""Of a server's own words, in an error."""
+"""Maximum length of a server's message in an error."""
 CLOSED = "Connection closed"
-"""What the SDK says of a connection that is over: servers use its code for errors of their own, too."""
+"""The SDK's message for a closed connection; its error code is also used by servers for their own errors."""
 _FAILURES = (MCPError, OSError, RuntimeError, ValueError, httpx2.HTTPError, anyio.ClosedResourceError)
-"""What the SDK raises of servers that are not as they should be; a task group has them in an `ExceptionGroup`."""
+"""What the SDK raises for faulty servers, possibly in an `ExceptionGroup`."""
 
 
 class Connection:
-    """To one server. Belongs to one event loop."""
+    """The connection to one server. Belongs to one event loop."""
 
     def __init__(self, server: McpServer, *, timeout_s: float) -> None:
         self.server = server
         self.tools: tuple[types.Tool, ...] = ()
-        """As last listed, without those that are not wanted."""
+        """As last listed, without excluded ones."""
         self.failure: str | None = None
-        """Why it cannot be used; None: it can."""
+        """Why it cannot be used; None if it can."""
         self.num_unread = 0
-        """Tools beyond the most that are read; at least that many."""
+        """At least how many tools were beyond the limit."""
         self._timeout_s = timeout_s
         self._child = Child()
         self._client: Client | None = None
         self.changed = asyncio.Event()
-        """Its tools are not those that were listed, as it says."""
+        """Whether it has announced that its tools changed."""
         self._scope = anyio.CancelScope()
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[None] | None = None
@@ -68,11 +68,11 @@ class Connection:
 
     @property
     def num_dropped(self) -> int:
-        """Lines on its stdout that were no messages."""
+        """The number of lines on its stdout that were not messages."""
         return self._child.num_dropped
 
     async def open(self) -> None:
-        """Start it and list its tools, in bounded time. Whatever goes wrong is in `failure`."""
+        """Start it and list its tools, within a time limit. Errors go to `failure`."""
         self._opened = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._live(), name=f"mcp {self.name}")
         done, _ = await asyncio.wait([self._opened], timeout=self._timeout_s)
@@ -81,7 +81,7 @@ class Connection:
             self._scope.cancel()
 
     async def refresh(self) -> bool:
-        """List its tools anew if it has said that they changed; whether it had."""
+        """List its tools again if it announced a change; returns whether it did."""
         if not self.changed.is_set() or self._client is None or self.failure is not None:
             return False
         self.changed.clear()
@@ -92,7 +92,7 @@ class Connection:
         return True
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Its result; whatever goes wrong is one, too. Who is cancelled cancels the call at the server."""
+        """The call's result; errors are results too. Cancelling cancels the call at the server."""
         if self._client is None or self.failure is not None:
             return Outcome(f"{self.name} cannot be used: {self.failure or 'it is not connected'}", is_error=True)
         try:
@@ -105,7 +105,7 @@ class Connection:
         return outcome_of(result)
 
     async def close(self) -> None:
-        """End it, and wait until it is gone. Idempotent."""
+        """Stop it, and wait for its exit. Idempotent."""
         self._closing.set()
         if self._opened is not None and not self._opened.done():
             self._scope.cancel()
@@ -113,7 +113,7 @@ class Connection:
             await asyncio.wait([self._task])
 
     async def _live(self) -> None:
-        """The whole of its life, in one task: what is entered here is left here."""
+        """Its whole lifetime in one task: contexts entered here are exited here."""
         opened = self._opened
         assert opened is not None
         try:
@@ -123,7 +123,7 @@ class Connection:
             self._fail(await self._reason(error))
         finally:
             self._client = None
-            self._fail("it was ended")
+            self._fail("it was stopped")
             if not opened.done():
                 opened.set_result(None)
 
@@ -159,7 +159,7 @@ class Connection:
             self.changed.set()
 
     async def _listen(self, client: Client) -> None:
-        """For changes, where the protocol is one in which they have to be asked for."""
+        """Subscribe to changes, if the protocol version requires it."""
         capability = client.server_capabilities.tools
         if capability is None or not capability.list_changed:
             return
@@ -168,9 +168,9 @@ class Connection:
                 async for _ in changes:
                     self.changed.set()
         except (ListenNotSupportedError, SubscriptionLost):
-            return  # an older protocol, which tells without being asked; or the server is going
+            return  # an older protocol without subscriptions, or the server is exiting
         except (*_FAILURES, ExceptionGroup) as error:
-            logger.debug("mcp: %s tells no changes of its tools: %s", self.name, await self._reason(error))
+            logger.debug("mcp: %s does not announce changes of its tools: %s", self.name, await self._reason(error))
 
     async def _list(self, client: Client) -> None:
         """Raises what the SDK raises."""
@@ -189,12 +189,12 @@ class Connection:
         )
 
     def _fail(self, reason: str) -> None:
-        """The first reason is the one that counts."""
+        """Keep only the first reason."""
         if self.failure is None:
             self.failure = reason
 
     async def _reason(self, error: BaseException) -> str:
-        """In a sentence: how the program ended where it did, else what the SDK says."""
+        """The error message: how the program exited, otherwise the SDK's error."""
         if self._is_over(error):
             await self._child.has_ended(LAST_WORDS_S)
         if self._is_over(error) and self._child.end:
@@ -206,11 +206,11 @@ class Connection:
         if isinstance(first, OSError) and isinstance(self.server, StdioServer):
             words = f"{self.server.command} cannot be run: {first.strerror or first}"
         dropped = self._child.num_dropped
-        said = f" (it wrote {dropped} lines that are no messages to its stdout)" if dropped else ""
+        said = f" (it wrote {dropped} lines that are not messages to its stdout)" if dropped else ""
         return clipped(words, MAX_WORDS) + said
 
     def _is_over(self, error: BaseException) -> bool:
-        """Whether the connection is, and not only the call."""
+        """Whether the connection failed, not only the call."""
         codes = {leaf.code for leaf in _leaves(error) if isinstance(leaf, MCPError) and leaf.message == CLOSED}
         return types.CONNECTION_CLOSED in codes or bool(self._child.fault)
 

@@ -1,6 +1,6 @@
-"""All MCP servers of a configuration: what their tools are called here, and calls that find their server.
+"""All MCP servers of a configuration: names for their tools, and routing calls to them.
 
-Knows no model and no API: a tool is a name, a description and a JSON Schema, a result is a text.
+Knows no model and no API: a tool is a name, a description and a JSON Schema; a result is a text.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from localllm.mcp.outcome import Outcome
 from localllm.mcp.servers import McpServer
 
 MAX_TOOLS = 128
-"""That models are told of, of all servers together: each costs a hundred tokens and more of the context."""
+"""Maximum tools shown to models, of all servers together: each takes a hundred tokens or more of the context."""
 MAX_DESCRIPTION_CHARS = 4000
 MAX_SCHEMA_BYTES = 32 * 1024
 
 
 class HubTool(NamedTuple):
-    """A tool as models are told of it."""
+    """A tool as shown to models."""
 
     name: str
     server: str
-    """Whose it is, and what it is called there."""
+    """Its server, and its name there."""
     tool: str
     description: str
     parameters: dict[str, Any]
     """JSON Schema."""
     is_read_only: bool = False
-    """It changes nothing, as its server says."""
+    """Whether it is read-only, according to its server."""
 
     @property
     def function(self) -> dict[str, Any]:
-        """As OpenAI's `tools` have it."""
+        """In the format of OpenAI's `tools`."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
@@ -49,19 +49,19 @@ class Hub:
         self._connections = {server.name: Connection(server, timeout_s=timeout_s) for server in servers}
         self._tools: dict[str, HubTool] = {}
         self._notes: dict[str, bool] = {}
-        """Each with whether it was told."""
+        """Notes, each with whether it was reported."""
 
     async def open(self) -> None:
-        """Start them all; what went wrong is in `notes`."""
+        """Start all of them; errors go to `notes`."""
         await asyncio.gather(*(connection.open() for connection in self._connections.values()))
         self._collect()
 
     async def close(self) -> None:
-        """End them all, and wait until they are gone."""
+        """Stop all of them, and wait for their exit."""
         await asyncio.gather(*(connection.close() for connection in self._connections.values()))
 
     async def refresh(self) -> bool:
-        """Look at the tools of servers that have changed them; whether any had."""
+        """List the tools of servers that announced changes; returns whether any did."""
         changed = await asyncio.gather(*(connection.refresh() for connection in self._connections.values()))
         if any(changed):
             self._collect()
@@ -69,11 +69,11 @@ class Hub:
 
     @property
     def tools(self) -> tuple[HubTool, ...]:
-        """In the order of the servers."""
+        """The tools, in the order of the servers."""
         return tuple(self._tools.values())
 
     def take_notes(self) -> list[str]:
-        """What is not as one might think, each told once."""
+        """Notes for the user, each reported once."""
         new = [note for note, is_told in self._notes.items() if not is_told]
         self._notes = dict.fromkeys(self._notes, True)
         return new
@@ -83,10 +83,10 @@ class Hub:
         return self._connections[server].failure
 
     async def call(self, name: str, arguments: str) -> Outcome:
-        """A call as a model wrote it. Never raises but when it is cancelled, which cancels it at the server."""
+        """A call as the model wrote it. Raises only when cancelled, which cancels it at the server."""
         tool = self._tools.get(name)
         if tool is None:
-            return Outcome(f"there is no tool {name}", is_error=True)
+            return Outcome(f"unknown tool {name}", is_error=True)
         try:
             given = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -97,7 +97,7 @@ class Hub:
         self._notes.setdefault(note, False)
 
     def _collect(self) -> None:
-        """What all servers have, by the names of models. Notes what is left out."""
+        """The tools of all servers by model-facing name. Notes which are omitted."""
         found = {}
         for connection in self._connections.values():
             if connection.failure is not None:
@@ -110,13 +110,13 @@ class Hub:
         for name, (server, tool_name) in names.items():
             if len(self._tools) == MAX_TOOLS:
                 self._note(
-                    f"the MCP servers have {len(names)} tools, and models are told of the first {MAX_TOOLS}; "
-                    "includeTools and excludeTools of a server say which of its are wanted"
+                    f"the MCP servers have {len(names)} tools, of which models see the first {MAX_TOOLS}; "
+                    "select tools with a server's includeTools and excludeTools"
                 )
                 break
             tool = found[server, tool_name]
             if len(msgspec.json.encode(tool.input_schema)) > MAX_SCHEMA_BYTES:
-                self._note(f"{name} is left out: its schema is longer than {MAX_SCHEMA_BYTES} bytes")
+                self._note(f"{name} is omitted: its schema is longer than {MAX_SCHEMA_BYTES} bytes")
                 continue
             description = (tool.description or tool.title or "")[:MAX_DESCRIPTION_CHARS]
             is_read_only = tool.annotations is not None and tool.annotations.read_only_hint is True

@@ -1,4 +1,4 @@
-"""What tools of MCP servers are called when a model is told of them: `server__tool`, one name for each. Pure."""
+"""Names of MCP tools for models: `server__tool`, each unique. Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterable
 
 MAX_NAME_CHARS = 64
-"""As OpenAI's API has it."""
+"""OpenAI's limit."""
 JOINT = "__"
 _DIGEST_CHARS = 6
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def offered_names(tools: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Of pairs of a server and its tool: name -> pair, in their order. The same pairs have the same names.
+    """Name -> (server, tool), in order. The same pairs always get the same names.
 
-    A name that would be too long, or that another pair has already, ends with a digest of what it stands for.
+    A name that would be too long or a duplicate ends with a digest of the pair.
     """
     names: dict[str, tuple[str, str]] = {}
     for pair in dict.fromkeys(tools):
@@ -29,7 +29,7 @@ def offered_names(tools: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]
 
 
 def is_allowed(name: str, allowed: Iterable[str]) -> bool:
-    """Whether a name is one of those that were allowed: a name, `SERVER__*`, or `*`."""
+    """Whether a name matches an allowed one: a name, `SERVER__*`, or `*`."""
     return any(
         name == each or each == "*" or (each.endswith(f"{JOINT}*") and name.startswith(each.removesuffix("*")))
         for each in allowed

@@ -1,6 +1,6 @@
-"""The tools that localllm offers over MCP: what each takes and gives, as types that are its JSON Schemas too.
+"""The tools that localllm offers over MCP: types of their arguments and results, which are also their JSON Schemas.
 
-Knows neither the protocol nor how a tool does it.
+Knows neither the protocol nor the implementation.
 """
 
 from __future__ import annotations
@@ -10,34 +10,36 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-ModelName = Annotated[str | None, Meta(description="Which model, as list_models names it; left out: the one in use")]
+ModelName = Annotated[str | None, Meta(description="The model, as named by list_models; default: the one in use")]
 
 
 class AskChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `chat`."""
 
-    prompt: Annotated[str, Meta(min_length=1, description="What to ask")]
+    prompt: Annotated[str, Meta(min_length=1, description="The question or task")]
     system: Annotated[str | None, Meta(description="A system message")] = None
     schema: Annotated[
-        dict[str, Any] | None, Meta(description="A JSON Schema: the answer is a JSON document that it allows")
+        dict[str, Any] | None, Meta(description="A JSON Schema that the answer, a JSON document, must match")
     ] = None
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
     seed: int | None = None
-    thinking: Annotated[bool | None, Meta(description="Whether to think first, where the model can")] = None
+    thinking: Annotated[bool | None, Meta(description="Whether to think first, if the model can")] = None
     model: ModelName = None
 
 
 class ChatAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What `chat` gives."""
+    """The result of `chat`."""
 
     text: str
     model: str
-    finish_reason: Annotated[str, Meta(description="stop: it is whole; length or timeout: it was cut")]
+    finish_reason: Annotated[str, Meta(description="stop: complete; length or timeout: truncated")]
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
-    document: Annotated[Any, Meta(description="The JSON document, where a schema was given and it is whole")] = None
+    document: Annotated[
+        Any, Meta(description="The JSON document, if a schema was given and the answer is complete")
+    ] = None
     thoughts: str = ""
 
 
@@ -45,18 +47,18 @@ class AskEmbed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Arguments of `embed`."""
 
     texts: Annotated[list[str], Meta(min_length=1, max_length=2048)]
-    dimensions: Annotated[int | None, Meta(description="Only the first so many of each vector")] = None
-    truncate: Annotated[bool, Meta(description="Cut texts that are too long, rather than refuse them")] = False
+    dimensions: Annotated[int | None, Meta(description="Keep only the first N components of each vector")] = None
+    truncate: Annotated[bool, Meta(description="Truncate texts that are too long instead of refusing them")] = False
     model: ModelName = None
 
 
 class Vectors(msgspec.Struct, frozen=True, kw_only=True):
-    """What `embed` gives: a vector a text, in their order."""
+    """The result of `embed`: one vector per text, in order."""
 
     vectors: list[list[float]]
     model: str
     tokens: int
-    truncated: Annotated[list[int], Meta(description="The numbers of texts that were cut")] = []
+    truncated: Annotated[list[int], Meta(description="Indices of truncated texts")] = []
 
 
 class AskRerank(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,12 +67,12 @@ class AskRerank(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     query: Annotated[str, Meta(min_length=1)]
     documents: Annotated[list[str], Meta(min_length=1, max_length=2048)]
     top_n: Annotated[int, Meta(ge=1)] | None = None
-    truncate: Annotated[bool, Meta(description="Cut texts that are too long, rather than refuse them")] = False
+    truncate: Annotated[bool, Meta(description="Truncate texts that are too long instead of refusing them")] = False
     model: ModelName = None
 
 
 class RankedDocument(msgspec.Struct, frozen=True):
-    """`index`: its number in `documents`."""
+    """`index`: position in `documents`."""
 
     index: int
     score: float
@@ -78,7 +80,7 @@ class RankedDocument(msgspec.Struct, frozen=True):
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """What `rerank` gives, the best first."""
+    """The result of `rerank`, best first."""
 
     results: list[RankedDocument]
     model: str
@@ -89,19 +91,19 @@ class AskModels(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that can be asked."""
+    """An available model."""
 
     name: str
     loaded: bool
-    context_tokens: Annotated[int | None, Meta(description="Of a loaded model")] = None
-    capabilities: Annotated[list[str], Meta(description="Of a loaded model, such as tools and thinking")] = []
+    context_tokens: Annotated[int | None, Meta(description="Only for loaded models")] = None
+    capabilities: Annotated[list[str], Meta(description="Such as tools and thinking; only for loaded models")] = []
 
 
 class Models(msgspec.Struct, frozen=True, kw_only=True):
-    """What `list_models` gives."""
+    """The result of `list_models`."""
 
     models: list[ModelInfo]
-    default: Annotated[str | None, Meta(description="The model that is used where none is named")] = None
+    default: Annotated[str | None, Meta(description="The default model")] = None
 
 
 class Offered(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +120,7 @@ OFFERED = (
     Offered(
         name="chat",
         title="Ask a local model",
-        description="Ask a language model that runs on this machine. Nothing leaves the machine. "
+        description="Ask a language model that runs on this machine. No data leaves the machine. "
         "The model sees the prompt and the system message only, not this conversation.",
         takes=AskChat,
         gives=ChatAnswer,
@@ -126,21 +128,21 @@ OFFERED = (
     Offered(
         name="embed",
         title="Embed texts",
-        description="Turn texts into vectors with a local model, for semantic search and clustering.",
+        description="Embed texts with a local model, for semantic search and clustering.",
         takes=AskEmbed,
         gives=Vectors,
     ),
     Offered(
         name="rerank",
         title="Rank documents",
-        description="Rank documents by how well they answer a query, with a local reranking model.",
+        description="Rank documents by relevance to a query, with a local reranking model.",
         takes=AskRerank,
         gives=Ranking,
     ),
     Offered(
         name="list_models",
         title="List local models",
-        description="List the models of this machine, and what those that are loaded can do.",
+        description="List the models on this machine, and the capabilities of loaded ones.",
         takes=AskModels,
         gives=Models,
     ),
@@ -148,9 +150,9 @@ OFFERED = (
 
 
 def json_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Of an object, with `type` at its root as MCP wants it, and what it refers to in `$defs`."""
+    """The JSON Schema of an object, with `type` at its root as MCP requires, and references in `$defs`."""
     whole = msgspec.json.schema(kind)
     definitions = dict(whole["$defs"])
     root = definitions.pop(kind.__name__)
-    root = {name: value for name, value in root.items() if name not in ("title", "description")}  # our own words
+    root = {name: value for name, value in root.items() if name not in ("title", "description")}  # our own wording
     return {**root, **({"$defs": definitions} if definitions else {})}

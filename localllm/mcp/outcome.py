@@ -1,4 +1,4 @@
-"""What came of a call: a text for a model. Needs no SDK, as everybody has to do with it."""
+"""The result of a call: a text for a model. Needs no SDK, since it is used everywhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """Of one call."""
+    """The result of one call."""
 
     text: str
     is_error: bool = False

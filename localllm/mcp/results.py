@@ -1,4 +1,4 @@
-"""What a tool gave, as a text for a model: what it cannot be shown is named, what is too long is cut. Pure."""
+"""Converts a tool's result to text for a model: names unsupported content, truncates long text. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import msgspec
 from localllm.mcp.outcome import Outcome
 
 MAX_CHARS = 50_000
-"""Of one result: some 12,000 tokens."""
+"""Maximum length of a result: about 12,000 tokens."""
 
 
 def outcome_of(result: types.CallToolResult) -> Outcome:
-    """Structured content is given where there is no text: servers repeat it as text for clients that read only that."""
+    """Structured content is used only without text, since servers repeat it as text."""
     parts = list(_parts(result))
     has_text = any(isinstance(block, types.TextContent) and block.text.strip() for block in result.content)
     if result.structured_content is not None and not has_text:
         parts.insert(0, msgspec.json.encode(result.structured_content).decode())
-    text = "\n".join(part for part in parts if part) or "(the tool gave nothing)"
+    text = "\n".join(part for part in parts if part) or "(the tool returned nothing)"
     if len(text) > MAX_CHARS:
-        text = f"{text[:MAX_CHARS]}\n[{len(text) - MAX_CHARS} more characters were left out]"
+        text = f"{text[:MAX_CHARS]}\n[{len(text) - MAX_CHARS} more characters omitted]"
     return Outcome(text, bool(result.is_error))
 
 
@@ -31,10 +31,10 @@ def _parts(result: types.CallToolResult) -> Iterator[str]:
             yield block.text
         elif isinstance(block, types.ImageContent | types.AudioContent):
             kind = "an image" if isinstance(block, types.ImageContent) else "a recording"
-            yield f"[{kind} of type {block.mime_type[:100]}: not supported, and left out]"
+            yield f"[{kind} of type {block.mime_type[:100]}: not supported, omitted]"
         elif isinstance(block, types.ResourceLink):
             yield f"[a resource: {block.name[:200]} at {str(block.uri)[:2000]}]"
         elif isinstance(block.resource, types.TextResourceContents):
             yield block.resource.text
         else:
-            yield f"[data of {str(block.resource.uri)[:2000]}: not supported, and left out]"
+            yield f"[data of {str(block.resource.uri)[:2000]}: not supported, omitted]"

@@ -1,7 +1,7 @@
-"""Which MCP servers there are: the `mcpServers` that hosts of MCP share, in JSON. Knows no protocol and starts nothing.
+"""MCP server configurations: the `mcpServers` JSON that MCP hosts share. Knows no protocol and starts nothing.
 
-`${NAME}` and `${NAME:-default}` stand for variables of the environment, in every text. What a field of some other host
-means is not guessed: it is listed as without effect.
+`${NAME}` and `${NAME:-default}` expand environment variables in every string. Fields of other hosts are not guessed at
+but reported as having no effect.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class StdioServer(NamedTuple):
-    """A program, spoken to on its stdin and stdout."""
+    """A program with MCP on stdin and stdout."""
 
     name: str
     command: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
-    """Besides what every program needs of our environment, such as `PATH` and `HOME`."""
+    """In addition to basic variables such as `PATH` and `HOME`."""
     cwd: Path | None = None
     include: tuple[str, ...] | None = None
-    """Its tools that are wanted; None: all."""
+    """Included tools; None: all."""
     exclude: tuple[str, ...] = ()
 
 
 class HttpServer(NamedTuple):
-    """An address, spoken to by Streamable HTTP."""
+    """A URL with Streamable HTTP."""
 
     name: str
     url: str
@@ -49,15 +49,15 @@ McpServer = StdioServer | HttpServer
 
 
 class Servers(NamedTuple):
-    """What a file says."""
+    """The content of a file."""
 
     servers: tuple[McpServer, ...]
     notes: tuple[str, ...] = ()
-    """What of it has no effect."""
+    """What has no effect."""
 
 
 class _Entry(msgspec.Struct, rename="camel"):
-    """One server, as hosts spell it."""
+    """One server, as in the hosts' format."""
 
     command: str | None = None
     args: list[str] = []
@@ -67,7 +67,7 @@ class _Entry(msgspec.Struct, rename="camel"):
     headers: dict[str, str] = {}
     type: str | None = None
     transport: str | None = None
-    """Another word for `type`."""
+    """Another name for `type`."""
     disabled: bool = False
     enabled: bool = True
     include_tools: list[str] | None = None
@@ -78,14 +78,16 @@ _KNOWN = {field.encode_name for field in msgspec.structs.fields(_Entry)}
 
 
 def load_servers(path: Path, environ: Mapping[str, str], *, param: str) -> Servers:
-    """Raises `InvalidParameter`, `UnsupportedParameter`, about `param`, in the name of file, server and field."""
+    """Raises `InvalidParameter`, `UnsupportedParameter` for `param`, naming the file, server and field."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param=param) from error
     if len(data) > MAX_FILE_BYTES:
-        raise InvalidParameter(f"{path} is longer than {MAX_FILE_BYTES} bytes, the most of MCP servers", param=param)
+        raise InvalidParameter(
+            f"{path} is longer than {MAX_FILE_BYTES} bytes, the limit for MCP configurations", param=param
+        )
     try:
         return parse_servers(data.removeprefix(b"\xef\xbb\xbf"), environ)
     except (InvalidParameter, UnsupportedParameter) as error:
@@ -93,7 +95,7 @@ def load_servers(path: Path, environ: Mapping[str, str], *, param: str) -> Serve
 
 
 def parse_servers(data: bytes, environ: Mapping[str, str]) -> Servers:
-    """Raises as `load_servers`, without the file's name."""
+    """Raises like `load_servers`, without the file's name."""
     try:
         found = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -104,7 +106,7 @@ def parse_servers(data: bytes, environ: Mapping[str, str]) -> Servers:
             'there are no servers: {"mcpServers": {"NAME": {"command": ..., "args": [...]}, "OTHER": {"url": ...}}}'
         )
     if len(given) > MAX_SERVERS:
-        raise InvalidParameter(f"there are {len(given)} servers, and {MAX_SERVERS} at most may be")
+        raise InvalidParameter(f"there are {len(given)} servers; the limit is {MAX_SERVERS}")
     servers: list[McpServer] = []
     notes: list[str] = []
     for name, entry in given.items():
@@ -112,7 +114,7 @@ def parse_servers(data: bytes, environ: Mapping[str, str]) -> Servers:
         server = _server(name, entry, where, environ)
         unknown = sorted(entry.keys() - _KNOWN)
         if unknown:
-            notes.append(f"{where}: without effect: {clipped(', '.join(unknown))}")
+            notes.append(f"{where}: fields without effect: {clipped(', '.join(unknown))}")
         if server is None:
             notes.append(f"{where} is disabled")
         else:
@@ -139,10 +141,10 @@ def _server(name: str, given: object, where: str, environ: Mapping[str, str]) ->
     if entry.command is not None and entry.url is not None:
         raise InvalidParameter(f"{where} has a command and a url; leave one out")
     if kind == "sse":
-        raise UnsupportedParameter(f"{where}: type sse is the transport before 2025-03-26; ask it by type http")
+        raise UnsupportedParameter(f"{where}: type sse is the transport before 2025-03-26; use type http")
     if entry.command is not None:
         if kind not in (None, "stdio"):
-            raise InvalidParameter(f"{where}: type must be stdio, as it has a command, got {clipped(kind or '')!r}")
+            raise InvalidParameter(f"{where}: type must be stdio, since it has a command, got {clipped(kind or '')!r}")
         command = filled(entry.command, "command")
         return StdioServer(
             name,
@@ -156,7 +158,7 @@ def _server(name: str, given: object, where: str, environ: Mapping[str, str]) ->
     if entry.url is None:
         raise InvalidParameter(f"{where} has neither a command nor a url")
     if kind not in (None, *HTTP_TYPES):
-        raise InvalidParameter(f"{where}: type must be http, as it has a url, got {clipped(kind)!r}")
+        raise InvalidParameter(f"{where}: type must be http, since it has a url, got {clipped(kind)!r}")
     url = filled(entry.url, "url")
     if not url.startswith(("http://", "https://")):
         raise InvalidParameter(f"{where}: url must begin with http:// or https://")
@@ -170,20 +172,20 @@ def _filled(text: str, environ: Mapping[str, str], where: str) -> str:
         if name in environ:
             return environ[name]
         if default is None:
-            raise InvalidParameter(f"{where}: there is no {name} in the environment; set it, or write ${{{name}:-...}}")
+            raise InvalidParameter(f"{where}: the environment has no {name}; set it, or write ${{{name}:-...}}")
         return default
 
     filled = _VARIABLE.sub(value, text)
     if "\0" in filled:
-        raise InvalidParameter(f"{where}: a text with a NUL in it")
+        raise InvalidParameter(f"{where}: a string contains a NUL character")
     return filled
 
 
 def _checked(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
-    """Raises `InvalidParameter` for what HTTP cannot carry."""
+    """Raises `InvalidParameter` for invalid HTTP headers."""
     for key, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", key) or not value.isascii() or not _is_line(value):
-            raise InvalidParameter(f"{where}: headers.{clipped(key)} is not a header of HTTP")
+            raise InvalidParameter(f"{where}: headers.{clipped(key)} is not a valid HTTP header")
     return headers
 
 

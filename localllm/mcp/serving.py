@@ -1,6 +1,6 @@
-"""A server of MCP that offers local models as tools: over stdin and stdout, or over Streamable HTTP on loopback.
+"""An MCP server that offers local models as tools, over stdin and stdout or Streamable HTTP on loopback.
 
-Knows no model and no localllm server: `answering` does the work. Whoever guards the HTTP application is passed in.
+Knows no model and no localllm server: `answering` does the work. The gate for HTTP is passed in.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 HOST = "127.0.0.1"
 MAX_CALLS = 32
-"""Of tools that run at the same time; more wait. Each has a thread."""
+"""Maximum concurrent tool calls, each on a thread; more wait."""
 END_S = 2.0
-"""For the last answers, when the HTTP server is told to end."""
+"""Seconds for the last answers when the HTTP server is stopped."""
 INSTRUCTIONS = "Language models that run on this machine: ask them, embed texts, rank documents. Nothing leaves it."
 
 Context = ServerRequestContext[Any, Any]
@@ -54,11 +54,11 @@ def build(answering: Answering) -> Server[Any]:
         tool = by_name.get(params.name)
         if tool is None:
             names = ", ".join(by_name)
-            raise MCPError(types.INVALID_PARAMS, f"there is no tool {clipped(params.name)!r}; there are {names}")
+            raise MCPError(types.INVALID_PARAMS, f"unknown tool {clipped(params.name)!r}; available: {names}")
         try:
             asked = msgspec.convert(params.arguments or {}, tool.takes)
         except msgspec.ValidationError as error:
-            return _failed(f"the arguments of {tool.name} are not right: {error}")
+            return _failed(f"invalid arguments for {tool.name}: {error}")
         cancel = Cancel()
         work = functools.partial(answering.answer, asked, cancel, _progress(context))
         try:
@@ -66,7 +66,7 @@ def build(answering: Answering) -> Server[Any]:
         except LocalLLMError as error:
             return _failed(error.public)
         finally:
-            cancel.cancel()  # whoever asked has gone, or the answer is whole
+            cancel.cancel()  # the client has gone, or the answer is complete
         return _given(found)
 
     return Server(
@@ -80,7 +80,7 @@ def build(answering: Answering) -> Server[Any]:
 
 
 async def serve_stdio(answering: Answering) -> None:
-    """Until stdin ends."""
+    """Serve until stdin ends."""
     server = build(answering)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
@@ -89,7 +89,7 @@ async def serve_stdio(answering: Answering) -> None:
 async def serve_http(
     answering: Answering, port: int, guard: Callable[[ASGIApp], ASGIApp], ready: Callable[[str], None]
 ) -> None:
-    """On loopback, until told to end. `guard`: who may ask; `ready`: told the address. Raises `OSError`."""
+    """Serve on loopback until stopped. `guard`: the gate; `ready`: called with the address. Raises `OSError`."""
     app = build(answering).streamable_http_app(
         streamable_http_path=PATH,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # `guard` does that
@@ -124,7 +124,7 @@ def _declared(tool: Offered) -> types.Tool:
 
 
 def _progress(context: Context) -> Callable[[int, int | None, str], None]:
-    """To be called on a worker thread; nothing is sent where the client asked for no progress."""
+    """Called on a worker thread; sends nothing if the client requested no progress."""
 
     def tell(num_tokens: int, most: int | None, news: str) -> None:
         anyio.from_thread.run(context.session.report_progress, float(num_tokens), most, news or None)
@@ -133,7 +133,7 @@ def _progress(context: Context) -> Callable[[int, int | None, str], None]:
 
 
 def _given(found: msgspec.Struct) -> types.CallToolResult:
-    """As structured content, and as text for clients that read only that: an answer as it is, all else as JSON."""
+    """As structured content, and as text for clients that read only that: answers verbatim, everything else as JSON."""
     text = found.text if isinstance(found, ChatAnswer) else msgspec.json.encode(found).decode()
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=msgspec.to_builtins(found)
@@ -141,5 +141,5 @@ def _given(found: msgspec.Struct) -> types.CallToolResult:
 
 
 def _failed(why: str) -> types.CallToolResult:
-    """For the model that called: it may ask differently."""
+    """An error result, so that the calling model can correct its request."""
     return types.CallToolResult(content=[types.TextContent(type="text", text=why)], is_error=True)

@@ -219,7 +219,7 @@ def test_after_a_kill_the_settings_come_back_and_the_server_is_gone(desk: Desk, 
         process.kill()
         process.wait()
         done = desk.launch("--undo")
-        assert done.stderr == f"localllm: {desk.zed} is as it was before\n"
+        assert done.stderr == f"localllm: {desk.zed} was restored\n"
         assert desk.zed.read_text() == MINE
         os.killpg(process.pid, signal.SIGTERM)  # the agent
         assert process.stdout is not None
@@ -233,7 +233,7 @@ def test_the_next_launch_of_any_agent_takes_back_what_a_killed_one_left(desk: De
         os.killpg(process.pid, signal.SIGKILL)
     assert desk.zed.exists()
     done = desk.launch("aider", "--model", agent_model, "--yes")
-    assert f"{desk.zed} is deleted again" in done.stderr
+    assert f"{desk.zed} was deleted again" in done.stderr
     assert not desk.zed.exists()
 
 

@@ -91,7 +91,7 @@ def test_tools_are_offered_by_server_and_name_and_give_texts(server: McpServer) 
             assert await hub.call("tools__repeat", '{"text": "\u2713 \\ud83d\\ude00"}') == ("\u2713 \U0001f600", False)
             assert (await hub.call("tools__escapes", "{}")).text == ESCAPES
             picture = await hub.call("tools__picture", "{}")
-            assert picture.text == "see\n[an image of type image/png: not supported, and left out]"
+            assert picture.text == "see\n[an image of type image/png: not supported, omitted]"
 
     asyncio.run(talk())
 
@@ -107,7 +107,7 @@ def test_whatever_goes_wrong_with_a_call_is_its_result(server: McpServer) -> Non
                 assert wrong.is_error
                 assert words in wrong.text
             unknown = await hub.call("tools__subtract", "{}")
-            assert unknown == ("there is no tool tools__subtract", True)
+            assert unknown == ("unknown tool tools__subtract", True)
             assert await hub.call("tools__add", '{"a": 1, "b": 1}') == ("2", False)
 
     asyncio.run(talk())
@@ -257,9 +257,9 @@ def test_large_schemas_are_left_out_and_long_results_cut() -> None:
     async def talk() -> None:
         async with opened(odd("large"), odd("long")) as hub:
             assert [tool.name for tool in hub.tools] == ["large__ping", "long__ping"]
-            assert "large__large is left out" in hub.take_notes()[0]
+            assert "large__large is omitted" in hub.take_notes()[0]
             result = await hub.call("long__ping", "{}")
-            assert result.text.endswith("x\n[10000 more characters were left out]")
+            assert result.text.endswith("x\n[10000 more characters omitted]")
 
     asyncio.run(talk())
 

@@ -70,7 +70,7 @@ def test_what_the_user_changed_meanwhile_stays_and_only_ours_goes(tmp_path: Path
     assert now["language_models"] == {"ollama": {"api_url": "z"}}
     assert now["agent"]["default_model"] == {"provider": "x", "model": "y"}
     assert "// my own" in file.read_text()
-    assert "only what localllm put there" in said
+    assert "only what localllm added" in said
 
 
 def test_a_model_that_the_user_chose_meanwhile_stays_chosen(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_read_any_more_is_left_and_its_backup_is_named(tmp
     assert file.read_text() == "{ this is not finished"
     assert backup.read_text() == MINE
     file.write_text(MINE)
-    assert journal.recover(tmp_path) == [f"{file} is as it was"]
+    assert journal.recover(tmp_path) == [f"{file} is unchanged"]
     assert not backup.exists()
 
 
@@ -140,7 +140,7 @@ def test_after_a_kill_the_next_launch_changes_it_back_and_not_while_the_first_li
         (said,) = journal.recover(tmp_path)
         assert first.stdin is not None
         first.stdin.close()
-    assert said == f"{file} is as it was before"
+    assert said == f"{file} was restored"
     assert file.read_text() == MINE
     assert [path for path in (tmp_path / "launch").iterdir() if path.is_dir()] == []
     with Journal(tmp_path) as third:
@@ -176,7 +176,7 @@ def test_temporary_files_and_backups_are_the_users_own(tmp_path: Path) -> None:
 def test_a_file_that_is_not_what_it_should_be_is_left_alone(tmp_path: Path, text: str) -> None:
     file = tmp_path / "settings.json"
     file.write_text(text)
-    with pytest.raises(LocalLLMError, match="left as it is"):
+    with pytest.raises(LocalLLMError, match="not changed"):
         planned(file)
 
 

@@ -59,7 +59,7 @@ def test_a_value_is_there_afterwards_and_all_others_are_as_before(
     try:
         wanted = put(before, path, value)
     except ValueError:
-        with pytest.raises(ValueError, match="is no object"):
+        with pytest.raises(ValueError, match="is not an object"):
             jsonc.put(text, path, value)
         return
     after = jsonc.put(text, path, value)
