@@ -214,7 +214,7 @@ SEAMS = {
     "report.py": "the seam",
     "views.py": "answers: cleaned on a terminal, a model's own bytes in a pipe",
     "progress.py": "words of ours around numbers",
-    "chat.py": "a line end",
+    "conversation.py": "a line end",
     "serve.py": "the JSON line of a sidecar, for a program",
     "app.py": "help and version",
 }
