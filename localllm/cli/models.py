@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import msgspec
@@ -106,6 +107,7 @@ def search_models(settings: Settings, words: str, *, offline: bool, limit: int, 
         _print_json({"catalog": entries, "hub": hits})
     else:
         _show_search(entries, hits)
+        sys.stdout.flush()  # a full disk is reported before anything else
         if entries or hits:
             report.say("localllm: localllm fit NAME shows each quantization with its memory and predicted speed")
     if failure is not None:

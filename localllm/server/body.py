@@ -195,7 +195,7 @@ def placement_header(loaded: LoadedModel | None) -> dict[str, str]:
 
 
 def field_notes(notes: Iterable[str]) -> list[str]:
-    """The notes of an answer that concern a request field, whose name follows a colon."""
+    """The notes of an answer that concern a request field: `FIELD: why`."""
     return [note for note in dict.fromkeys(notes) if ":" in note]
 
 

@@ -296,7 +296,7 @@ class Prompts:
         prefix, prompt, suffix, project, here = made[:5]
         pieces = Pieces(prefix, prompt, suffix, project, here, [*zip(made[5::2], made[6::2], strict=True)])
         tokens, is_cut = infill_tokens(marks, pieces, most=self._model.ctx - LEAST_ANSWER)
-        return tokens, ("input_extra and the texts around the gap were cut to fit",) if is_cut else ()
+        return tokens, ("input_extra: it and the texts around the gap were cut to fit",) if is_cut else ()
 
     def _tokenize(
         self, text: str, param: str, *, plain: bool = False, continues: bool = False, memo: Memo | None = None

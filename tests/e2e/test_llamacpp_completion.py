@@ -120,4 +120,4 @@ def test_infill_puts_the_texts_between_the_models_marks(http: httpx.Client) -> N
     long = post(http, "/infill", input_prefix=LONG * 5, prompt="here", input_suffix=LONG * 5)
     assert long["prompt"].count("here") == 1
     assert long["tokens_evaluated"] < 512, "what is far from the gap was cut"
-    assert long["localllm"]["warnings"] == ["input_extra and the texts around the gap were cut to fit"]
+    assert long["localllm"]["warnings"] == ["input_extra: it and the texts around the gap were cut to fit"]

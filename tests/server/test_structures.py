@@ -194,7 +194,7 @@ def test_what_asks_for_nothing_is_free_text(fields: str) -> None:
             {"structured_outputs": {"json": {}, "disable_any_whitespace": True, "whitespace_pattern": " "}},
             0,
             "structured_outputs.whitespace_pattern",
-            "exclude",
+            "mutually exclusive",
         ),
         ({"guided_whitespace_pattern": " "}, 0, "guided_whitespace_pattern", "needs"),
         ({"guided_whitespace_pattern": " ", "guided_regex": "x"}, 0, "guided_whitespace_pattern", "needs"),
@@ -214,7 +214,7 @@ def test_what_asks_for_nothing_is_free_text(fields: str) -> None:
             {"response_format": {"type": "json_schema", "json_schema": {}, "schema": {}}},
             0,
             "response_format.schema",
-            "exclude",
+            "mutually exclusive",
         ),
         *[
             (

@@ -104,9 +104,16 @@ def test_two_hundred_tokens_a_second_below_200_000_characters_are_smooth(page: P
     assert frames[-1] < 3000
 
 
+def with_words(script: str) -> str:
+    """The script with `words.GROUP.` where it has a shorter name for a group."""
+    for name, group in re.findall(r"^const (\w+) = words\.(\w+);$", script, re.MULTILINE):
+        script = re.sub(rf"\b{name}([.\[])", rf"words.{group}\1", script)
+    return script
+
+
 def test_every_word_of_the_page_is_said_somewhere() -> None:
     sources = {
-        entry.name: entry.read_text("utf-8")
+        entry.name: with_words(entry.read_text("utf-8"))
         for entry in importlib.resources.files("localllm.server.ui").iterdir()
         if entry.name.endswith(".js")
     }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import httpx
 from websockets.sync.client import connect
 
 TIMEOUT_S = 60.0
+LOOK_S = 2.0
 
 
 class Navigated(Exception):
@@ -26,10 +27,11 @@ class Page:
         self._open = ExitStack()
         self._socket = self._open.enter_context(connect(self._target()["webSocketDebuggerUrl"], max_size=None))
 
-    def evaluate(self, expression: str) -> Any:
+    def evaluate(self, expression: str, timeout_s: float = TIMEOUT_S + 10) -> Any:
         """Its value, awaited; as if a person had just clicked."""
         result = self._send(
             "Runtime.evaluate",
+            timeout_s,
             expression=expression,
             awaitPromise=True,
             returnByValue=True,
@@ -41,26 +43,34 @@ class Page:
 
     def wait(self, condition: str) -> Any:
         """The first true value of an expression; the page itself looks again, and so does the next page."""
-        try:
-            return self._wait(condition)
-        except Navigated:
-            return self.wait(condition)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            with suppress(Navigated):
+                found = self._look(condition)
+                if found is not None:
+                    return found["value"]
+        raise AssertionError(f"never true: {condition}")
 
-    def _wait(self, condition: str) -> Any:
+    def _look(self, condition: str) -> Any:
+        """For a while: a page that goes at the wrong moment leaves a question without an answer."""
         return self.evaluate(
-            f"new Promise((found, failed) => {{ const end = Date.now() + {TIMEOUT_S * 1000}; const look = async () => "
-            f"{{ const value = await ({condition}); if (value) found(value); else if (Date.now() > end) "
-            f"failed(new Error({json.dumps(condition)})); else setTimeout(look, 30); }}; look(); }})"
+            f"new Promise((found) => {{ const end = Date.now() + {LOOK_S * 1000}; const look = async () => "
+            f"{{ const value = await ({condition}); if (value || Date.now() > end) found(value ? {{ value }} : null); "
+            f"else setTimeout(look, 30); }}; look(); }})",
+            timeout_s=LOOK_S + 10,
         )
 
     def close(self) -> None:
         self._open.close()
 
-    def _send(self, method: str, **parameters: Any) -> dict[str, Any]:
+    def _send(self, method: str, timeout_s: float, **parameters: Any) -> dict[str, Any]:
         self._last_id += 1
         self._socket.send(json.dumps({"id": self._last_id, "method": method, "params": parameters}))
         while True:
-            answer = json.loads(self._socket.recv(TIMEOUT_S + 10))
+            try:
+                answer = json.loads(self._socket.recv(timeout_s))
+            except TimeoutError:
+                raise Navigated from None
             if answer.get("id") == self._last_id:
                 if "context was destroyed" in str(answer.get("error")):
                     raise Navigated

@@ -137,7 +137,7 @@ def test_who_does_not_know_the_secret_shows_nothing(tmp_path: Path, words: bytes
         address = msgspec.json.decode((tmp_path / "address.json").read_bytes(), type=Address)
         with socket.create_connection(("127.0.0.1", address.port)) as stranger:
             stranger.sendall(words)
-            with contextlib.suppress(ConnectionResetError):  # what was not read is a reset
+            with contextlib.suppress(OSError):  # what was not read is a reset
                 stranger.shutdown(socket.SHUT_WR)
                 assert stranger.recv(100) == b""
         with socket.create_connection(("127.0.0.1", address.port)) as friend:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -22,7 +23,7 @@ from localllm.errors import (
 from localllm.runtime.runtime import Runtime
 from localllm.settings import config
 from localllm.supervisor.texts import MAX_WAITING_TEXTS
-from localllm.types import GenerationRequest
+from localllm.types import GenerationRequest, Usage
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions
 from tests.models import families
@@ -168,6 +169,11 @@ def test_a_reranker_gives_the_best_document_first(folder: Path) -> None:
         assert llm._run(runtime.rerank(llm.info.id, request)).truncated == (1,)
 
 
+def unguessed(usage: Usage) -> Usage:
+    """Without what was guessed."""
+    return msgspec.structs.replace(usage, accepted_guesses=0, rejected_guesses=0)
+
+
 def test_embeddings_beside_a_generation_change_neither_its_answer_nor_its_cache(causal: LLM) -> None:
     prompt = "Once upon a time " * 8
     wanted = causal.complete(prompt, params=GREEDY)
@@ -180,7 +186,8 @@ def test_embeddings_beside_a_generation_change_neither_its_answer_nor_its_cache(
         answer = await causal._llm.complete(prompt, params=GREEDY)
         beside = await embedding
         assert answer.text == wanted.text
-        assert answer.finish.usage == again.finish.usage
+        # Whether tokens are guessed is a matter of time.
+        assert unguessed(answer.finish.usage) == unguessed(again.finish.usage)
         # Beside an answer a causal text may be computed in smaller pieces, which round otherwise.
         assert beside == pytest.approx(np.repeat(vectors, 40, axis=0), abs=1e-3)
 

@@ -98,7 +98,7 @@ def test_calls_over_the_limit_are_refused_and_a_text_over_its_own(home: Path, pa
         assert {type(call.exception()) for call in done} == {QueueFull}
         assert len(done) == 2
         await asyncio.gather(*calls, return_exceptions=True)
-        with pytest.raises(InvalidParameter, match=r"1048577 bytes .* 1048576 .*max_tokenize_bytes"):
+        with pytest.raises(InvalidParameter, match=r"1048577 bytes.* 1048576 .*max_tokenize_bytes"):
             await runtime.tokenize(model, "x" * (2**20 + 1))
 
     with_model(home, path, scenario, Settings(home=home, max_waiting=4, max_tokenize_bytes=2**20))
