@@ -20,6 +20,7 @@ from localllm.settings.config import load
 from localllm.types import GenerationRequest, SamplingParams, Usage
 from localllm.types.embeddings import EmbeddingRequest
 from localllm.types.load_options import LoadOptions
+from tests.homes import share_findings
 from tests.models import families
 
 PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
@@ -99,9 +100,10 @@ def test_checkpoints_of_a_sliding_window_come_back_to_a_gpu(ask: Callable[..., S
     assert [usage.cached_tokens for usage in on_gpu.usages] == [usage.cached_tokens for usage in on_cpu.usages]
 
 
-def test_what_other_devices_computed_is_not_taken_from_the_disk(home: Path) -> None:
-    """They round otherwise: an answer from such a state would be none that this placement gives."""
-    own = {"plugin_dir": Path(PLUGIN_DIR or ""), "kv_disk_mb": 200, "home": home}
+def test_what_other_devices_computed_is_not_taken_from_the_disk(home: Path, tmp_path: Path) -> None:
+    """They round differently: an answer from such a state is not one that this placement gives."""
+    share_findings(home, tmp_path)
+    own = {"plugin_dir": Path(PLUGIN_DIR or ""), "kv_disk_mb": 200, "home": tmp_path}
 
     async def cached(layers: Any) -> int:
         """Tokens of the story that are known, in a new process."""
