@@ -202,7 +202,7 @@ def _changed_back(file: Path, record: _Record, before: Path | None) -> str:
     for key in reversed(record.keys):
         text = _without(text, key)
     _replace(file, text.encode())
-    return f"{file} was changed meanwhile: only what localllm added is removed"
+    return f"{file} was changed meanwhile: only what this launch added is removed"
 
 
 def _without(text: str, key: _Done) -> str:
