@@ -165,7 +165,10 @@ def test_a_server_that_does_not_start_is_named_and_the_others_serve(
         ('{"mcpServers": {"a": {"command": ["x"]}}}', "$.command"),
         ('{"mcpServers": {"a": {"url": "http://x", "type": "sse"}}}', "type sse"),
         ('{"mcpServers": {"a": {"url": "ftp://x"}}}', "url must begin with http"),
-        ('{"mcpServers": {"a": {"command": "x", "env": {"K": "${NOT_THERE}"}}}}', "env.K: there is no NOT_THERE"),
+        (
+            '{"mcpServers": {"a": {"command": "x", "env": {"K": "${NOT_THERE}"}}}}',
+            "env.K: the environment has no NOT_THERE",
+        ),
         ('{"mcpServers": {"a": {"url": "http://x", "headers": {"a b": "c"}}}}', "headers.a b"),
     ],
 )
