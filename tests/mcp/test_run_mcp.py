@@ -74,7 +74,7 @@ def test_allowed_tools_are_run_and_the_answer_comes_of_their_results(
     assert "calls tools__add(a=2, b=40)\ngives 42\n" in done.stderr
     assert "calls tools__fail()\nfails " in done.stderr
     assert "the disk is full" in done.stderr
-    assert "server 'tools': without effect: autoApprove" in done.stderr
+    assert "server 'tools': fields without effect: autoApprove" in done.stderr
 
 
 def test_where_nobody_can_be_asked_only_what_is_allowed_by_name_runs(
