@@ -1,4 +1,4 @@
-"""The first lines of a frozen localllm (`localllm.spec`): a child is the module that it was started for.
+"""Entry point of a frozen localllm (`localllm.spec`); a child process runs the module it was started for.
 
 Beside `localllm`, the command, stands `localllm-app`: `localllm app` for desktops, without a console on Windows.
 """
@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-for name in ("stdin", "stdout", "stderr"):  # a program without a console has none of them
+for name in ("stdin", "stdout", "stderr"):  # a program without a console has no standard streams
     if getattr(sys, name) is None:
         setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
 

@@ -122,7 +122,9 @@ def _choose(
         if len(candidates) == 1:
             return candidates[0]
     if not entries:
-        said = f"status {response.status_code}" + (f": {_said(response)}" if response.status_code != 200 else "")
+        said = f"status {response.status_code}" + (
+            f": {_error_message(response)}" if response.status_code != 200 else ""
+        )
         raise InvalidParameter(
             f"{url}/models names no model ({said}); name one with --model, or correct the URL", param="model"
         )
@@ -133,7 +135,7 @@ def _choose(
     )
 
 
-def _said(response: httpx.Response) -> str:
+def _error_message(response: httpx.Response) -> str:
     try:
         return clean(message_of(response.json()))
     except ValueError:

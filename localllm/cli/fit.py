@@ -22,7 +22,7 @@ from localllm.types.load_options import LoadOptions
 if TYPE_CHECKING:
     from localllm.registry.sources.headers import Offer
     from localllm.supervisor.drafting import DraftModel
-    from localllm.supervisor.fit import Fit
+    from localllm.supervisor.memory_fit import Fit
 
 DOES_NOT_FIT = 1
 
@@ -94,7 +94,7 @@ def _offers(settings: Settings, model: str) -> list[Offer]:
 
     from localllm.registry.names import PathName, parse
     from localllm.registry.pull import Puller
-    from localllm.supervisor.fit import measure
+    from localllm.supervisor.memory_fit import measure
 
     if isinstance(parse(model), PathName):
         raise ModelNotFound(f"model file {model!r} does not exist", param="model")
@@ -146,12 +146,12 @@ def _table_row(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> tupl
 def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json: bool) -> int:
     from localllm.offers.rating import chosen_options
     from localllm.prediction.predicting import speeds
-    from localllm.supervisor.fit import fit
+    from localllm.supervisor.memory_fit import fit_in_memory
 
     info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), osdep.available_memory()
     wanted = _as_tuned(here, chosen_options(info, options, free_bytes), seen)
     draft = _draft_of(settings, here, options)
-    found = fit(info, wanted, devices=seen.devices, free_bytes=free_bytes, draft=draft)
+    found = fit_in_memory(info, wanted, devices=seen.devices, free_bytes=free_bytes, draft=draft)
     (speed,) = speeds(settings, options, [info], seen.devices)
     if as_json:
         _write_json({**as_object(info, found), "speed": speed_object(speed)})

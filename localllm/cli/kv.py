@@ -11,7 +11,7 @@ from localllm.cli import report
 from localllm.cli.units import ago, size
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, Unavailable
 from localllm.kvdisk.folder import Busy
-from localllm.kvdisk.survey import Kept, clear, survey
+from localllm.kvdisk.survey import SavedStates, clear, survey
 from localllm.settings.config import Settings
 
 UNKNOWN = "?"
@@ -24,7 +24,7 @@ def list_saved(settings: Settings, model: str | None, *, as_json: bool) -> int:
     if as_json:
         report.write_json(msgspec.json.encode(found))
         return report.OK
-    groups: defaultdict[str, list[Kept]] = defaultdict(list)
+    groups: defaultdict[str, list[SavedStates]] = defaultdict(list)
     for kept in found:
         groups[kept.model or UNKNOWN].append(kept)
     rows = [
@@ -64,7 +64,7 @@ def clear_saved(settings: Settings, model: str | None, *, sure: bool, as_json: b
     return report.OK
 
 
-def _found(settings: Settings, model: str | None) -> list[Kept]:
+def _found(settings: Settings, model: str | None) -> list[SavedStates]:
     try:
         found = survey(settings.data_dir)
     except OSError as error:

@@ -64,7 +64,7 @@ def _plan(settings: Settings, name: str, *, as_json: bool) -> int:
     """Print what would be downloaded."""
     from localllm.registry.pull import Puller
     from localllm.registry.remote import Cancelled
-    from localllm.supervisor.fit import measure
+    from localllm.supervisor.memory_fit import measure
 
     cancel = threading.Event()
     try:
@@ -133,7 +133,7 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
     """
     from localllm.registry.pull import Puller
     from localllm.registry.remote import Cancelled
-    from localllm.supervisor.fit import measure
+    from localllm.supervisor.memory_fit import measure
 
     def announce(plan: PullPlan) -> None:
         if volume == "words":

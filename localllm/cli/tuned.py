@@ -11,7 +11,7 @@ from localllm.cli import report
 from localllm.errors import ModelNotFound
 from localllm.settings.config import Settings
 from localllm.tuning import results as tuned
-from localllm.tuning.results import Kept, Tunings
+from localllm.tuning.results import TuningFile, Tunings
 
 
 def list_tunings(settings: Settings, model: str | None, *, as_json: bool) -> int:
@@ -64,11 +64,11 @@ def _set(base: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in base.items())
 
 
-def _as_object(kept: Kept) -> dict[str, Any]:
+def _as_object(kept: TuningFile) -> dict[str, Any]:
     return {"file": str(kept.path), "damage": kept.damage, "tunings": msgspec.to_builtins(kept.tunings)}
 
 
-def _found(settings: Settings, model: str | None) -> list[Kept]:
+def _found(settings: Settings, model: str | None) -> list[TuningFile]:
     """By content for a model on this machine, else by name. Raises `ModelNotFound`."""
     from localllm.registry.names import parse
     from localllm.registry.resolve import canonical, resolve

@@ -26,7 +26,7 @@ class Disjointness:
 
     def __init__(self, definitions: dict[str, Schema]) -> None:
         self._definitions = definitions
-        self._left = MAX_COMPARISONS
+        self._comparisons_left = MAX_COMPARISONS
 
     def overlap(self, options: list[Schema]) -> tuple[int, int] | None:
         """The first two of them that may share a document, by their indexes; None if no two do."""
@@ -39,10 +39,10 @@ class Disjointness:
         return None
 
     def _disjoint(self, one: Schema, other: Schema, depth: int) -> bool:
-        self._left -= 1
+        self._comparisons_left -= 1
         if one is False or other is False:
             return True
-        if one is True or other is True or depth > MAX_DEPTH or self._left < 0:
+        if one is True or other is True or depth > MAX_DEPTH or self._comparisons_left < 0:
             return False
         for schema, against in ((one, other), (other, one)):
             for options in self._alternatives(schema):

@@ -26,7 +26,7 @@ from localllm.llama.library import Library
 from localllm.llama.log import INFO
 from localllm.quantization.protocol import NUMBERS, Done, Job, Step
 
-Tell = Callable[[Step], None]
+Report = Callable[[Step], None]
 
 PRECISE = frozenset({"F32", "F16", "BF16"})
 _INTEGERS = frozenset({"I8", "I16", "I32", "I64", "F64"})
@@ -91,7 +91,7 @@ def check(job: Job) -> Source:
     return Source(first, paths, tensors, info.quantization, info.file_type, importance)
 
 
-def run(job: Job, source: Source, library: Library, report: Tell) -> Done:
+def run(job: Job, source: Source, library: Library, report: Report) -> Done:
     """Writes `job.temporary` and, on success, publishes it as `job.target`.
 
     Raises `InvalidParameter`, `DiskFull` or `LoadFailed` with llama.cpp's own reason.
@@ -189,7 +189,7 @@ def _failure(job: Job, reason: str) -> LocalLLMError:
 
 
 @contextlib.contextmanager
-def _progress(library: Library, source: Source, report: Tell) -> Iterator[None]:
+def _progress(library: Library, source: Source, report: Report) -> Iterator[None]:
     """Reports progress from the log on a thread: llama.cpp has no callback for it, and logs each tensor as it
     begins."""
     over = threading.Event()

@@ -38,7 +38,7 @@ def main() -> None:
     messages.close()
 
 
-def _do(job: Job, report: quantize.Tell) -> Done | Failed:
+def _do(job: Job, report: quantize.Report) -> Done | Failed:
     try:
         source = quantize.check(job)
         choice = selftest.choose(Path(job.data_dir)).choice

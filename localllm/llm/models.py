@@ -171,7 +171,7 @@ class _Pull(threading.Thread):
 
     def run(self) -> None:
         from localllm.registry.pull import Puller
-        from localllm.supervisor.fit import measure
+        from localllm.supervisor.memory_fit import measure
 
         try:
             with Puller(self._settings, measure=measure(self._settings.load_options())) as puller:

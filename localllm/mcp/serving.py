@@ -126,10 +126,10 @@ def _declared(tool: Offered) -> types.Tool:
 def _progress(context: Context) -> Callable[[int, int | None, str], None]:
     """Called on a worker thread; sends nothing if the client requested no progress."""
 
-    def tell(num_tokens: int, most: int | None, news: str) -> None:
+    def report(num_tokens: int, most: int | None, news: str) -> None:
         anyio.from_thread.run(context.session.report_progress, float(num_tokens), most, news or None)
 
-    return tell
+    return report
 
 
 def _given(found: msgspec.Struct) -> types.CallToolResult:

@@ -64,7 +64,7 @@ class Asking:
             from localllm.offers.machine import seen_of
             from localllm.offers.rating import rated
             from localllm.registry.pull import Puller
-            from localllm.supervisor.fit import measure
+            from localllm.supervisor.memory_fit import measure
 
             with Puller(settings, named_by_user=False, measure=measure(settings.load_options())) as puller:
                 offers = puller.offers(name, cancel)

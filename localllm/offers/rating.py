@@ -12,7 +12,7 @@ from localllm.prediction.speeds import NotPredicted, Speed
 from localllm.registry.sources.headers import Offer
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import Memory, with_context
-from localllm.supervisor.fit import Fit, fit
+from localllm.supervisor.memory_fit import Fit, fit_in_memory
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 
@@ -39,7 +39,7 @@ def rated(
     return [
         Rated(
             one,
-            _fit(one, options, devices, free_bytes),
+            _fit_or_reason(one, options, devices, free_bytes),
             NotPredicted(one.why_not or "") if one.info is None else next(predicted),
         )
         for one in offers
@@ -51,10 +51,14 @@ def chosen_options(info: ModelInfo, options: LoadOptions, free_bytes: int | None
     return with_context(info, options, Memory(osdep.total_memory(), free_bytes))
 
 
-def _fit(one: Offer, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None) -> Fit | str:
+def _fit_or_reason(
+    one: Offer, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None
+) -> Fit | str:
     if one.info is None:
         return one.why_not or "nothing is known of it"
     try:
-        return fit(one.info, chosen_options(one.info, options, free_bytes), devices=devices, free_bytes=free_bytes)
+        return fit_in_memory(
+            one.info, chosen_options(one.info, options, free_bytes), devices=devices, free_bytes=free_bytes
+        )
     except LocalLLMError as error:
         return error.message

@@ -1,7 +1,7 @@
-"""Models that are on this disk already: finds those of other programs, and takes them into the store without copying.
+"""Finds models that other programs have downloaded, and adds them to the store without copying.
 
-Finding reads names, small texts and GGUF headers. Adopting hashes every file once, and compares it with what the other
-program says of it. The files stay where they are, and stay the other program's too: nothing of it is changed.
+Finding reads names, small text files and GGUF headers. Adopting hashes every file once and compares the result with
+what the other program recorded. The files stay in place; nothing that belongs to the other program is changed.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _SCANS = {
 
 
 def find_foreign(roots: Sequence[Root] | None = None, *, skipped: Skipped) -> Iterator[ForeignModel]:
-    """Every model under the roots (by default: of the programs that are known), one by one as they are found.
+    """Yields every model under the roots (by default: those of all known programs) as it is found.
 
-    Broken ones come with their `problem`; `skipped` is called with what could not be read. A file that is found
-    twice is one model, and no two models have the same `suggested_name`.
+    Broken models have a `problem`; `skipped` is called for whatever could not be read. A file found twice yields one
+    model, and every `suggested_name` is unique.
     """
     seen: dict[tuple[Path, ...], str] = {}
     taken: set[str] = set()
@@ -65,13 +65,13 @@ def adopt(
     on_bytes: OnBytes | None = None,
     cancel: threading.Event | None = None,
 ) -> Manifest:
-    """Verify the model's files, take them into the store, and publish it as `name` or as suggested.
+    """Verify the model's files, add them to the store, and publish the model as `name` (default: its suggested name).
 
-    Raises `InvalidModelFile` for one that is broken or is not what its program says, `InvalidParameter` for the name,
-    and what the store raises. What was hashed before an error is not lost where the store keeps it.
+    Raises `InvalidModelFile` for a model that is broken or differs from what its program recorded, `InvalidParameter`
+    for the name, and what the store raises. Hashes computed before an error stay in the store's cache.
     """
     canonical = storable(name or foreign.suggested_name)
-    current = describe(foreign)  # it may have changed since it was found
+    current = describe(foreign)  # it may have changed since the scan
     if current.problem is not None:
         raise InvalidModelFile(f"{foreign.name} ({foreign.tool}) {current.problem}", path=foreign.source)
     with store.hold(f"import of {canonical}") as hold:
@@ -102,7 +102,7 @@ def adopt(
 
 
 def is_adopted(foreign: ForeignModel, store: Store, name: str | None = None) -> bool:
-    """Whether the store has these very files under that name already, as far as that shows without reading them."""
+    """Whether the store already has these files under that name, judged without reading them."""
     manifest = store.find(names.parse(storable(name or foreign.suggested_name)))
     if manifest is None or len(manifest.files) != len(foreign.files):
         return False
@@ -112,7 +112,7 @@ def is_adopted(foreign: ForeignModel, store: Store, name: str | None = None) -> 
 def _take(
     file: ForeignFile, store: Store, how: How, hold: Hold, on_bytes: OnBytes | None, cancel: threading.Event | None
 ) -> StoredFile:
-    """Verified; a content that the store has is not read again."""
+    """Adds one file, verified; a file whose blob the store already has is not read again."""
     if file.digest is not None:
         hold.add(file.digest)
         if store.has_blob(file.digest, file.size_bytes):
@@ -132,11 +132,11 @@ def _take(
 
 
 def _check_not_taken(manifest: Manifest, store: Store, *, asked: bool) -> None:
-    """A name that was only suggested must not displace another model."""
+    """A suggested name must not replace another model; one that the user typed may."""
     there = None if asked else store.find(names.parse(manifest.name))
     if there is not None and [file.digest for file in there.files] != [file.digest for file in manifest.files]:
         raise InvalidParameter(
-            f"there is another model with the name {manifest.name}; choose a name for this one with --name",
+            f"another model is already called {manifest.name}; choose a name for this one with --name",
             param="name",
         )
 
@@ -154,7 +154,7 @@ def _is_same(file: ForeignFile, kept: StoredFile, store: Store) -> bool:
 
 
 def total_bytes(models: Sequence[ForeignModel]) -> int:
-    """To be hashed, of those that can be adopted."""
+    """Bytes to hash: the sizes of all models that can be adopted."""
     return sum(model.size_bytes for model in models if model.problem is None)
 
 

@@ -1,4 +1,4 @@
-"""What to type to get a stored model once more: its name where a source knows it, else what it was made from.
+"""The command that restores a stored model: a pull where a remote source has it, else create or import.
 
 Knows nothing of disks.
 """
@@ -11,15 +11,15 @@ from localllm.registry.names import CatalogName, HubFile, HubRepo, RegistryName,
 
 
 def again(manifest: Manifest) -> str:
-    """A phrase with the command."""
+    """A phrase that contains the command."""
     name = name_to_pull(manifest)
     if name is not None:
-        return f"get the model again: localllm pull {name}"
-    return "make it again with localllm create, or take it in again with localllm import"
+        return f"download the model again: localllm pull {name}"
+    return "run localllm create or localllm import again"
 
 
 def name_to_pull(manifest: Manifest) -> str | None:
-    """What brings the same files; None: they were made or found on this machine."""
+    """The name that pulls the same files; None if they were created or imported on this machine."""
     name = parse(manifest.name)
     if isinstance(name, HubRepo | HubFile | RegistryName | UrlName):
         return manifest.name

@@ -1,6 +1,6 @@
-"""A model made of what a client names: one that is on this machine, or files that were uploaded, quantized if asked.
+"""Creates a model at a client's request, from a local model or uploaded files, quantized on demand.
 
-Its settings go through the same checks as a Modelfile. Opens no path that a client names, and pulls nothing.
+Settings go through the same checks as a Modelfile's. Never opens a path given by a client, and never pulls.
 """
 
 from __future__ import annotations
@@ -31,51 +31,53 @@ from localllm.registry.parameters import Given, collect
 from localllm.registry.sources.quants import quant_of
 from localllm.types.states import AvailableModel, MakeState, NewModel
 
-Tell = Callable[[MakeState], None]
+Report = Callable[[MakeState], None]
 
 MAX_UPLOADED = 1000
-"""Files of one model."""
+"""Limit on the files of one model."""
 PRECISE = frozenset({"F32", "F16", "BF16"})
 UPLOADED = "@"
-"""How the name of an uploaded file begins in a Modelfile's FROM, before its digest."""
+"""Prefix of an uploaded file's digest in a Modelfile's FROM."""
 _INTEGERS = frozenset({"I8", "I16", "I32", "I64", "F64"})
 
 
-def assemble(wanted: NewModel, data_dir: Path, tell: Tell, cancel: threading.Event) -> AvailableModel:
-    """The model, stored. Raises `InvalidParameter`, `ModelNotFound`, and what quantizing and the store raise."""
-    name, (files, base_name, modelfile) = storable(wanted.name), _said(wanted)
+def assemble(wanted: NewModel, data_dir: Path, report: Report, cancel: threading.Event) -> AvailableModel:
+    """Stores the new model. Raises `InvalidParameter`, `ModelNotFound`, and what quantizing and the store raise."""
+    name, (files, base_name, modelfile) = storable(wanted.name), _parts_of(wanted)
     wanted_type = type_of(wanted.quantize) if wanted.quantize else None
     store = store_of(data_dir)
     with store.hold(f"create of {name}") as hold:
         if files:
-            base = _uploaded(files, store, hold)  # headers only: problems are reported before any other work
-            tell(MakeState(phase="reading"))
+            base = _uploaded(
+                files, store, hold
+            )  # reads headers only, so that problems are reported before any other work
+            report(MakeState(phase="reading"))
         else:
             base = base_of(base_name, store, hold, resolver(store))
-            if not base.name:  # the bundled file: its path stays private
+            if not base.name:  # the bundled model: its path stays private
                 base = msgspec.structs.replace(base, source=base_name)
         made: frozenset[Digest] = frozenset()
         if wanted_type is not None:
-            base = _quantized(base, wanted_type, store, hold, data_dir, tell, cancel)
+            base = _quantized(base, wanted_type, store, hold, data_dir, report, cancel)
             made = frozenset(file.digest for file in base.files if file.role == "model")
         for file in base.files:
-            tell(MakeState(phase="using", digest=str(file.digest), is_new=file.digest in made))
+            report(MakeState(phase="using", digest=str(file.digest), is_new=file.digest in made))
         if cancel.is_set():
             raise Cancelled(f"stopped before {name} was written")
-        tell(MakeState(phase="writing"))
+        report(MakeState(phase="writing"))
         return described(put(base, modelfile, name, store))
 
 
 def template_of(wanted: NewModel) -> str | None:
-    """The chat template that is set with it. Raises `InvalidParameter` for an invalid one."""
-    return _said(wanted)[2].template
+    """The chat template that the request sets. Raises `InvalidParameter` if it is invalid."""
+    return _parts_of(wanted)[2].template
 
 
-def _said(wanted: NewModel) -> tuple[dict[str, str], str, Modelfile]:
-    """The files, or the model to build on; and the settings."""
+def _parts_of(wanted: NewModel) -> tuple[dict[str, str], str, Modelfile]:
+    """The uploaded files or the name of the base model, and the settings."""
     if wanted.modelfile is None:
         if bool(wanted.files) == bool(wanted.base):
-            raise InvalidParameter("give either from, the name of a model, or files", param="from")
+            raise InvalidParameter("give either from (the name of a model) or files", param="from")
         found = collect(Given(name, value, "parameters") for name, value in wanted.parameters.items())
         modelfile = Modelfile(
             bases=(),
@@ -92,27 +94,27 @@ def _said(wanted: NewModel) -> tuple[dict[str, str], str, Modelfile]:
     first, *others = modelfile.bases
     if not first.startswith(UPLOADED):
         if others:
-            raise InvalidParameter("a second FROM takes an uploaded file, behind another one", param="modelfile")
+            raise InvalidParameter("a second FROM is only allowed if both name uploaded files", param="modelfile")
         return {}, wanted.base or first, modelfile
     texts = [text.removeprefix(UPLOADED) for text in modelfile.bases]
     return {f"file-{number}.gguf": text for number, text in enumerate(texts)}, "", modelfile
 
 
 def _uploaded(files: Mapping[str, str], store: Store, hold: Hold) -> Manifest:
-    """A manifest of these, checked as any model's files are."""
+    """A manifest of the uploaded files, which get the same checks as any model's."""
     if len(files) > MAX_UPLOADED:
-        raise InvalidParameter(f"files has {len(files)} entries; the most is {MAX_UPLOADED}", param="files")
+        raise InvalidParameter(f"files has {len(files)} entries; at most {MAX_UPLOADED} are allowed", param="files")
     models, projectors = list[StoredFile](), list[StoredFile]()
     quant = license = None
     for name, text in sorted(files.items()):
         shown, digest = clipped(name), Digest.parse(text)
         hold.add(digest)
         if not store.has_blob(digest, None):
-            raise InvalidParameter(f"files: there is no {digest} ({shown}); send it to /api/blobs first", param="files")
-        if not name.lower().endswith(".gguf") and _magic(store.blob_path(digest)) != b"GGUF":
             raise InvalidParameter(
-                f"files: {shown} is not a GGUF file, and no other format is supported", param="files"
+                f"files: {digest} ({shown}) has not been uploaded; send it to /api/blobs first", param="files"
             )
+        if not name.lower().endswith(".gguf") and _magic(store.blob_path(digest)) != b"GGUF":
+            raise InvalidParameter(f"files: {shown} is not a GGUF file; no other format is supported", param="files")
         try:
             header = read_header(store.blob_path(digest))
         except LocalLLMError as error:
@@ -133,26 +135,26 @@ def _uploaded(files: Mapping[str, str], store: Store, hold: Hold) -> Manifest:
         if not is_projector:
             quant, license = quant or facts.quant or quant_of(file.file_name), license or facts.license
     if not models or len(projectors) > 1:
-        raise InvalidParameter("files takes those of one model, and at most one projector of it", param="files")
+        raise InvalidParameter("files must belong to one model, with at most one projector", param="files")
     manifest = Manifest(name="", created_at="", files=(*models, *projectors), quant=quant, license=license)
     _check_whole(manifest, store)
     return manifest
 
 
 def _check_whole(manifest: Manifest, store: Store) -> None:
-    """That the files are one model, all of it."""
+    """Check that the files are all the shards of one model."""
     with store.open_model(msgspec.structs.replace(manifest, name="an upload")) as opened:
         try:
             read_model_info(opened.path)
         except LocalLLMError as error:
             reason = error.details.get("reason") or error.public
-            raise InvalidParameter(f"files: they are not a complete model: {reason}", param="files") from error
+            raise InvalidParameter(f"files: not a complete model: {reason}", param="files") from error
 
 
 def _quantized(
-    base: Manifest, type: str, store: Store, hold: Hold, data_dir: Path, tell: Tell, cancel: threading.Event
+    base: Manifest, type: str, store: Store, hold: Hold, data_dir: Path, report: Report, cancel: threading.Event
 ) -> Manifest:
-    """The same with one file of that type in the place of the model's."""
+    """The same manifest with the model's files replaced by one quantized to `wanted`."""
     with (
         store.open_model(msgspec.structs.replace(base, name=base.name or "an upload")) as opened,
         store.scratch(f"quantize:{os.urandom(16).hex()}") as target,
@@ -165,7 +167,7 @@ def _quantized(
             )
 
         def step(at: Step) -> None:
-            tell(
+            report(
                 MakeState(
                     phase="quantizing",
                     source_type=there[0],

@@ -1,7 +1,7 @@
-"""A model made from a Modelfile: a stored model or a GGUF file under a new name, with settings of its own.
+"""Creates a model from a Modelfile: a stored model or a GGUF file under a new name, with its own settings.
 
-No tensor is read or copied: the new manifest names the same files. Knows nothing of how names are found (`resolve` is
-handed in), nor of HTTP, which has to say `allow_paths=False`: a client must not make a server open its files.
+No tensor is read or copied: the new manifest names the same files. Knows nothing of how names are resolved (`resolve`
+is passed in), nor of HTTP, which passes `allow_paths=False`: a client must not make a server open local files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from localllm.registry.sources.quants import quant_of
 from localllm.types import SamplingParams
 
 Resolve = Callable[[str], Manifest | Path]
-"""A name to what is stored under it, or to a file; raises `ModelNotFound`."""
+"""Maps a name to its manifest or file; raises `ModelNotFound`."""
 
 
 def create(
@@ -44,10 +44,10 @@ def create(
     on_bytes: OnBytes | None = None,
     cancel: threading.Event | None = None,
 ) -> Manifest:
-    """Store what the Modelfile says as `name`. Paths in it are relative to `base_dir`.
+    """Store the Modelfile's model as `name`. Paths in it are relative to `base_dir`.
 
-    What a stored model brings along stays unless the Modelfile says otherwise; parameters are merged one by one. Raises
-    `InvalidParameter`, `ModelNotFound`, `InvalidModelFile`, and what the store raises.
+    The base model's settings are inherited unless the Modelfile overrides them; parameters are merged one by one.
+    Raises `InvalidParameter`, `ModelNotFound`, `InvalidModelFile`, and what the store raises.
     """
     canonical = storable(name)
     with store.hold(f"create of {canonical}") as hold:
@@ -56,19 +56,19 @@ def create(
 
 
 def base_of(name: str, store: Store, hold: Hold, resolve: Resolve) -> Manifest:
-    """The model of that name, to build on; `hold` keeps what is taken in for it. Raises as `create`."""
+    """The model of that name, to build on; `hold` protects blobs added for it. Raises as `create`."""
     return _Base(Path(), resolve, False, functools.partial(_add, store, hold, None, None)).model(name)
 
 
 def put(base: Manifest, modelfile: Modelfile, name: str, store: Store) -> Manifest:
-    """Store `base` under a canonical name, with what the Modelfile sets. Raises what the store raises."""
+    """Store `base` under a canonical name, with the Modelfile's settings. Raises what the store raises."""
     made = _with_settings(base, modelfile, name)
     store.put(made)
     return made
 
 
 def resolver(store: Store) -> Resolve:
-    """The names of the models on this machine."""
+    """Resolves the names of models on this machine."""
 
     def resolve(text: str) -> Manifest | Path:
         wanted = names.parse(text)
@@ -83,15 +83,15 @@ def resolver(store: Store) -> Resolve:
 
 
 def modelfile_of(manifest: Manifest) -> str:
-    """The Modelfile that makes this model again, on a machine that knows it by its name.
+    """A Modelfile that recreates this model on a machine where its base has the same name.
 
-    Raises `InvalidParameter` for a text that no Modelfile can hold.
+    Raises `InvalidParameter` for a text that a Modelfile cannot hold.
     """
-    return f"# To build on this model, change what follows and type: localllm create NAME -f FILE\n{_text(manifest)}"
+    return f"# To build on this model, edit this file and run: localllm create NAME -f FILE\n{_text(manifest)}"
 
 
 class _Base:
-    """Where the files of a new model come from."""
+    """Where a new model's files come from."""
 
     def __init__(
         self, base_dir: Path, resolve: Resolve, allow_paths: bool, add: Callable[[Path, Role], StoredFile]
@@ -102,7 +102,7 @@ class _Base:
         self._add = add
 
     def all(self, texts: tuple[str, ...]) -> Manifest:
-        """The first, with the projectors that the others are."""
+        """The manifest of the first base, with the other bases as projectors."""
         manifest = self.model(texts[0])
         projectors = [self.projector(text) for text in texts[1:]]
         if not projectors:
@@ -114,10 +114,10 @@ class _Base:
         found = self._find(text)
         if isinstance(found, Manifest):
             return found
-        header = read_header(found)  # a FIFO, a device or a folder is refused here
+        header = read_header(found)  # refuses a FIFO, a device or a directory
         paths = shard_paths(header)
         if len(paths) > 1:
-            read_model_info(found)  # checks the shards against each other
+            read_model_info(found)  # checks that the shards belong together
         facts = facts_of(header, "model")
         if facts.problem is not None:
             raise InvalidModelFile(f"{found.name} {facts.problem}", path=str(found))
@@ -134,7 +134,7 @@ class _Base:
         found = self._find(text)
         if isinstance(found, Manifest):
             raise InvalidParameter(
-                f"the second FROM names the model {text!r}; it takes the path of a projector's file (mmproj)",
+                f"the second FROM is the model {text!r}, but must be the path of a projector (mmproj) file",
                 param="from",
             )
         facts = examine(found, "projector")
@@ -147,9 +147,10 @@ class _Base:
         if not isinstance(name, PathName):
             return self._resolve(text)
         if not self._allow_paths:
-            # The same answer whether the file exists or not: it must reveal nothing about this machine's files.
+            # The same error whether the file exists or not, so that nothing is revealed about this machine's files.
             raise InvalidParameter(
-                f"FROM {text[:80]!r} is a path, and a server opens none for its clients; name a model", param="from"
+                f"FROM {text[:80]!r} is a path, which a server does not open for clients; give the name of a model",
+                param="from",
             )
         path = Path(name.path).expanduser()
         return path if path.is_absolute() else self._base_dir / path

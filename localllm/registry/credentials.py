@@ -1,6 +1,6 @@
-"""The user's credentials: Hugging Face's token, where its own tools keep it, and logins of registries.
+"""The user's credentials: the Hugging Face token, read from where its own tools store it, and registry logins.
 
-None of it is ever in a setting that is printed, or in a log. Knows nothing of where it is sent; `net` guards that.
+None of them is ever part of a printed setting or a log line. Knows nothing of where they are sent; `net` guards that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from localllm.registry.sources.oci_auth import Login
 
 MAX_TOKEN_CHARS = 1024
 _BETWEEN = re.compile(r",(?=\s*(?:[\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?=|\s*$)", re.ASCII)
-"""A comma behind which another host begins; any other is a part of a password."""
+"""A comma followed by another host; any other comma is part of a password."""
 
 
 def hub_token() -> str | None:
@@ -23,7 +23,9 @@ def hub_token() -> str | None:
     token = os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or _token_file()
     token = (token or "").strip()
     if not token.isascii() or not token.isprintable() or " " in token or len(token) > MAX_TOKEN_CHARS:
-        raise InvalidParameter("HF_TOKEN is not a token: it contains characters that no token has", param="HF_TOKEN")
+        raise InvalidParameter(
+            "HF_TOKEN is not a valid token: it contains characters that no token has", param="HF_TOKEN"
+        )
     return token or None
 
 
@@ -33,11 +35,11 @@ def _token_file() -> str | None:
     try:
         return Path(named or Path(home) / "token").expanduser().read_text("utf-8")
     except (OSError, UnicodeDecodeError):
-        return None  # most people have none
+        return None  # most users have none
 
 
 def registry_login(host: str) -> Login | None:
-    """For one registry, named with its port if it has one: ours, else what `docker login` keeps.
+    """The login for one registry (HOST or HOST:PORT): from our own setting, else from `docker login`.
 
     Raises `InvalidParameter` for an invalid login.
     """
@@ -45,7 +47,7 @@ def registry_login(host: str) -> Login | None:
 
 
 def _own_logins() -> dict[str, Login]:
-    """`LOCALLLM_REGISTRY_LOGINS`: `HOST=USER:PASSWORD` or `HOST=TOKEN`, with commas between them or a line each."""
+    """`LOCALLLM_REGISTRY_LOGINS`: `HOST=USER:PASSWORD` or `HOST=TOKEN`, separated by commas or line breaks."""
     text = os.environ.get("LOCALLLM_REGISTRY_LOGINS", "")
     logins: dict[str, Login] = {}
     for entry in text.splitlines() if "\n" in text.strip() else _BETWEEN.split(text):
@@ -54,7 +56,7 @@ def _own_logins() -> dict[str, Login]:
         host, equals, secret = entry.strip().partition("=")
         if not equals or not host or not secret:
             raise InvalidParameter(
-                "LOCALLLM_REGISTRY_LOGINS takes HOST=USER:PASSWORD or HOST=TOKEN, separated by commas, or a line each",
+                "LOCALLLM_REGISTRY_LOGINS takes HOST=USER:PASSWORD or HOST=TOKEN, separated by commas or line breaks",
                 param="registry_logins",
             )
         user, colon, password = secret.partition(":")

@@ -1,6 +1,6 @@
-"""The sha256 of a file's content: the one type by which blobs are named, and the one way from it to a file name.
+"""The sha256 of a file's content: the only type that identifies a blob, and the only code that makes it a file name.
 
-Knows nothing of disks. No other code turns a digest into a path (CVE-2024-37032: a manifest's digest was one).
+Knows nothing of disks. No other code turns a digest into a path (CVE-2024-37032: a manifest's digest was a path).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class Digest:
-    """64 lower-case hexadecimal digits, whatever it was made from. Equal digests are equal content."""
+    """64 lower-case hexadecimal digits, whatever the input form. Equal digests mean equal content."""
 
     __slots__ = ("hex",)
 

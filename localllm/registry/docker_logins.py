@@ -1,9 +1,9 @@
-"""What `docker login` (podman's, oras') keeps of registries: `config.json`, and the programs that it names for secrets.
+"""Registry logins stored by `docker login` (or podman, oras): `config.json` and the credential helpers it names.
 
     {"auths": {"HOST": {"auth": "BASE64 OF USER:PASSWORD"}}, "credHelpers": {"HOST": "NAME"}, "credsStore": "NAME"}
 
-A helper is the program `docker-credential-NAME`, asked as docker asks it, and only for the host at hand. Knows nothing
-of where a login is sent.
+A helper is the program `docker-credential-NAME`, called as docker calls it, and only for the host in question. Knows
+nothing of where a login is sent.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MAX_CONFIG_BYTES = 4 * 1024 * 1024
 HELPER_TIMEOUT_S = 30.0
 _HELPER = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _HUB = {"docker.io", "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"}
-"""All are Docker Hub, whose login is kept under a URL of its own."""
+"""All names of Docker Hub, whose login is stored under its own URL."""
 _HUB_KEY = "https://index.docker.io/v1/"
 _TOKEN_USER = "<token>"
-"""What a helper says in the place of a user whose secret is an identity token."""
+"""The user name that a helper returns if the secret is an identity token."""
 
 
 class _Auth(msgspec.Struct):
@@ -50,7 +50,7 @@ class _Answer(msgspec.Struct):
 
 
 def docker_login(host: str) -> Login | None:
-    """None if there is no login. Raises `InvalidParameter` for an invalid Docker configuration."""
+    """The login for `host`, or None. Raises `InvalidParameter` for an invalid Docker configuration."""
     path = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:
         raw = path.read_bytes()
@@ -87,7 +87,7 @@ def _kept(auth: _Auth, path: Path) -> Login | None:
         return None
     try:
         user, colon, password = base64.b64decode(auth.auth, validate=True).decode("utf-8").partition(":")
-    except ValueError as error:  # UnicodeDecodeError and binascii.Error are ones
+    except ValueError as error:  # includes UnicodeDecodeError and binascii.Error
         raise InvalidParameter(
             f"{path} has a login that is not base64-encoded text", param="registry_logins"
         ) from error
@@ -95,7 +95,7 @@ def _kept(auth: _Auth, path: Path) -> Login | None:
 
 
 def _asked(helper: str, key: str) -> Login | None:
-    """None where the helper has nothing for it, or is not installed: then there is no login, as docker has it."""
+    """None if the helper has no login or is not installed: docker, too, treats both as "not logged in"."""
     program = shutil.which(f"docker-credential-{helper}") if _HELPER.fullmatch(helper) else None
     if program is None:
         return None
@@ -106,5 +106,5 @@ def _asked(helper: str, key: str) -> Login | None:
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
     if not answer.Username or not answer.Secret or answer.Username == _TOKEN_USER:
-        return None  # an identity token is of use to docker's own token servers only
+        return None  # only docker's own token servers accept an identity token
     return Login(secret=answer.Secret, user=answer.Username)

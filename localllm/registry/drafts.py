@@ -1,6 +1,6 @@
-"""Draft models: resolves the name that the user typed, and knows the catalog's pairs.
+"""Finds the draft model: resolves the name that the user typed, or the catalog's draft for a model.
 
-Knows nothing of what is loaded, and of whether vocabularies are the same: that shows when both are loaded.
+Knows nothing of what is loaded, nor whether the vocabularies match: that is checked once both are loaded.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ DEMO, DEMO_DRAFT = "demo", "demo-draft"
 
 
 class Found(NamedTuple):
-    """A draft, or why there is none."""
+    """A draft model, or why there is none."""
 
     file: ModelFile | None
     reason: str = ""
 
 
 def pair_of(id: str) -> str | None:
-    """The name of the draft for the model with this id; None: the catalog has none."""
+    """The name of the catalog's draft for the model with this id; None if it has none."""
     if id == DEMO:
         return DEMO_DRAFT
     try:
@@ -39,13 +39,13 @@ def pair_of(id: str) -> str | None:
 def find_draft(wanted: str, target: str, data_dir: Path) -> Found:
     """The draft `wanted` for the model with the id `target`; `auto` may find none.
 
-    Raises `ModelNotFound`, `InvalidParameter`, `LoadFailed` as `resolve` does, for what was asked for by name.
+    For a draft given by name, raises `ModelNotFound`, `InvalidParameter`, `LoadFailed` as `resolve` does.
     """
     if wanted != AUTO:
         return Found(_resolved(wanted, data_dir))
     pair = pair_of(target)
     if pair is None:
-        return Found(None, f"the catalog has no draft for {target}; name one")
+        return Found(None, f"the catalog has no draft for {target}; give one by name")
     try:
         return Found(_resolved(pair, data_dir))
     except ModelNotFound:

@@ -1,4 +1,4 @@
-"""What is on this machine, for lists; and forgetting it. Knows nothing of what is loaded."""
+"""Lists, copies and removes the models on this machine. Knows nothing of what is loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
 from localllm.registry.names import DEMO, Demo, parse
 from localllm.registry.resolve import canonical, carried, find, not_here
-from localllm.tuning.results import Kept, Tunings
+from localllm.tuning.results import TuningFile, Tunings
 from localllm.tuning.results import forget as forget_tunings
 from localllm.types.states import AvailableModel
 
@@ -21,17 +21,17 @@ logger = logging.getLogger("localllm")
 
 
 def store_of(data_dir: Path) -> Store:
-    """The model store of a data directory. Looking at it creates nothing."""
+    """The model store of a data directory. Opening it creates nothing."""
     return Store(data_dir / "models")
 
 
 def available(data_dir: Path) -> list[AvailableModel]:
-    """The carried model and those of the store that can be used."""
+    """The bundled model, then all usable models of the store."""
     return [model for model in listed(data_dir) if model.problem is None]
 
 
 def listed(data_dir: Path) -> list[AvailableModel]:
-    """Likewise, then those whose manifest is damaged, with their `problem`; they are named in the log as well."""
+    """As `available`, then models with a damaged manifest, each with its `problem`; these are logged as well."""
     demo = carried("demo.gguf").stat()
     models = [AvailableModel(id=DEMO, size_bytes=demo.st_size, created_unix_s=int(demo.st_mtime), quant="Q8_0")]
     manifests, damaged = store_of(data_dir).scan()
@@ -53,7 +53,7 @@ def listed(data_dir: Path) -> list[AvailableModel]:
 
 
 def described(manifest: Manifest) -> AvailableModel:
-    """A manifest's facts."""
+    """The entry of a list that describes this manifest."""
     return AvailableModel(
         id=manifest.name,
         size_bytes=manifest.size_bytes,
@@ -68,7 +68,7 @@ def stored(name: str, data_dir: Path) -> Manifest:
     """A model of the store. Raises `ModelNotFound`, `InvalidModelFile` for a damaged manifest."""
     wanted = parse(name)
     if isinstance(wanted, Demo):
-        raise InvalidParameter("demo is a part of localllm; install localllm again if it is damaged", param="model")
+        raise InvalidParameter("demo is part of localllm; if it is damaged, reinstall localllm", param="model")
     manifest = find(wanted, store_of(data_dir))
     if manifest is None:
         raise not_here(wanted)
@@ -76,17 +76,18 @@ def stored(name: str, data_dir: Path) -> Manifest:
 
 
 class Removed(NamedTuple):
-    """A model that is forgotten."""
+    """A removed model."""
 
     name: str
     digests: frozenset[str] = frozenset()
-    """Of its contents, as far as they are known."""
+    """Of its files, as far as they are known."""
 
 
 def remove(name: str, data_dir: Path) -> Removed:
-    """Forgets a model of the store, also one whose manifest is damaged. Raises `ModelNotFound`.
+    """Removes a model from the store, even if its manifest is damaged. Raises `ModelNotFound`.
 
-    Its bytes go with the next `gc` if nothing else needs them; with its last name goes what `localllm tune` found.
+    The next `gc` deletes its files unless something else needs them. Removing its last name also deletes the results
+    of `localllm tune`.
     """
     store = store_of(data_dir)
     damaged = _damaged(name, store)
@@ -95,7 +96,7 @@ def remove(name: str, data_dir: Path) -> Removed:
         return Removed(damaged.name, frozenset(damaged.digests or ()))
     wanted = parse(name)
     if isinstance(wanted, Demo):
-        raise ModelNotFound("demo is a part of localllm and cannot be removed", param="model")
+        raise ModelNotFound("demo is part of localllm and cannot be removed", param="model")
     manifest = find(wanted, store)
     if manifest is None:
         raise not_here(wanted)
@@ -106,8 +107,8 @@ def remove(name: str, data_dir: Path) -> Removed:
     return Removed(manifest.name, frozenset(str(file.digest) for file in manifest.files if file.path is None))
 
 
-def _tunings_of(manifest: Manifest, store: Store, data_dir: Path) -> Kept | None:
-    """None where its file is gone, so that nobody can say which they were."""
+def _tunings_of(manifest: Manifest, store: Store, data_dir: Path) -> TuningFile | None:
+    """The tuning results' key; None if the model's file is gone, as the key is computed from it."""
     try:
         return Tunings(data_dir).kept(store.locate(manifest, manifest.files[0]))
     except (LocalLLMError, OSError):
@@ -115,7 +116,7 @@ def _tunings_of(manifest: Manifest, store: Store, data_dir: Path) -> Kept | None
 
 
 def _has_other_name(removed: Manifest, store: Store) -> bool:
-    """Whether the same file is a model under another name; one that cannot be read may be that."""
+    """Whether another name has the same file; a manifest that cannot be read counts as one."""
     digest = removed.files[0].digest
     manifests, damaged = store.scan()
     if any(digest in {file.digest for file in each.files} for each in manifests):
@@ -124,19 +125,19 @@ def _has_other_name(removed: Manifest, store: Store) -> bool:
 
 
 def remove_whole(name: str, data_dir: Path) -> Removed:
-    """As `remove`, and what nothing else needs is deleted: at once, or when it is unloaded."""
+    """As `remove`, and also deletes files that nothing else needs: at once, or when the model is unloaded."""
     removed = remove(name, data_dir)
     store_of(data_dir).gc()
     return removed
 
 
 def own_bytes(name: str, data_dir: Path) -> int | None:
-    """What the disk would have again without this model; None: its manifest is damaged. Raises as `remove`."""
+    """Bytes that removing this model would free; None if its manifest is damaged. Raises as `remove`."""
     if _damaged(name, store_of(data_dir)) is not None:
         return None
     wanted = parse(name)
     if isinstance(wanted, Demo):
-        raise ModelNotFound("demo is a part of localllm and cannot be removed", param="model")
+        raise ModelNotFound("demo is part of localllm and cannot be removed", param="model")
     manifest = find(wanted, store_of(data_dir))
     if manifest is None:
         raise not_here(wanted)
@@ -146,7 +147,7 @@ def own_bytes(name: str, data_dir: Path) -> int | None:
 
 
 def _damaged(name: str, store: Store) -> DamagedManifest | None:
-    """The damaged manifest that this name means: the model's, or the file's."""
+    """The damaged manifest with this model name or file name."""
     try:
         names = {name, str(canonical(parse(name)))}
     except InvalidParameter:
@@ -155,7 +156,9 @@ def _damaged(name: str, store: Store) -> DamagedManifest | None:
 
 
 def copy(source: str, target: str, data_dir: Path) -> Manifest:
-    """A second name for a model of the store. Raises `ModelNotFound`, `InvalidParameter` for an invalid name."""
+    """Gives a model of the store a second name. Raises `ModelNotFound`, `InvalidParameter` for an invalid name."""
     if isinstance(parse(source), Demo):
-        raise InvalidParameter("demo is a part of localllm; localllm create makes a model FROM demo", param="source")
+        raise InvalidParameter(
+            "demo is part of localllm; to build on it, use localllm create with FROM demo", param="source"
+        )
     return store_of(data_dir).copy(parse(stored(source, data_dir).name), parse(target))

@@ -1,6 +1,6 @@
-"""What the store knows of a model: its files by digest, where they came from, and what is set with it. Plain data.
+"""What the store records of a model: its files by digest, where they came from, and its settings. Plain data.
 
-A manifest is a small JSON file that a person can read. Knows nothing of disks and nets.
+A manifest is a small, readable JSON file. Knows nothing of disks and networks.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from localllm.types import Message, SamplingParams
 
 VERSION = 1
 MAX_MANIFEST_BYTES = 4 * 1024 * 1024
-"""Ours and other registries' alike."""
+"""For our own manifests and those of registries."""
 MAX_FILES = 4096
 
 Role = Literal["model", "projector"]
-"""`projector`: turns pictures into embeddings (mmproj)."""
+"""`projector`: turns images into embeddings (mmproj)."""
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,13 +27,13 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     role: Role = "model"
     file_name: str
-    """As its source calls it, without folders; it identifies the shards of a split model."""
+    """As its source calls it, without directories; identifies the shards of a split model."""
     size_bytes: int
     digest: Digest
     path: str | None = None
-    """Where the file lies, if it was adopted by reference and is no blob of the store."""
+    """The location of a file that was adopted by reference and is not a blob of the store."""
     modified_ns: int | None = None
-    """Of such a file, when its digest was computed."""
+    """Modification time of such a file when its digest was computed."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,26 +41,26 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     version: int = VERSION
     name: str
-    """Canonical: `str()` of what `names.parse` makes of it. It is the model's id on the server."""
+    """Canonical: `str()` of what `names.parse` returns for it. The model's id on the server."""
     source: str | None = None
-    """Where it was pulled, adopted or made from, with the revision: `hf.co/USER/REPO@COMMIT`, a URL, a path."""
+    """What it was pulled, adopted or created from, with the revision: `hf.co/USER/REPO@COMMIT`, a URL, a path."""
     created_at: str
-    """When it got its name here, RFC 3339 in UTC."""
+    """When it was stored under this name, RFC 3339 in UTC."""
     files: tuple[StoredFile, ...]
     """The model's files in order (shards), then its projector."""
     quant: str | None = None
     license: str | None = None
     license_text: tuple[str, ...] = ()
     system: str | None = None
-    """System message for chats that have none."""
+    """System message for chats without one."""
     template: str | None = None
-    """Jinja chat template instead of the one in the file."""
+    """Jinja chat template that replaces the one in the file."""
     messages: tuple[Message, ...] = ()
-    """With which every chat begins."""
+    """The first messages of every chat."""
     params: SamplingParams = SamplingParams()
-    """Instead of the file's own defaults."""
+    """These override the file's own defaults."""
     stop: tuple[str, ...] = ()
-    """Stop strings for requests that bring none."""
+    """Stop strings for requests without any."""
     ctx: int | None = None
 
     @property
@@ -69,23 +69,23 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Indented JSON with a line end."""
+    """Indented JSON with a final newline."""
     return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=encode_digest), indent=2) + b"\n"
 
 
 def decode_manifest(raw: bytes, origin: str) -> Manifest:
-    """Raises `InvalidModelFile`, naming `origin`, for what is not a manifest of a version we know."""
+    """Raises `InvalidModelFile`, naming `origin`, for anything but a manifest of a known version."""
     try:
         if len(raw) > MAX_MANIFEST_BYTES:
-            raise ValueError(f"it has {len(raw):,} bytes; the most is {MAX_MANIFEST_BYTES:,}")
+            raise ValueError(f"it has {len(raw):,} bytes; the limit is {MAX_MANIFEST_BYTES:,}")
         manifest = msgspec.json.decode(raw, type=Manifest, dec_hook=decode_digest)
         if manifest.version != VERSION:
-            raise ValueError(f"it is of version {manifest.version}, and this localllm knows {VERSION}; update localllm")
+            raise ValueError(f"its version {manifest.version} is not supported (only {VERSION} is); update localllm")
         if not any(file.role == "model" for file in manifest.files) or len(manifest.files) > MAX_FILES:
             raise ValueError(f"it names {len(manifest.files)} files")
         for file in manifest.files:
             if file.size_bytes < 0 or not _is_plain(file.file_name):
-                raise ValueError(f"{file.file_name!r} of {file.size_bytes} bytes is no file of a model")
+                raise ValueError(f"{file.file_name!r} of {file.size_bytes} bytes cannot be a file of a model")
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise InvalidModelFile(f"{origin} is not a manifest: {error}") from error
     return manifest

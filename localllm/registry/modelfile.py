@@ -1,13 +1,15 @@
-"""Modelfiles: what a model is made from, read and written. The syntax is that of Ollama's parser/parser.go.
+"""Reads and writes Modelfiles, in the syntax of Ollama's parser/parser.go.
 
-    # a comment, on a line of its own
-    FROM qwen3:0.6b                       a known name, or a GGUF file's path; a second FROM: the projector's file
+    # a comment, on its own line
+    FROM qwen3:0.6b                       a model's name or the path of a GGUF file; a second FROM is the projector
     PARAMETER temperature 0.7             see `parameters`
-    SYSTEM \"\"\"texts in three quotes, or in one "
-    run over lines\"\"\"                    up to a line that ends with the same quotes; there are no escapes
-    TEMPLATE, MESSAGE, LICENSE            Jinja or Go's language; the roles system, user and assistant; any number
+    SYSTEM \"\"\"text in triple or single double-quotes
+    may span lines\"\"\"                    up to a line that ends with the same quotes; there are no escapes
+    TEMPLATE                              in Jinja or Go's template language
+    MESSAGE, LICENSE                      repeatable; roles are system, user and assistant
 
-Instructions in any case and order. Line ends become \\n. Every error names the line. Opens no file and no model.
+Instructions may come in any case and order. Line endings become \\n. Every error names the line. Opens no file and no
+model.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ INSTRUCTIONS = (
 )  # fmt: skip
 
 _REFUSED = {
-    "adapter": "adapters (LoRA) cannot be applied yet; leave ADAPTER out, or merge it into the model's file",
-    "draft": "draft models are not served yet; leave DRAFT out",
+    "adapter": "adapters (LoRA) are not supported yet; remove ADAPTER, or merge the adapter into the model's file",
+    "draft": "DRAFT is not supported; remove it, and name the draft model with --draft when serving",
 }
 _ONCE = {"system": "system", "template": "template", "requires": "requires", "renderer": "renderer", "parser": "parser"}
 _WITHOUT_EFFECT = {
-    "requires": "REQUIRES is a version of Ollama",
+    "requires": "REQUIRES names a version of Ollama",
     "renderer": "RENDERER is built into Ollama; the model's own chat template is used",
     "parser": "PARSER is built into Ollama; the model's own chat template is used",
 }
@@ -49,10 +51,10 @@ _GO_ACTION = re.compile(
 
 
 class Modelfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the instructions say."""
+    """A parsed Modelfile."""
 
     bases: tuple[str, ...]
-    """FROM: the model, then perhaps its projector."""
+    """FROM: the model, then optionally its projector."""
     params: SamplingParams = SamplingParams()
     stop: tuple[str, ...] = ()
     ctx: int | None = None
@@ -72,7 +74,7 @@ class Modelfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_go_template(text: str) -> bool:
-    """Whether it is a template in Go's language, as Ollama's are. One with `{%` is Jinja."""
+    """Whether it is a Go template, as Ollama's are. One with `{%` is Jinja."""
     return "{%" not in text and _GO_ACTION.search(text) is not None
 
 
@@ -95,13 +97,13 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
         elif one.name == "license":
             licenses.append(_not_empty(one))
         elif one.name in texts:
-            raise _wrong(one.line, f"{one.name.upper()} is given twice; keep one of them", one.name)
+            raise _wrong(one.line, f"{one.name.upper()} appears twice; remove one", one.name)
         else:
             texts[one.name] = one.value
             if one.name == "template":
                 texts[one.name] = checked_template(one.value, f"Modelfile, line {one.line}: this TEMPLATE")
     if not bases:
-        raise InvalidParameter("the Modelfile has no FROM; its first line says FROM and a model", param="from")
+        raise InvalidParameter("the Modelfile has no FROM; begin it with FROM and a model", param="from")
     found = collect(given)
     return Modelfile(
         bases=tuple(bases),
@@ -115,8 +117,8 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
 
 
 def format_modelfile(modelfile: Modelfile) -> str:
-    """The text that `parse_modelfile` reads back to the same. Raises `InvalidParameter` for values that no Modelfile
-    can express."""
+    """Text that `parse_modelfile` reads back unchanged. Raises `InvalidParameter` for values that a Modelfile cannot
+    express."""
     lines = [f"FROM {_quoted(base, 'FROM')}" for base in modelfile.bases]
     parameters = Parameters(params=modelfile.params, stop=modelfile.stop, ctx=modelfile.ctx)
     lines += [f"PARAMETER {name} {_quoted(value, name)}" for name, value in lines_of(parameters)]
@@ -134,7 +136,7 @@ class _Instruction(NamedTuple):
     name: str
     """In lower case."""
     word: str
-    """A parameter's name, a message's role."""
+    """A parameter's name or a message's role."""
     value: str
 
 
@@ -149,8 +151,8 @@ def _instructions(text: str) -> Iterator[_Instruction]:
         name, rest = _next_word(rest)
         if name.upper() not in INSTRUCTIONS:
             close = difflib.get_close_matches(name.upper(), INSTRUCTIONS, n=1)
-            meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(INSTRUCTIONS)}"
-            raise _wrong(number, f"{name[:60]!r} is no instruction; {meant} (a text of several lines is in quotes)")
+            hint = f"did you mean {close[0]}?" if close else f"the instructions are {', '.join(INSTRUCTIONS)}"
+            raise _wrong(number, f"{name[:60]!r} is not an instruction; {hint} (a text of several lines needs quotes)")
         word = ""
         if name.lower() in ("parameter", "message"):
             word, rest = _next_word(rest)
@@ -164,7 +166,7 @@ def _next_word(text: str) -> tuple[str, str]:
 
 
 def _value(lines: list[str], at: int, rest: str) -> tuple[str, int]:
-    """The value that begins with `rest` on line `at`, and the line after it."""
+    """The value that begins with `rest` on line `at`, and the index of the line after it."""
     first = rest.strip()
     quotes = next((quotes for quotes in ('"""', '"') if first.startswith(quotes)), None)
     if quotes is None:
@@ -178,11 +180,11 @@ def _value(lines: list[str], at: int, rest: str) -> tuple[str, int]:
         if line.endswith(quotes):
             return "\n".join([*pieces, line[:-size]]), end + 1
         pieces.append(lines[end])
-    raise _wrong(at + 1, f"the text that begins with {quotes} never ends; a line must end with {quotes}")
+    raise _wrong(at + 1, f"the text that begins with {quotes} is not closed; end its last line with {quotes}")
 
 
 def _quoted(text: str, what: str) -> str:
-    """The first way to write it that is read back to the same."""
+    """The text in the first form of quoting that is read back unchanged."""
     text = _with_plain_line_ends(text)
     for quotes in ("", '"', '"""'):
         lines = f"{quotes}{text}{quotes}".split("\n")
@@ -193,19 +195,22 @@ def _quoted(text: str, what: str) -> str:
         if value == text and end == len(lines) and (quotes or text):
             return "\n".join(lines)
     raise InvalidParameter(
-        f'a Modelfile cannot hold this text of {what}: a line of it ends with """; change that line', param=what.lower()
+        f'a Modelfile cannot hold this text of {what}: one of its lines ends with """; change that line',
+        param=what.lower(),
     )
 
 
 def _text(source: str | bytes) -> str:
     if len(source) > MAX_MODELFILE_BYTES:
-        raise InvalidParameter(f"the Modelfile has more than {MAX_MODELFILE_BYTES:,} bytes; shorten it")
+        raise InvalidParameter(f"the Modelfile is longer than {MAX_MODELFILE_BYTES:,} bytes; shorten it")
     if isinstance(source, bytes):
         encoding = "utf-16" if source.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
         try:
             source = source.decode(encoding)
         except UnicodeDecodeError as error:
-            raise InvalidParameter(f"the Modelfile is not text in UTF-8 (byte {error.start:,}); save it so") from error
+            raise InvalidParameter(
+                f"the Modelfile is not UTF-8 text (byte {error.start:,}); save it as UTF-8"
+            ) from error
     return _with_plain_line_ends(source)
 
 
@@ -214,32 +219,30 @@ def _with_plain_line_ends(text: str) -> str:
 
 
 def checked_template(text: str, what: str) -> str:
-    """Jinja: the text, or what one in Go's language means. Raises `InvalidParameter` that begins with `what`."""
+    """The template in Jinja, translated if it is a Go template. Raises `InvalidParameter` that begins with `what`."""
     if is_go_template(text):
         try:
             return to_jinja(text)
         except InvalidParameter as error:
             raise InvalidParameter(
-                f"{what} cannot be translated to Jinja: {error.message}; leave it out, and the model's own template is "
-                "used, or write it in Jinja",
+                f"{what} cannot be translated to Jinja: {error.message}; write it in Jinja, or remove it to use the "
+                "model's own template",
                 param="template",
             ) from error
     if text and "{{" not in text and "{%" not in text:
-        raise InvalidParameter(
-            f"{what} has no place for messages; write it in Jinja, or leave it out", param="template"
-        )
+        raise InvalidParameter(f"{what} has no place for messages; write it in Jinja, or remove it", param="template")
     return text
 
 
 def _message(one: _Instruction) -> Message:
     if one.word.lower() not in ROLES:
-        raise _wrong(one.line, f"MESSAGE wants a role, one of {', '.join(ROLES)}, not {one.word[:60]!r}", "message")
+        raise _wrong(one.line, f"MESSAGE needs a role, one of {', '.join(ROLES)}, not {one.word[:60]!r}", "message")
     return Message(one.word.lower(), one.value)
 
 
 def _not_empty(one: _Instruction) -> str:
     if not one.value.strip():
-        raise _wrong(one.line, f"{one.name.upper()} wants something after it", one.name)
+        raise _wrong(one.line, f"{one.name.upper()} needs a value", one.name)
     return one.value
 
 

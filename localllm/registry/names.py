@@ -1,14 +1,15 @@
-"""A model's name as a user types it, and as it is printed: one type for each place that a model can come from.
+"""Model names, as users type them and as they are printed: one type per kind of source.
 
-    demo                              the model that localllm carries
+    demo                              the bundled model
     qwen3   qwen3:0.6b                a short name of the catalog
-    hf.co/USER/REPO[:QUANT][@REV]     a repository on Hugging Face, in a quantization
-    hf:USER/REPO/PATH.gguf[@REV]      one file of it
-    ollama:[[HOST/]NAMESPACE/]MODEL[:TAG]    a registry that speaks OCI, as Ollama's does
-    https://HOST/PATH.gguf            a file anywhere (http too)
-    ./model.gguf   ~/m/   C:\\m.gguf    a file or folder on this machine: whatever looks like a path, or ends with .gguf
+    hf.co/USER/REPO[:QUANT][@REV]     a repository on Hugging Face, in one quantization
+    hf:USER/REPO/PATH.gguf[@REV]      one file of such a repository
+    ollama:[[HOST/]NAMESPACE/]MODEL[:TAG]    an OCI registry, such as Ollama's
+    https://HOST/PATH.gguf            a file anywhere (also http)
+    ./model.gguf   ~/m/   C:\\m.gguf    a local file or folder: whatever looks like a path or ends with .gguf
 
-`parse(str(name)) == name`. No part can be used to leave a folder that it is joined to. Knows nothing of disks and nets.
+`parse(str(name)) == name`. No part of a name can escape a directory that it is joined to. Knows nothing of disks and
+networks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from localllm.windows_names import is_device
 
 MAX_NAME_CHARS = 1024
 MAX_PART_CHARS = 96
-"""Hugging Face's own limit for the name of a repository."""
+"""Hugging Face's limit on the name of a repository."""
 MAX_HOST_CHARS = 350
 DEMO = "demo"
 DEFAULT_HOST = "registry.ollama.ai"
@@ -38,7 +39,7 @@ _HUB = ("hf.co/", "huggingface.co/")
 
 @dataclass(frozen=True)
 class Demo:
-    """The carried model."""
+    """The bundled model."""
 
     def __str__(self) -> str:
         return DEMO
@@ -46,7 +47,7 @@ class Demo:
 
 @dataclass(frozen=True)
 class CatalogName:
-    """A name of `catalog.toml`; without a tag it means the default one."""
+    """A name in `catalog.toml`; no tag means the default one."""
 
     name: str
     tag: str | None = None
@@ -57,7 +58,7 @@ class CatalogName:
 
 @dataclass(frozen=True)
 class HubRepo:
-    """A repository on Hugging Face; without a quantization the one that fits, without a revision the newest."""
+    """A repository on Hugging Face; by default the quantization that fits in memory and the newest revision."""
 
     repo: str
     quant: str | None = None
@@ -107,7 +108,7 @@ class UrlName:
 
 @dataclass(frozen=True)
 class PathName:
-    """A file or folder on this machine, as it was typed."""
+    """A local file or folder, as typed."""
 
     path: str
 
@@ -119,11 +120,11 @@ ModelName = Demo | CatalogName | HubRepo | HubFile | RegistryName | UrlName | Pa
 
 
 def parse(text: str) -> ModelName:
-    """Parses what the user typed. Raises `InvalidParameter` with the reason."""
+    """Parses a name. Raises `InvalidParameter` with the reason."""
     if not 1 <= len(text) <= MAX_NAME_CHARS:
         raise _wrong(text, f"it has {len(text)} characters; a name has 1 to {MAX_NAME_CHARS}")
     if any(ord(char) < 32 or ord(char) == 127 for char in text):
-        raise _wrong(text, "it has a control character in it")
+        raise _wrong(text, "it contains a control character")
     if text == DEMO:
         return Demo()
     lower = text.lower()
@@ -149,10 +150,10 @@ def _is_path(text: str) -> bool:
 def _catalog(text: str) -> CatalogName:
     name, colon, tag = text.partition(":")
     if "/" in text:
-        raise _wrong(text, f"if it is a folder type ./{text}, if it is a repository of Hugging Face hf.co/{text}")
+        raise _wrong(text, f"type ./{text} for a folder, or hf.co/{text} for a repository on Hugging Face")
     for part in (name, tag) if colon else (name,):
         if not _SHORT.fullmatch(part) or len(part) > MAX_PART_CHARS:
-            raise _wrong(text, "short names are like qwen3 or qwen3:0.6b, in lower case; a file begins with ./")
+            raise _wrong(text, "a short name is lower case, like qwen3 or qwen3:0.6b; a file's path begins with ./")
     return CatalogName(name, tag if colon else None)
 
 
@@ -173,7 +174,7 @@ def _hub_file(rest: str, text: str) -> ModelName:
     for folder in path.split("/"):
         _part(folder, "folder or file", text, most=255)
     if not path.lower().endswith(".gguf"):
-        raise _wrong(text, "a file of a repository ends with .gguf")
+        raise _wrong(text, "the name of a file in a repository ends with .gguf")
     return HubFile(f"{user}/{repo}", path, revision)
 
 
@@ -181,14 +182,14 @@ def _split_revision(rest: str, text: str) -> tuple[str, str | None]:
     rest, at, revision = rest.partition("@")
     if not at:
         return rest, None
-    for part in revision.split("/"):  # a branch may have slashes
+    for part in revision.split("/"):  # a branch name may contain slashes
         _part(part, "revision", text)
     return rest, revision
 
 
 def _check_repo(parts: list[str], text: str) -> None:
     if len(parts) != 2:
-        raise _wrong(text, "a repository of Hugging Face is USER/REPO")
+        raise _wrong(text, "a repository on Hugging Face is USER/REPO")
     for part in parts:
         _part(part, "part of the repository's name", text)
 
@@ -197,11 +198,11 @@ def _registry(rest: str, text: str) -> RegistryName:
     *front, last = rest.split("/")
     model, colon, tag = last.partition(":")
     if len(front) > 2:
-        raise _wrong(text, "a model of a registry is ollama:HOST/NAMESPACE/MODEL:TAG")
+        raise _wrong(text, "a model in a registry is ollama:HOST/NAMESPACE/MODEL:TAG")
     host = front[0] if len(front) == 2 else DEFAULT_HOST
     namespace = front[-1] if front else DEFAULT_NAMESPACE
     if not _HOST.fullmatch(host) or ".." in host or len(host) > MAX_HOST_CHARS:
-        raise _wrong(text, f"{clipped(host)!r} is no host")
+        raise _wrong(text, f"{clipped(host)!r} is not a valid host")
     return RegistryName(
         host.lower(),
         _part(namespace, "namespace", text),
@@ -218,20 +219,23 @@ def _url(text: str) -> ModelName:
         raise _wrong(text, str(error)) from error
     path = parts.path.strip("/")
     if host in ("hf.co", "huggingface.co") and path.count("/") == 1 and not (parts.query or parts.fragment):
-        return _hub_repo(path, text)  # what people copy from the address bar of a browser
+        return _hub_repo(path, text)  # as copied from a browser's address bar
     if not host or parts.username is not None or parts.fragment or " " in text:
-        raise _wrong(text, "a URL has a host, and no user, fragment or space")
+        raise _wrong(text, "a URL needs a host and must not have a user, a fragment or a space")
     if not path.lower().endswith(".gguf"):
-        raise _wrong(text, "the path of a URL ends with .gguf")
+        raise _wrong(text, "the path of a URL must end with .gguf")
     return UrlName(text)
 
 
 def _part(part: str, what: str, text: str, *, most: int = MAX_PART_CHARS) -> str:
-    """One part that may become the name of a file or folder on any system."""
+    """Checks one part, which must be valid as the name of a file or folder on any system."""
     if not _PART.fullmatch(part) or part.endswith(".") or ".." in part or len(part) > most:
-        raise _wrong(text, f"{clipped(part)!r} is no {what}: up to {most} letters, digits and . _ - inside")
+        raise _wrong(
+            text,
+            f"{clipped(part)!r} is not a valid {what}: use up to {most} letters, digits, _ - and single dots inside",
+        )
     if is_device(part):
-        raise _wrong(text, f"{clipped(part)!r} is the name of a device on Windows")
+        raise _wrong(text, f"{clipped(part)!r} is a reserved device name on Windows")
     return part
 
 
@@ -241,4 +245,4 @@ def _at(revision: str | None) -> str:
 
 def _wrong(text: str, reason: str) -> InvalidParameter:
     shown = text if len(text) <= 80 else f"{text[:77]}..."
-    return InvalidParameter(f"{shown!r} is no model's name: {reason}", param="model")
+    return InvalidParameter(f"{shown!r} is not a model name: {reason}", param="model")

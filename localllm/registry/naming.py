@@ -1,4 +1,4 @@
-"""Names for models that come without one: from a file, for the store. Knows what a name may be, not what is taken."""
+"""Derives names for models from file names. Knows which names are valid, not which are taken."""
 
 from __future__ import annotations
 
@@ -12,37 +12,35 @@ from localllm.registry.sources.quants import split_shard
 _NOT_SHORT = re.compile(r"[^a-z0-9._-]+", re.ASCII)
 _DOTS = re.compile(r"\.\.+")
 _SUFFIX = "-local"
-"""Added where the plain name would mean something else."""
+"""Appended where the plain name would mean something else."""
 
 
 def storable(text: str) -> str:
-    """The canonical form of a name under which a model may be kept. Raises `InvalidParameter`."""
+    """The canonical form of a name under which the store may keep a model. Raises `InvalidParameter`."""
     name = names.parse(text)
     if isinstance(name, Demo):
-        raise InvalidParameter("demo is the model that localllm carries; choose another name", param="name")
+        raise InvalidParameter("demo is the model that comes with localllm; choose another name", param="name")
     if isinstance(name, PathName):
-        raise InvalidParameter(
-            f"{text[:80]!r} is a path, and a model is kept under a name such as my-model or my-model:8b", param="name"
-        )
+        raise InvalidParameter(f"{text[:80]!r} is a path; choose a name such as my-model or my-model:8b", param="name")
     return str(name)
 
 
 def short_name(file_name: str) -> str:
-    """A short name made of a file's, that means neither the carried model nor one of the catalog."""
+    """A short name derived from a file name; never that of the bundled model or a model of the catalog."""
     stem = split_shard(file_name.replace("\\", "/").rpartition("/")[2])[0]
     name = _DOTS.sub(".", _NOT_SHORT.sub("-", stem.lower())).strip("._-")
     name = name[: MAX_PART_CHARS - len(_SUFFIX)].strip("._-") or "model"
-    while name.endswith(".gguf"):  # or it would be a path
+    while name.endswith(".gguf"):  # else it would be a path
         name = name[: -len(".gguf")].strip("._-") or "model"
     try:
-        names.parse(f"hf.co/a/{name}")  # knows the names that Windows keeps for itself
+        names.parse(f"hf.co/a/{name}")  # rejects names reserved by Windows
     except InvalidParameter:
         return f"model-{name}"
     return name + _SUFFIX if name == names.DEMO or catalog.load().find(name) is not None else name
 
 
 def canonical(text: str) -> str | None:
-    """What `names.parse` prints of it; None if it is no name, or one of a path."""
+    """The canonical form of a name; None if it is invalid or a path."""
     try:
         return storable(text)
     except InvalidParameter:

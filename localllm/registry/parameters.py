@@ -1,8 +1,8 @@
-"""Parameters as Modelfiles and Ollama's `params` layers write them, to ours. One table for both.
+"""Converts parameters of Modelfiles and of Ollama's `params` layers to ours, by one table for both.
 
-Every name is honoured, refused with the remedy, or an error that suggests what was meant. Ollama's names and meanings:
-docs/modelfile.mdx and api/types.go (`Options`, `Runner`) of its source. Our own names of `SamplingParams` work as well.
-Knows nothing of where the values were read.
+Every name is honoured, refused with a remedy, or answered with a suggestion. Names and meanings follow
+docs/modelfile.mdx and api/types.go (`Options`, `Runner`) of Ollama's source; the field names of `SamplingParams` work
+as well. Knows nothing of where the values were read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from localllm.errors import InvalidParameter
 from localllm.types import SAMPLING_RANGES, SamplingParams
 
 MIN_CTX, MAX_CTX = 8, 2**24
-"""As `LoadOptions.ctx` takes it."""
+"""The range of `LoadOptions.ctx`."""
 MAX_TEXT_CHARS = 4096
-"""Of a number; longer texts are none."""
+"""Longer texts are not parsed as numbers."""
 MAX_NOTICES = 20
 
 _OURS = {"num_predict": "max_tokens", "num_ctx": "ctx"}
@@ -45,28 +45,28 @@ _OF_A_MACHINE = {
     "rope_frequency_base": None,
     "rope_frequency_scale": None,
 }
-"""How a model is loaded on one machine: the option that says it there, where there is one."""
+"""Settings of how one machine loads a model -> our option for it, if there is one."""
 _NOT_SERVED = {
-    "num_keep": "the context is never shifted here, so leave it out",
-    "penalize_newline": "line ends count as any other token does, so leave it out",
-    "tfs_z": "llama.cpp has dropped it; min_p does its work",
-    "draft_num_predict": "draft models are not served yet, so leave it out",
-    "logprobs": "it belongs in each request, so leave it out",
-    "prompt_logprobs": "it belongs in each request, so leave it out",
+    "num_keep": "the context is never shifted, so remove it",
+    "penalize_newline": "newlines are penalized like any other token, so remove it",
+    "tfs_z": "llama.cpp has dropped it; use min_p instead",
+    "draft_num_predict": "the number of drafted tokens adapts to what saves time, so remove it",
+    "logprobs": "set it in each request, and remove it here",
+    "prompt_logprobs": "set it in each request, and remove it here",
 }
 
 
 class Given(NamedTuple):
-    """One parameter as it stands somewhere: a text, or the value of a JSON field."""
+    """One parameter as read: text, or the value of a JSON field."""
 
     name: str
     value: Any
     where: str = ""
-    """Begins the error: `line 3`."""
+    """Prefix of error messages, such as `line 3`."""
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What they come to."""
+    """The combined parameters."""
 
     params: SamplingParams = SamplingParams()
     stop: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def collect(given: Iterable[Given]) -> Parameters:
-    """All of them together. Raises `InvalidParameter` that begins with `where` and names the parameter."""
+    """Combines all parameters. Raises `InvalidParameter` that begins with `where` and names the parameter."""
     fields: dict[str, Any] = {}
     lists: dict[str, list[Any]] = {}
     for one in given:
@@ -84,7 +84,7 @@ def collect(given: Iterable[Given]) -> Parameters:
             values = one.value if isinstance(one.value, list | tuple) else [one.value]
             lists.setdefault(field, []).extend(_value(one, field, kind, value) for value in values)
         elif field in fields:
-            raise _wrong(one, "is given twice; keep one of them")
+            raise _wrong(one, "appears twice; remove one")
         else:
             fields[field] = _value(one, field, kind, one.value)
         _try(one, {**fields, **_as_fields(lists)})
@@ -92,7 +92,7 @@ def collect(given: Iterable[Given]) -> Parameters:
 
 
 def collect_usable(values: Mapping[str, Any]) -> tuple[Parameters, tuple[str, ...]]:
-    """Those that can be honoured, and a sentence about each that cannot: for files that others wrote."""
+    """The parameters that can be honoured and a message for each that cannot; for files written by others."""
     usable: list[Given] = []
     notices: list[str] = []
     for name, value in values.items():
@@ -103,12 +103,12 @@ def collect_usable(values: Mapping[str, Any]) -> tuple[Parameters, tuple[str, ..
         else:
             usable.append(Given(name, value))
     if len(notices) > MAX_NOTICES:
-        notices[MAX_NOTICES:] = [f"{len(notices) - MAX_NOTICES} more parameters cannot be used"]
+        notices[MAX_NOTICES:] = [f"{len(notices) - MAX_NOTICES} more parameters are ignored"]
     return collect(usable), tuple(notices)
 
 
 def lines_of(parameters: Parameters) -> list[tuple[str, str]]:
-    """(name, value) of each, which `collect` reads back to the same: Ollama's names where it has one."""
+    """(name, value) pairs that `collect` reads back unchanged, under Ollama's names where it has them."""
     lines: list[tuple[str, str]] = []
     if parameters.ctx is not None:
         lines.append((OLLAMA_NAMES["ctx"], str(parameters.ctx)))
@@ -132,7 +132,7 @@ class _Kind(NamedTuple):
 
 
 def _kinds() -> dict[str, _Kind]:
-    """Field -> how its text is read; numbers are told by the types of `SamplingParams`."""
+    """Field -> how its text is parsed; numeric types come from the annotations of `SamplingParams`."""
     kinds = {
         "ctx": _Kind(int),
         "ignore_eos": _Kind(bool),
@@ -155,10 +155,14 @@ _KINDS = _kinds()
 def _field(one: Given) -> str:
     if one.name in _OF_A_MACHINE:
         option = _OF_A_MACHINE[one.name]
-        remedy = f"say {option} when it is run or served" if option else "it is chosen when the model is loaded"
-        raise _wrong(one, f"is for one machine, not for a model: leave it out, {remedy}")
+        remedy = (
+            f"give {option} to localllm run or localllm serve instead"
+            if option
+            else "localllm chooses it when it loads the model"
+        )
+        raise _wrong(one, f"depends on the machine, not the model; remove it: {remedy}")
     if one.name in _NOT_SERVED:
-        raise _wrong(one, f"is not taken: {_NOT_SERVED[one.name]}")
+        raise _wrong(one, f"is not supported: {_NOT_SERVED[one.name]}")
     field = _OURS.get(one.name, one.name)
     if field not in _KINDS:
         known = [*_KINDS, *_OURS]
@@ -168,10 +172,10 @@ def _field(one: Given) -> str:
 
 
 def _value(one: Given, field: str, kind: _Kind, value: Any) -> Any:
-    """The value in its type; where Ollama has a number for "none", None."""
+    """The value in its field's type; None where Ollama uses a number to say "unset"."""
     if kind.type is str:
         if not isinstance(value, str):
-            raise _wrong(one, f"must be a text, not {_shown(value)}")
+            raise _wrong(one, f"must be text, not {_shown(value)}")
         return value
     if kind.type is tuple:
         token, _, bias = str(value)[:MAX_TEXT_CHARS].partition(":")
@@ -179,15 +183,15 @@ def _value(one: Given, field: str, kind: _Kind, value: Any) -> Any:
     if kind.type is bool:
         text = str(value).strip().lower()
         if text not in ("true", "false", "1", "0"):
-            raise _wrong(one, f"is true or false, not {_shown(value)}")
+            raise _wrong(one, f"must be true or false, not {_shown(value)}")
         return text in ("true", "1")
     number = _number(one, value, whole=kind.type is int)
     if (one.name == "num_predict" and number in (-2, -1, 0)) or (field in ("max_tokens", "seed") and number == -1):
         return None  # no limit, no fixed seed
     if field == "max_tokens" and number == 0:
-        raise _wrong(one, "is 0, and the model would never answer; leave it out")
+        raise _wrong(one, "is 0, so the model would never answer; remove it")
     if field == "ctx" and not MIN_CTX <= number <= MAX_CTX:
-        raise _wrong(one, f"is from {MIN_CTX} to {MAX_CTX:,}, not {_shown(value)}")
+        raise _wrong(one, f"must be {MIN_CTX} to {MAX_CTX:,}, not {_shown(value)}")
     return number
 
 
@@ -195,14 +199,14 @@ def _number(one: Given, value: Any, *, whole: bool) -> float:
     try:
         if isinstance(value, bool):
             raise ValueError
-        if whole and isinstance(value, str | int):  # no float on the way: that has 53 bits, a seed 64
+        if whole and isinstance(value, str | int):  # never via float, which has 53 bits: a seed has 64
             return int(value[:MAX_TEXT_CHARS] if isinstance(value, str) else value)
         number = float(value[:MAX_TEXT_CHARS] if isinstance(value, str) else value)
         if whole and number != int(number):
             raise ValueError
         return int(number) if whole else number
     except (ValueError, TypeError, OverflowError) as error:
-        raise _wrong(one, f"is a {'whole ' if whole else ''}number, not {_shown(value)}") from error
+        raise _wrong(one, f"must be {'a whole' if whole else 'a'} number, not {_shown(value)}") from error
 
 
 def _as_fields(lists: dict[str, list[Any]]) -> dict[str, Any]:
@@ -210,7 +214,7 @@ def _as_fields(lists: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 def _try(one: Given, fields: dict[str, Any]) -> None:
-    """Ranges are `SamplingParams`' own; whose fault it is, is known now."""
+    """Checks ranges, which `SamplingParams` defines, after each parameter, so that the error names the right one."""
     try:
         _build(fields)
     except InvalidParameter as error:
@@ -219,7 +223,7 @@ def _try(one: Given, fields: dict[str, Any]) -> None:
 
 def _build(fields: dict[str, Any]) -> Parameters:
     stop = fields.get("stop", ())
-    SamplingParams(stop=stop)  # bounds their number and length
+    SamplingParams(stop=stop)  # limits their number and length
     rest = {name: value for name, value in fields.items() if name not in ("stop", "ctx")}
     return Parameters(params=SamplingParams(**rest), stop=stop, ctx=fields.get("ctx"))
 

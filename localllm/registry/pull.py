@@ -1,8 +1,7 @@
-"""From a name to a model in the store: asks the source, fetches missing files, verifies them, and only then lists the
-model.
+"""Pulls a model into the store: asks the source, fetches and verifies missing files, and only then lists the model.
 
-Two pulls of one model, in whatever processes, share one download. Knows nothing of HTTP, of files' formats beyond their
-header, or of how progress is shown.
+Concurrent pulls of one model share one download, even across processes. Knows nothing of HTTP, of file formats beyond
+the header, or of how progress is shown.
 """
 
 from __future__ import annotations
@@ -58,18 +57,19 @@ GGUF_MAGIC = b"GGUF"
 STATE_EVERY_S = 0.2
 SPEED_OVER_S = 5.0
 MEMORY_SHARE = 0.7
-"""The share of memory for a model whose quantization was not named and whose need is estimated from its size."""
+"""Share of memory that an automatically chosen quantization may need, if the need is estimated from file size."""
 MEASURED_SHARE = 0.9
-"""Likewise, where its header says what it needs: `supervisor.room.USABLE_SHARE`."""
+"""Likewise if the need is computed from the header; equals `supervisor.room.USABLE_SHARE`."""
 
 
 class Puller:
-    """A way out to the sources, with this user's settings; a context manager. For one thread at a time."""
+    """Pulls models with this user's settings. A context manager, for one thread at a time."""
 
     def __init__(self, settings: Settings, *, named_by_user: bool = True, measure: Measure | None = None) -> None:
-        """Not `named_by_user`: names come from the network, and must lead to no private address.
+        """With `named_by_user` false, names come from the network and must not resolve to private addresses.
 
-        `measure`: memory that a model needs, by its header (`supervisor.fit.measure`); None: guessed by its size.
+        `measure` computes a model's memory need from its header (`supervisor.memory_fit.measure`); without it, the need
+        is estimated from the file size.
         """
         self._settings = settings
         self._measure = measure
@@ -94,9 +94,9 @@ class Puller:
         self._net.close()
 
     def plan(self, text: str, cancel: threading.Event) -> PullPlan:
-        """What a pull of this name would download now.
+        """What pulling this name would download now.
 
-        Raises `InvalidParameter` for a name that is not a remote model's, `ModelNotFound`, `PullFailed`s.
+        Raises `InvalidParameter` for a name that is not of a remote model, `ModelNotFound`, `PullFailed`.
         """
         return self._guarded_plan(canonical(parse(text)), self._way_out(cancel))
 
@@ -118,10 +118,10 @@ class Puller:
         on_state: OnState = lambda _: None,
         cancel: threading.Event,
     ) -> AvailableModel:
-        """Fetches the model into the store, in its source's current version.
+        """Fetches the source's current version of the model into the store.
 
-        Raises what `plan` raises, `DiskFull`, `InvalidModelFile` for what is not a model, `Cancelled`. What has arrived
-        stays.
+        Raises what `plan` raises, `DiskFull`, `InvalidModelFile` if it is not a model, `Cancelled`. Bytes that have
+        arrived are kept.
         """
         on_state(PullState(phase="looking", id=text))
         plan = self.plan(text, cancel)
@@ -129,7 +129,7 @@ class Puller:
         return self.fetch(plan, on_state=on_state, cancel=cancel)
 
     def offers(self, text: str, cancel: threading.Event) -> list[Offer]:
-        """Every model that the name may mean, with its header, before anything is downloaded. Raises as `plan`."""
+        """Every model that the name may mean, with its header, without downloading. Raises as `plan`."""
         name = canonical(parse(text))
         fetch = self._way_out(cancel)
         preferred: str | None = None
@@ -160,12 +160,12 @@ class Puller:
         return hub.search(words, fetch, endpoint=self._endpoint, token=hub_token(), limit=limit)
 
     def fetch(self, plan: PullPlan, *, on_state: OnState, cancel: threading.Event) -> AvailableModel:
-        """Downloads the files of a plan that are not in the store."""
+        """Downloads those files of a plan that the store lacks."""
         meter = _Meter(plan, on_state)
         with self._store.hold(f"pull of {plan.name}") as hold:
             stored, fetched = self._fetch_files(plan, hold, meter, cancel)
             manifest = _manifest(plan, stored)
-            meter.tell("checking", force=True)
+            meter.report("checking", force=True)
             try:
                 info = self._check(manifest)
             except InvalidModelFile:
@@ -175,18 +175,20 @@ class Puller:
             if manifest.template is None and not info.chat_templates:
                 manifest = msgspec.structs.replace(manifest, template=plan.fallback_template)
             self._store.put(manifest)
-        meter.tell("done", force=True)
+        meter.report("done", force=True)
         return described(manifest)
 
     def missing(self, plan: PullPlan) -> list[RemoteFile]:
-        """Its files that are not in the store, each content once."""
+        """The plan's files that are not in the store, without duplicates."""
         return [file for file in {_key(file): file for file in plan.files}.values() if not self._is_here(file)]
 
     def _plan(self, name: ModelName, fetch: Fetch) -> PullPlan:
         if isinstance(name, Demo):
-            raise InvalidParameter("demo is a part of localllm and needs no download: localllm run demo", param="model")
+            raise InvalidParameter("demo is part of localllm and needs no download: localllm run demo", param="model")
         if isinstance(name, PathName):
-            raise InvalidParameter(f"{name} is a file on this machine already: localllm run {name}", param="model")
+            raise InvalidParameter(
+                f"{name} is a file on this machine and needs no download: localllm run {name}", param="model"
+            )
         if isinstance(name, CatalogName):
             entry = catalog.load().find(name.name, name.tag)
             if entry is None:
@@ -205,11 +207,9 @@ class Puller:
         return self._hub_plan(name, fetch)
 
     def _check_online(self) -> None:
-        """Raises `PullFailed` where the environment says, as for Hugging Face's own tools, that it is not asked."""
+        """Raises `PullFailed` if HF_HUB_OFFLINE, which Hugging Face's own tools obey too, forbids requests."""
         if os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "ON", "YES", "TRUE"):
-            raise PullFailed(
-                "HF_HUB_OFFLINE is set, so that Hugging Face is not asked; unset it to download from there"
-            )
+            raise PullFailed("HF_HUB_OFFLINE is set, so Hugging Face is not contacted; unset it to download from there")
 
     def _hub_plan(self, name: HubRepo | HubFile, fetch: Fetch) -> PullPlan:
         self._check_online()
@@ -230,7 +230,7 @@ class Puller:
     def _fetch_files(
         self, plan: PullPlan, hold: Hold, meter: _Meter, cancel: threading.Event
     ) -> tuple[list[StoredFile], list[Digest]]:
-        """The files of the plan, and the contents that were not here before."""
+        """The plan's files as stored, and the digests that are new in the store."""
         for file in plan.files:
             if file.digest is not None:
                 hold.add(file.digest)
@@ -240,7 +240,7 @@ class Puller:
                 if self._is_here(file):
                     meter.add(file.size_bytes or 0)
                     continue
-                # In the order of their keys: two pulls with files in common never wait for each other.
+                # Claimed in key order, so that two pulls with common files cannot deadlock.
                 partial = claims.enter_context(self._store.claim(key, cancel=cancel, waiting=meter.others))
                 if self._is_here(file):  # another process has fetched it meanwhile
                     meter.add(file.size_bytes or 0)
@@ -257,7 +257,7 @@ class Puller:
             fetched: dict[str, Digest] = {}
             for (key, wanted), digest in zip(missing.items(), digests, strict=True):
                 self._store.publish(wanted.partial, digest, hold=hold)
-                discard(wanted.partial)  # its note is left
+                discard(wanted.partial)  # only its note remains
                 fetched[key] = digest
         stored = [self._stored(file, fetched.get(_key(file)) or file.digest) for file in plan.files]
         return stored, list(fetched.values())
@@ -266,12 +266,12 @@ class Puller:
         return file.digest is not None and self._store.has_blob(file.digest, file.size_bytes)
 
     def _stored(self, file: RemoteFile, digest: Digest | None) -> StoredFile:
-        assert digest is not None, "it was here by its digest, or fetched, which tells it"
+        assert digest is not None, "the digest was known before, or the download has computed it"
         size_bytes = self._store.blob_path(digest).stat().st_size
         return StoredFile(role=file.role, file_name=file.file_name, size_bytes=size_bytes, digest=digest)
 
     def _check(self, manifest: Manifest) -> ModelInfo:
-        """What the file's header says.
+        """Facts from the file's header.
 
         Raises `InvalidModelFile` for a file that is not a GGUF model, `LoadFailed` for one that only Ollama can read.
         """
@@ -282,7 +282,9 @@ class Puller:
                 info = read_model_info(opened.path)
                 header = read_header(opened.path)
             except InvalidModelFile as error:
-                raise InvalidModelFile(f"what {manifest.source} gave is not a usable model: {error.message}") from error
+                raise InvalidModelFile(
+                    f"the download from {manifest.source} is not a usable model: {error.message}"
+                ) from error
             architecture = header.metadata["general.architecture"].value
             reason = refused_header(str(architecture), (tensor.name for tensor in header.tensors))
             if reason is not None:
@@ -291,7 +293,7 @@ class Puller:
 
 
 class _Guarded:
-    """A way out for names from the network: only what this user configured may be a private address."""
+    """A `Puller` for names from the network: only hosts that this user configured may be private addresses."""
 
     def __init__(self, fetch: Fetch, configured: set[str]) -> None:
         self._fetch = fetch
@@ -308,7 +310,7 @@ class _Guarded:
 
 
 class _Meter:
-    """Bytes from several threads to a state now and then."""
+    """Sums bytes reported by several threads, and publishes a state now and then."""
 
     def __init__(self, plan: PullPlan, on_state: OnState) -> None:
         self._plan = plan
@@ -317,7 +319,7 @@ class _Meter:
         self._done = 0
         self._others = 0
         self._waiting = "", 0.0
-        self._told_s = 0.0
+        self._reported_at = 0.0
         self._history: list[tuple[float, int]] = []
 
     def add(self, num_bytes: int) -> None:
@@ -325,25 +327,25 @@ class _Meter:
             self._done += num_bytes
             self._others = 0
             self._waiting = "", 0.0
-        self.tell("downloading")
+        self.report("downloading")
 
     def others(self, num_bytes: int) -> None:
-        """Another pull has so much of the file that we wait for."""
+        """Reports how much of the file another pull has fetched while we wait for it."""
         with self._lock:
             self._others = num_bytes
-        self.tell("downloading")
+        self.report("downloading")
 
     def waiting(self, host: str, seconds: float) -> None:
-        """Nothing has come from the host for so long."""
+        """Reports how long the host has sent nothing."""
         self._waiting = host, seconds
-        self.tell("downloading", force=True)
+        self.report("downloading", force=True)
 
-    def tell(self, phase: Any, *, force: bool = False) -> None:
+    def report(self, phase: Any, *, force: bool = False) -> None:
         now = time.monotonic()
         with self._lock:
-            if not force and now - self._told_s < STATE_EVERY_S:
+            if not force and now - self._reported_at < STATE_EVERY_S:
                 return
-            self._told_s = now
+            self._reported_at = now
             done = self._done + self._others
             self._history = [(then, had) for then, had in self._history if now - then <= SPEED_OVER_S] + [(now, done)]
             then, had = self._history[0]

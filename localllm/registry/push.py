@@ -1,6 +1,7 @@
-"""A stored model to a registry, from where it can be pulled again, by Ollama too as far as it understands it.
+"""Pushes a stored model to a registry, for localllm and, as far as Ollama supports the model, for Ollama to pull.
 
-A chat template goes as a layer of a kind of our own, since Ollama's are in Go's language. Knows nothing of HTTP.
+A chat template is sent as a layer with our own media type, since Ollama's templates are Go templates. Knows nothing of
+HTTP.
 """
 
 from __future__ import annotations
@@ -46,14 +47,15 @@ def push(
     cancel: threading.Event,
     named_by_user: bool = True,
 ) -> str:
-    """Upload a model of the store; returns the name by which it can be pulled. `target`: None: its own name.
+    """Upload a model of the store to `target` (default: its own name); returns the name that pulls it.
 
-    Not `named_by_user`: names come from the network, and lead to no private address. Raises `ModelNotFound`,
-    `InvalidParameter`, `UnsupportedParameter` for a split model, `AccessDenied`, `PullFailed`, `Cancelled`.
+    With `named_by_user` false, names come from the network and must not resolve to private addresses. Raises
+    `ModelNotFound`, `InvalidParameter`, `UnsupportedParameter` for a split model, `AccessDenied`, `PullFailed`,
+    `Cancelled`.
     """
     if isinstance(parse(name), Demo):
         raise InvalidParameter(
-            "demo is a part of localllm and in no store; push a model that is made of it (localllm create, FROM demo)",
+            "demo is part of localllm and not in the store; push a model created FROM demo (localllm create)",
             param="model",
         )
     manifest = stored(name, settings.data_dir)
@@ -61,8 +63,8 @@ def push(
     models = [file for file in manifest.files if file.role == "model"]
     if len(models) != 1:
         raise UnsupportedParameter(
-            f"{manifest.name} is split into {len(models)} files, which registries have no form for; merge them with "
-            "llama-gguf-split, and take the result in with localllm import",
+            f"{manifest.name} is split into {len(models)} files, which a registry cannot hold as one model; merge them "
+            "with llama-gguf-split, and add the result with localllm import",
             param="model",
         )
     insecure = [host.strip() for host in settings.insecure_registries.split(",") if host.strip()]
@@ -79,7 +81,7 @@ def push(
             net,
             login=registry_login(to.host),
             insecure_hosts=insecure,
-            named_by_user=named_by_user or to.host in insecure,  # the owner has named it
+            named_by_user=named_by_user or to.host in insecure,  # the user configured this host
             cancel=cancel,
         )
         sent = _Sent(uploads, on_state, cancel)
@@ -94,12 +96,10 @@ def push(
 
 
 def target_of(text: str) -> RegistryName:
-    """`ollama:HOST/NAMESPACE/MODEL:TAG`, also without its first word. Raises `InvalidParameter`."""
+    """Parses `[ollama:]HOST/NAMESPACE/MODEL:TAG`. Raises `InvalidParameter`."""
     name = _parsed(text) or _parsed(f"ollama:{text}")
     if not isinstance(name, RegistryName):
-        raise InvalidParameter(
-            f"{text!r} is not a place in a registry; write one like ollama:HOST/NAMESPACE/MODEL:TAG", param="target"
-        )
+        raise InvalidParameter(f"{text!r} is not a registry name; use ollama:HOST/NAMESPACE/MODEL:TAG", param="target")
     return name
 
 
@@ -111,7 +111,7 @@ def _parsed(text: str) -> ModelName | None:
 
 
 class _Sent:
-    """What goes up, and how far it is."""
+    """The upload's files and progress."""
 
     def __init__(self, uploads: Uploads, on_state: OnState, cancel: threading.Event) -> None:
         self._uploads = uploads
@@ -132,23 +132,23 @@ class _Sent:
         return {"mediaType": media_type, "digest": str(digest), "size": len(content)}
 
     def _send(self, digest: Digest, size_bytes: int, content: Callable[[], Any]) -> None:
-        self._tell(digest, 0, size_bytes)
+        self._report(digest, 0, size_bytes)
         self._uploads.blob(digest, size_bytes, content)
-        self._tell(digest, size_bytes, size_bytes)
+        self._report(digest, size_bytes, size_bytes)
 
     def _pieces(self, path: Path, file: StoredFile) -> Iterator[bytes]:
         done = 0
         with open(path, "rb") as opened:
             while piece := opened.read(min(PIECE_BYTES, file.size_bytes - done)):
                 if self._cancel.is_set():
-                    raise Cancelled("stopped while a file was being uploaded")
+                    raise Cancelled("cancelled during an upload")
                 yield piece
                 done += len(piece)
-                self._tell(file.digest, done, file.size_bytes)
+                self._report(file.digest, done, file.size_bytes)
         if done != file.size_bytes:
-            raise LoadFailed(f"{path} is shorter than it was; localllm verify tells what is damaged", path=str(path))
+            raise LoadFailed(f"{path} is shorter than it was; localllm verify finds what is damaged", path=str(path))
 
-    def _tell(self, digest: Digest, done: int, total: int) -> None:
+    def _report(self, digest: Digest, done: int, total: int) -> None:
         self._on_state(
             PushState(
                 phase="uploading", id=str(self._uploads.name), digest=str(digest), done_bytes=done, total_bytes=total
@@ -172,7 +172,7 @@ def _texts(manifest: Manifest) -> Iterator[tuple[str, bytes]]:
 
 
 def parameters_of(parameters: Parameters) -> dict[str, Any]:
-    """As Ollama's `params` layers have them: `parameters.collect` reads them back to the same."""
+    """The content of Ollama's `params` layer; `parameters.collect` reads it back unchanged."""
     found: dict[str, Any] = {}
     for name, text in lines_of(parameters):
         if name in _MANY:

@@ -1,4 +1,4 @@
-"""What a model's file says, with the chat template that is used; of a stored one that is damaged, its remedy."""
+"""Reads a model's header, with the chat template in use; errors of stored models name the remedy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from localllm.types import ModelInfo
 
 
 def read_info(file: ModelFile, chat_template: str | None = None) -> ModelInfo:
-    """Reads the header only; the size and digest of the file are not checked. `chat_template`: as `with_template` has
-    it.
+    """Reads only the header, without checking the file's size and digest. `chat_template`: as for `with_template`.
 
     Raises `InvalidModelFile`, with the remedy, and `InvalidParameter`.
     """

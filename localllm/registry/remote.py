@@ -1,6 +1,6 @@
-"""What a source says a model consists of, before anything big is downloaded. Plain data.
+"""What a model consists of according to its source, known before any large download. Plain data.
 
-A source (`hub`, `oci`, `web`) makes a `PullPlan` of a name, `download` fetches its files, `pull` stores them.
+A source (`hub`, `oci`, `web`) resolves a name to a `PullPlan`, `download` fetches its files, `pull` stores them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from localllm.types import Message, ModelInfo, SamplingParams
 
 @dataclass(frozen=True)
 class Credential:
-    """A header for one origin. It must never be sent to another one, redirects included."""
+    """An HTTP header for one origin. It must never be sent to another, not even after a redirect."""
 
     origin: str
     """`scheme://host[:port]`, as `net.origin_of` writes it."""
@@ -29,60 +29,60 @@ class Credential:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteFile:
-    """One file to have."""
+    """One file of a plan."""
 
     role: Role = "model"
     file_name: str
     url: str
     named_by_user: bool = False
-    """The user typed or configured the host, so that it may be a private address. That holds for no redirect."""
+    """Whether the user typed or configured the host, which may then be a private address. Redirects never may."""
     size_bytes: int | None
-    """None: the source did not say; the first answer does."""
+    """None: unknown until the first response."""
     digest: Digest | None
-    """None: unknown (plain URLs); the digest of the received bytes is accepted."""
+    """None: unknown (plain URLs), so the digest of the received bytes is accepted."""
     credential: Credential | None = None
     renew: Callable[[], Credential | None] | None = field(default=None, compare=False, repr=False)
-    """Gets another credential where the source's are for some minutes. From any thread; raises `PullFailed`."""
+    """Renews the credential, for sources whose credentials expire. From any thread; raises `PullFailed`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PullPlan:
-    """A model as its source describes it now."""
+    """A model as its source currently describes it."""
 
     name: str
-    """Canonical, as it will be stored."""
+    """Canonical; the name under which it will be stored."""
     source: str
-    """With the revision pinned, where there is one."""
+    """With a pinned revision, if the source has revisions."""
     files: tuple[RemoteFile, ...]
     """The model's files in order (shards), then the projector."""
     quant: str | None = None
     need_bytes: int | None = None
-    """Of memory, by its header; None: not known before the download."""
+    """Memory need, from the header; None: unknown before the download."""
     info: ModelInfo | None = None
-    """From the header, if the model's memory need was asked for."""
+    """From the header, if it was read to compute the memory need."""
     why: str | None = None
-    """Why this quantization was chosen, if none was asked for: a phrase for people."""
+    """Why this quantization was chosen, if none was requested: a phrase for messages."""
     license: str | None = None
     license_text: tuple[str, ...] = ()
     system: str | None = None
     template: str | None = None
     """Jinja only."""
     fallback_template: str | None = None
-    """Jinja, for a file without a template of its own."""
+    """Jinja, for a file without its own template."""
     messages: tuple[Message, ...] = ()
-    """With which every chat begins."""
+    """The first messages of every chat."""
     params: SamplingParams = field(default_factory=SamplingParams)
     stop: tuple[str, ...] = ()
     ctx: int | None = None
     notices: tuple[str, ...] = ()
-    """What the user should know: a Go template that is not used, an unusual file."""
+    """What the user should know, such as an ignored Go template or an unusual file."""
 
     @property
     def size_bytes(self) -> int | None:
-        """Of all files; None if one is unknown."""
+        """Total size of the files; None if any is unknown."""
         sizes = [file.size_bytes for file in self.files]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 OnBytes = Callable[[int], None]
-"""Called with the number of new bytes on disk; negative if some were discarded. From any thread."""
+"""Called from any thread with the number of new bytes on disk; negative if bytes were discarded."""

@@ -1,6 +1,6 @@
-"""What was typed, or asked for over HTTP, to a model on this machine: the carried one, one of the store, or a file.
+"""Resolves a name, typed or received over HTTP, to a local model: the bundled one, one of the store, or a file.
 
-Knows nothing of networks: what is not here is explained, with what to type to get it.
+Knows nothing of networks: for a missing model, the error gives the command that downloads it.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ class ModelFile(NamedTuple):
     """A model on this machine."""
 
     id: str
-    """Its name in the canonical form; of a bare file its name without `.gguf` (and without a shard's number)."""
+    """Its canonical name; for a bare file, the file name without `.gguf` and without the shard number."""
     path: Path
     defaults: ModelDefaults = ModelDefaults()
     template: str | None = None
-    """A chat template instead of the file's own."""
+    """A chat template that replaces the file's own."""
     ctx: int | None = None
-    """What its manifest sets."""
+    """Context length set by its manifest."""
     release: Callable[[], None] = lambda: None
-    """Call it once the file is no longer needed; until then the store keeps it."""
+    """To be called once the file is no longer needed; until then the store keeps it."""
     remedy: str | None = None
-    """For one of the store whose file turns out to be damaged: a phrase."""
+    """What to do if the file of a stored model turns out to be damaged: a phrase."""
 
 
 def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> ModelFile:
-    """The model of that name. Without `allow_paths` (names from outside) nothing shows which files there are.
+    """The model of that name. Without `allow_paths` (names from clients), errors reveal nothing about local files.
 
-    Raises `InvalidParameter` for an invalid name, `ModelNotFound` for what is not on this machine, `LoadFailed` for a
-    model of the store that lacks a file.
+    Raises `InvalidParameter` for an invalid name, `ModelNotFound` for a model that is not on this machine, `LoadFailed`
+    for a stored model with a missing file.
     """
     wanted = PathName(str(name)) if isinstance(name, Path) else _parse(name, allow_paths=allow_paths)
     if isinstance(wanted, Demo):
@@ -56,19 +56,19 @@ def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> Mo
             raise not_here(wanted)
         return _opened(store, manifest)
     if not allow_paths:
-        raise ModelNotFound(f"no model is called {clipped(wanted.path)!r}; files have no names here", param="model")
+        raise ModelNotFound(f"no model is called {clipped(wanted.path)!r}; paths are not accepted here", param="model")
     path = Path(wanted.path).expanduser()
     if not path.exists():
         raise ModelNotFound(
             f"there is no model file {clipped(wanted.path)!r}; give the path of a GGUF file, or demo",
             param="model",
-            public=f"the file of {model_id(path)} is not there any more",
+            public=f"the file of {model_id(path)} no longer exists",
         )
     return ModelFile(model_id(path), path.resolve())
 
 
 def canonical(name: ModelName) -> ModelName:
-    """A short name of the catalog with its tag; any other as it is."""
+    """Adds the default tag to a short name of the catalog; returns other names unchanged."""
     if isinstance(name, CatalogName) and name.tag is None:
         from localllm.registry import catalog
 
@@ -79,7 +79,7 @@ def canonical(name: ModelName) -> ModelName:
 
 
 def find(name: ModelName, store: Store) -> Manifest | None:
-    """What the store has under this name; a short name without a tag is a locally made model, else the catalog's."""
+    """The stored model of this name; a short name without a tag means a local model first, then the catalog's."""
     manifest = store.find(name)
     if manifest is None and canonical(name) != name:
         manifest = store.find(canonical(name))
@@ -87,7 +87,7 @@ def find(name: ModelName, store: Store) -> Manifest | None:
 
 
 def not_here(name: ModelName) -> ModelNotFound:
-    """The error for a model that is not on this machine, with how to get it."""
+    """The error for a model that is not on this machine; it says how to get it."""
     if not isinstance(name, CatalogName):
         return ModelNotFound(f"{name} is not on this machine; localllm pull {name} downloads it", param="model")
     from localllm.registry import catalog
@@ -101,7 +101,9 @@ def not_here(name: ModelName) -> ModelNotFound:
         )
     close = catalog.load().suggest(str(name))
     meant = f"; did you mean {' or '.join(close)}?" if close else "; localllm search finds more"
-    return ModelNotFound(f"no model is called {clipped(str(name))!r}{meant} (a file begins with ./)", param="model")
+    return ModelNotFound(
+        f"no model is called {clipped(str(name))!r}{meant} (a file's path begins with ./)", param="model"
+    )
 
 
 def _parse(text: str, *, allow_paths: bool) -> ModelName:
@@ -110,7 +112,7 @@ def _parse(text: str, *, allow_paths: bool) -> ModelName:
     except InvalidParameter as error:
         if not allow_paths:
             raise ModelNotFound(error.message, param="model") from error
-        if text and "\0" not in text and Path(text).exists():  # nothing else that it could mean
+        if text and "\0" not in text and Path(text).exists():  # it cannot mean anything else
             return PathName(text)
         raise
 
@@ -122,7 +124,7 @@ def _opened(store: Store, manifest: Manifest) -> ModelFile:
         system=manifest.system,
         messages=manifest.messages,
     )
-    remedy = f"localllm verify {manifest.name} reads all of it and sets aside what is damaged; then {again(manifest)}"
+    remedy = f"localllm verify {manifest.name} checks its files and sets damaged ones aside; then {again(manifest)}"
     return ModelFile(manifest.name, opened.path, defaults, manifest.template, manifest.ctx, opened.close, remedy)
 
 
@@ -133,7 +135,7 @@ def carried(file_name: str) -> Path:
     path = Path(str(importlib.resources.files("localllm").joinpath("data", file_name)))
     if not path.is_file():
         raise ModelNotFound(
-            f"this installation has no {file_name}; give the path of a GGUF file, or make it: models/demo/train.py",
+            f"this installation lacks {file_name}; give the path of a GGUF file, or build it with models/demo/train.py",
             param="model",
         )
     return path

@@ -56,7 +56,7 @@ NAMED = {
         "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
     ),
 }
-"""What `--chat-template` takes besides files."""
+"""The names that `--chat-template` accepts."""
 
 OF_ARCHITECTURE = {
     "qwen2": "chatml",
@@ -68,11 +68,11 @@ OF_ARCHITECTURE = {
     "gemma3": "gemma",
     "phi3": "phi3",
 }
-"""Where all models that chat use one and the same; `llama` is not among them: too many kinds call themselves so."""
+"""Architectures whose chat models all use one template. `llama` is missing: too many kinds of models report it."""
 
 
 def with_template(info: ModelInfo, manifest: str | None = None, asked: str | None = None) -> ModelInfo:
-    """With the template to use, and where it is from. `asked`: a name of `NAMED`, a file, or a template itself.
+    """`info` with the template to use and its origin. `asked`: a name in `NAMED`, a file, or the template itself.
 
     Raises `InvalidParameter`.
     """
@@ -87,7 +87,7 @@ def with_template(info: ModelInfo, manifest: str | None = None, asked: str | Non
 
 
 def _with(info: ModelInfo, template: str, source: str) -> ModelInfo:
-    """The named ones of the file belong to its own."""
+    """A manifest replaces only the default template of the file; the other sources replace its named ones too."""
     others = info.chat_templates if source == "manifest" else {}
     return replace(info, chat_templates={**others, "default": template}, chat_template_source=source)
 
@@ -102,9 +102,11 @@ def _read(asked: str) -> str:
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         names = ", ".join(NAMED)
-        raise _wrong(f"{asked} cannot be read ({error}); give Jinja, a file of it, or one of {names}") from error
+        raise _wrong(
+            f"{asked} cannot be read ({error}); give a Jinja template, a file with one, or one of {names}"
+        ) from error
     if len(content) > MAX_TEMPLATE_BYTES:
-        raise _wrong(f"{asked} has more than {MAX_TEMPLATE_BYTES} bytes, which no chat template has")
+        raise _wrong(f"{asked} is larger than {MAX_TEMPLATE_BYTES} bytes, too large for a chat template")
     if not _has_place(text):
         raise _wrong(f"{asked} has no place for messages; write it in Jinja")
     return _checked(text, asked)
@@ -120,7 +122,7 @@ def _checked(text: str, where: str) -> str:
 
 
 def _has_place(text: str) -> bool:
-    """Whether anything can be put into it."""
+    """Whether it contains any Jinja or Go tag."""
     return "{{" in text or "{%" in text
 
 

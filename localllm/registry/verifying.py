@@ -1,6 +1,6 @@
-"""Reads stored models whole and compares them with their digests, as fast as the disk gives them.
+"""Reads stored models completely and compares them with their digests, at disk speed.
 
-One thread reads and hashes one file. More are added while the processor is the bottleneck; more readers than that would
+One thread reads and hashes one file. Threads are added while the CPU is the bottleneck; more readers than that would
 only slow the disk down. Knows nothing of how progress is shown.
 """
 
@@ -18,9 +18,9 @@ from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.remote import OnBytes
 
 TICK_S = 0.25
-"""How often it is looked whether another thread would help."""
+"""Interval at which another thread is considered."""
 BUSY_SHARE = 0.7
-"""Of the time since the last look that all threads spent computing: the disk could give more."""
+"""CPU share of all threads' time above which another is added: the disk is not the bottleneck."""
 
 
 class Work(NamedTuple):
@@ -31,7 +31,7 @@ class Work(NamedTuple):
 
 
 def works_of(manifests: Iterable[Manifest]) -> list[Work]:
-    """Each content once, the largest first, so that no thread is left with one at the end."""
+    """Each distinct file once, largest first, so that no large file is still being read when all others are done."""
     found = {
         (file.digest, file.path): Work(manifest, file) for manifest in reversed([*manifests]) for file in manifest.files
     }
@@ -39,7 +39,7 @@ def works_of(manifests: Iterable[Manifest]) -> list[Work]:
 
 
 class _Usage:
-    """What threads have computed, by processor time, since the last look."""
+    """CPU time used by the threads since the last check."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,12 +47,12 @@ class _Usage:
         self._looked_at = (time.monotonic(), 0.0)
 
     def note(self) -> None:
-        """Called by each thread, often."""
+        """To be called often by each thread."""
         with self._lock:
             self._spent[threading.get_ident()] = time.thread_time()
 
     def share(self) -> float:
-        """0 to 1, of all that the threads could have computed."""
+        """CPU time since the last check as a share (0 to 1) of what the threads could have used."""
         with self._lock:
             now, spent = time.monotonic(), sum(self._spent.values())
             (then, before), self._looked_at = self._looked_at, (now, spent)
@@ -62,7 +62,7 @@ class _Usage:
 def verify(
     works: Iterable[Work], store: Store, *, on_bytes: OnBytes, cancel: threading.Event, set_aside: bool = True
 ) -> list[tuple[Manifest, DamagedFile]]:
-    """The damaged blobs, which are set aside so that a pull fetches them again. `on_bytes` is called from threads.
+    """Returns damaged blobs, set aside so that a pull fetches them again. `on_bytes` is called from several threads.
 
     Raises `Cancelled`, and `OSError` where a disk cannot be read.
     """

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from localllm.runtime.threads import Threads
 from localllm.settings.config import Settings
-from localllm.supervisor.fit import measure
+from localllm.supervisor.memory_fit import measure
 from localllm.types.states import AvailableModel, PullState, PushState
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
-"""One model's placement on devices: planned from what other models leave free, with fewer layers after running short.
+"""One model's placement on devices: planned into the memory that others leave, with fewer layers after running out.
 
-Reports where it got less than it would have alone. Knows nothing of processes.
+Reports if other models reduced it. Knows nothing of processes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from localllm.worker.messages import DeviceShare, Placement
 logger = logging.getLogger("localllm")
 
 FEWER_LAYERS = 3 / 4
-"""Share of the layers on GPUs that a load is retried with after it ran out of their memory."""
+"""Share of the GPU layers with which a load is retried after a GPU ran out of memory."""
 
 
 class OnDevices:
-    """For one model, as long as it is wanted."""
+    """The placement of one model, over all its loads."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class OnDevices:
         options: LoadOptions,
         draft: DraftModel | None = None,
     ) -> None:
-        """`library`: what shows the devices to its worker; workers of the same see the same. `draft`: has its place
-        first, since one that is slow is of no use.
+        """`library`: the runtime that enumerates the devices; workers with the same one see the same devices. `draft`:
+        placed first, since a slow draft model is useless.
         """
         self._ledger = ledger
         self._library = library
@@ -47,7 +47,7 @@ class OnDevices:
         self._options = options
         self._draft = draft
         self._shortage = ""
-        """Which memory ran out, in words."""
+        """Which memory ran out, as a phrase."""
         self._short: object = None
         """The session that ran out of it."""
         self._most_layers: int | None = None
@@ -58,18 +58,18 @@ class OnDevices:
 
     @property
     def every(self) -> int:
-        """All layers, counting the output head."""
+        """Number of layers, including the output head."""
         return self._info.num_layers + 1
 
     def free(self, reported: Sequence[DeviceInfo]) -> Sequence[DeviceInfo]:
-        """The devices that its worker reports, with the memory that is free for it."""
+        """The devices reported by its worker, with the memory that is free for this model."""
         self._ledger.see(self._library, reported, self._id)
         return self._ledger.free(reported, {self._id})
 
     def place(self, reported: Sequence[DeviceInfo], used: LoadOptions | None = None) -> Placement:
-        """The placement for a load that begins now; it is entered in the ledger. Raises as `plan`.
+        """Plans a load that begins now, and enters it in the ledger. Raises as `plan`.
 
-        `used`: the options completed with what was chosen automatically.
+        `used`: the options, completed with automatic choices.
         """
         options = used or self._options
         if self._most_layers is not None:
@@ -100,7 +100,7 @@ class OnDevices:
         return layers_on_gpus(placement) if all(need[key] <= free[key] for key in need) else -1
 
     def main_bytes(self, alone: int) -> int:
-        """Its main memory, given that it would take `alone` without devices: less where devices hold some layers."""
+        """Its main memory, if it would need `alone` without devices: less if devices hold some layers."""
         try:
             placement, draft = (self.placement, self.draft) if self.placement else self._expected(())
         except LocalLLMError:
@@ -109,15 +109,15 @@ class OnDevices:
         return max(0, alone - sum(share.weights + share.kv for share in (*there, *_shares_of(draft))))
 
     def allocated(self) -> None:
-        """The load is complete."""
+        """To be called when the load is complete."""
         self._ledger.allocated(self._id)
 
     def release(self) -> None:
-        """Its process has ended."""
+        """To be called when its process has ended."""
         self._ledger.release(self._id)
 
     def device_bytes(self) -> dict[str, int]:
-        """What its process has on each GPU, as planned."""
+        """Its planned memory on each GPU."""
         found: dict[str, int] = {}
         for share in (*(self.placement.shares if self.placement else ()), *_shares_of(self.draft)):
             if share.device != CPU and share.total:
@@ -125,9 +125,9 @@ class OnDevices:
         return found
 
     def takes_fewer(self, error: LocalLLMError, session: object) -> bool:
-        """Whether to load once more with fewer layers after this error of a session: only if a device ran out of
-        memory, only once, and only where the number of layers is ours to choose. All callers that waited for one
-        session get the same answer."""
+        """Whether to retry a load with fewer layers after this error of a session: only if a device ran out of memory,
+        only once, and only if the number of layers is automatic. All callers that waited for the same session get the
+        same answer."""
         device = error.details.get("out_of_memory_on")
         if device is None or self._options.gpu_layers != "auto" or self.placement is None:
             return False
@@ -143,7 +143,7 @@ class OnDevices:
         return self._plan(self._options, self._ledger.known(self._library, {*gone, self._id}))
 
     def _plan(self, options: LoadOptions, devices: Sequence[DeviceInfo]) -> tuple[Placement, PlacedDraft | None]:
-        """On what is free there. Raises as `plan` does."""
+        """Plans the model and its draft into the free memory. Raises as `plan` does."""
         draft = None
         if self._draft is not None:
             draft = place_draft(self._info, options, self._draft, devices)
@@ -151,7 +151,7 @@ class OnDevices:
         return plan(self._info, options, devices, self._most_layers), draft
 
     def _crowded(self, placement: Placement, reported: Sequence[DeviceInfo]) -> str:
-        """Names the models that hold the memory it lacks; empty where their memory would change nothing."""
+        """A note naming the models that hold the memory it lacks; empty if that memory would make no difference."""
         others = {id: size for id, size in self._ledger.holders().items() if id != self._id}
         had = layers_on_gpus(placement)
         if not others or had == self.every or self._options.gpu_layers != "auto":
@@ -171,5 +171,5 @@ def _shares_of(draft: PlacedDraft | None) -> tuple[DeviceShare, ...]:
 
 
 def layers_on_gpus(placement: Placement) -> int:
-    """Counts the output head."""
+    """Layers on GPUs, including the output head."""
     return sum(share.layers for share in placement.shares if share.device != CPU)

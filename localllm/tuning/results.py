@@ -198,7 +198,7 @@ def identity(path: Path) -> str:
     return digest.hexdigest()
 
 
-class Kept(NamedTuple):
+class TuningFile(NamedTuple):
     """A file of tunings."""
 
     path: Path
@@ -222,11 +222,11 @@ class Tunings:
             logger.warning("%s", damaged(kept))
         return kept.tunings
 
-    def kept(self, path: Path) -> Kept:
+    def kept(self, path: Path) -> TuningFile:
         """The same with what is wrong with it, without logging. Raises `OSError`."""
         return _read(self.file_of(path))
 
-    def every(self) -> Iterator[Kept]:
+    def every(self) -> Iterator[TuningFile]:
         """All files, including damaged ones."""
         if self._folder.is_dir():
             yield from map(_read, sorted(self._folder.glob("*.json")))
@@ -245,26 +245,26 @@ class Tunings:
         return self._folder / f"{identity(path)}.json"
 
 
-def damaged(kept: Kept) -> str:
+def damaged(kept: TuningFile) -> str:
     """For people: what is wrong, and the remedy."""
     return f"a tuning is damaged and not used ({kept.path}: {kept.damage}); {REMEDY}"
 
 
-def forget(kept: Kept) -> int:
+def forget(kept: TuningFile) -> int:
     """Remove that file; returns the number of tunings, counting a damaged file as one. Raises `OSError`."""
     kept.path.unlink(missing_ok=True)
     return len(kept.tunings) or int(bool(kept.damage))
 
 
-def _read(path: Path) -> Kept:
+def _read(path: Path) -> TuningFile:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            return Kept(path, (), "it is too large")
+            return TuningFile(path, (), "it is too large")
         found = msgspec.json.decode(path.read_bytes(), type=_File)
         for tuning in found.tunings:
             tuning.values.applied(msgspec.convert(tuning.base, LoadOptions))
     except FileNotFoundError:
-        return Kept(path, ())
+        return TuningFile(path, ())
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, InvalidParameter) as error:
-        return Kept(path, (), str(error))
-    return Kept(path, tuple(found.tunings))
+        return TuningFile(path, (), str(error))
+    return TuningFile(path, tuple(found.tunings))

@@ -123,7 +123,7 @@ class _App:
             with self._where.client() as client:
                 id = client.load(model, lambda part: self._view.title(f"Loading {model}: {part:.0%}"))
         except LocalLLMError as error:
-            self._view.tell(f"{model} cannot be loaded", error.message)
+            self._view.show_error(f"{model} cannot be loaded", error.message)
             return
         finally:
             self._view.title()
@@ -141,7 +141,7 @@ class _App:
                 for process in client.processes():
                     client.unload(process.model)
         except LocalLLMError as error:
-            self._view.tell("Unload all", error.message)
+            self._view.show_error("Unload all", error.message)
 
     def _server_died(self, exit: SidecarExit) -> None:
         """Starts another, unless it just did. On a thread of the server that is gone."""
@@ -156,7 +156,7 @@ class _App:
             self._started_s = time.monotonic()
             self._where = self._server.restarted()
         except LocalLLMError as error:
-            self._view.tell("The server of this window has ended", error.message)
+            self._view.show_error("The server of this window has ended", error.message)
             self._view.close()
             return
         self._view.enter(self._where)

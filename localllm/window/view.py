@@ -98,7 +98,7 @@ class View:
     def title(self, doing: str = "") -> None:
         self._window.set_title(f"{doing} - {TITLE}" if doing else TITLE)
 
-    def tell(self, title: str, text: str) -> None:
+    def show_error(self, title: str, text: str) -> None:
         """In a dialog; returns when it is closed."""
         self._window.create_confirmation_dialog(title, text)
 
@@ -113,7 +113,7 @@ class View:
         try:
             path.write_text(text, "utf-8", newline="\n")
         except OSError as error:
-            self.tell(TITLE, sentence_of(error))
+            self.show_error(TITLE, sentence_of(error))
             return False
         return True
 

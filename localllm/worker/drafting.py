@@ -1,4 +1,4 @@
-"""A draft model in the worker: loaded beside its target, if both have the same tokens.
+"""Loads the draft model in the worker beside its target, if both have the same vocabulary.
 
 Knows nothing of when it drafts.
 """
@@ -16,16 +16,16 @@ from localllm.worker.messages import DraftLoad
 
 BATCH_TOKENS = 512
 MOST_OUTPUTS = 32
-"""Rows of logits for all streams together, or for tokens on which the draft is checked."""
+"""Rows of logits for all streams together, or for tokens that the draft is checked against."""
 
 
 def load_draft(
     library: Library, draft: DraftLoad, target: LlamaModel, backend: LlamaBackend, threads: int
 ) -> LlamaBackend:
-    """Raises `LoadFailed`, which says what is incompatible, and `DeviceUnavailable`."""
+    """Raises `LoadFailed`, naming what is incompatible, and `DeviceUnavailable`."""
     if not backend.can_rewind:
         raise LoadFailed(
-            f"a {backend.memory_kind} memory cannot roll back wrong guesses; leave out draft", param="draft"
+            f"a {backend.memory_kind} memory cannot roll back rejected tokens; remove draft", param="draft"
         )
     placement = draft.placement
     model = LlamaModel(
@@ -39,7 +39,7 @@ def load_draft(
     try:
         if difference := vocab_difference(library.api, target.vocab, model.vocab):
             raise LoadFailed(
-                f"{draft.id} cannot guess for this model, since their vocabularies differ: {difference}; leave out "
+                f"{draft.id} cannot draft for this model, since their vocabularies differ: {difference}; remove "
                 "draft, or use a smaller model of the same family",
                 param="draft",
             )
@@ -56,7 +56,7 @@ def load_draft(
         )
         if not made.can_rewind:
             raise LoadFailed(
-                f"{draft.id} has a {made.memory_kind} memory, which cannot roll back wrong guesses (draft)",
+                f"{draft.id} has a {made.memory_kind} memory, which cannot roll back rejected tokens (draft)",
                 param="draft",
             )
     except BaseException:

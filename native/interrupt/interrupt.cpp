@@ -24,12 +24,12 @@ struct li_state {
     void *memory;
     li_pos_max pos_max;
     std::atomic<int64_t> end_ns{NEVER};  // when the decode ends at the latest
-    std::atomic<bool> is_asked{false};   // somebody wants it to end at its next ubatch
+    std::atomic<bool> is_asked{false};   // requested to end at its next ubatch
     std::atomic<int64_t> num_nodes{0};
-    // Of the thread that decodes:
+    // Used only by the decoding thread:
     bool listens = false;
     bool has_begun = false;              // a node of this decode was computed
-    int64_t positions = 0;               // of the ubatch that is being computed
+    int64_t positions = 0;               // of the current ubatch
     int64_t ubatch_began_ns = 0;
     int64_t lost_ns = 0;
     int64_t stop_after = -1;
@@ -41,7 +41,7 @@ struct li_state {
         }
     }
 
-    // Changes with every ubatch: llama.cpp notes its positions before it computes it.
+    // Changes with every ubatch: llama.cpp records its positions before computing it.
     int64_t sum_of_positions() const {
         int64_t sum = 0;
         for (const int32_t sequence : sequences) {
@@ -50,7 +50,7 @@ struct li_state {
         return sum;
     }
 
-    // Whether an ubatch was completed just now.
+    // Whether an ubatch has just been completed.
     bool is_at_next_ubatch(int64_t time_ns) {
         const int64_t sum = sum_of_positions();
         if (has_begun && sum == positions) {
@@ -91,7 +91,7 @@ void li_begin(li_state *state, const int32_t *sequences, int32_t num_sequences, 
     state->sequences.assign(sequences, sequences + num_sequences);
     state->has_begun = false;
     state->listens = true;
-    // Asked before anything is computed: nothing is lost by ending at once.
+    // Requested before anything was computed: ending at once loses nothing.
     state->end_by(after_ns(state->is_asked.load(std::memory_order_relaxed) ? 0 : within_s));
 }
 

@@ -1,5 +1,5 @@
-// Ends a llama_decode early: the C ABI of an abort callback of ggml, which its CPU backend calls after every node of a
-// graph. In native code, because a Python callback would take the GIL each time. Used from Python with ctypes
+// Ends a llama_decode early: the C ABI of a ggml abort callback, which the CPU backend calls after every node of a graph.
+// Native code, because a Python callback would take the GIL each time. Used from Python with ctypes
 // (localllm/llama/interrupts.py).
 #ifndef LOCALLLM_INTERRUPT_H
 #define LOCALLLM_INTERRUPT_H
@@ -31,16 +31,16 @@ LI_API void li_destroy(li_state *state);
 LI_API void li_interrupt(li_state *state, double within_s);
 // Before a decode: discards requests made so far.
 LI_API void li_clear(li_state *state);
-// Around a decode of these sequences that may be interrupted, and is after that many seconds; other decodes are not.
+// To enclose a decode of these sequences, which may be interrupted, and is after that many seconds. Others never are.
 LI_API void li_begin(li_state *state, const int32_t *sequences, int32_t num_sequences, double within_s);
 LI_API void li_end(li_state *state);
 
-// How long the ubatch that the last interrupted decode lost had been computed.
+// How long the ubatch that the last interrupted decode lost had been running.
 LI_API int64_t li_lost_ns(const li_state *state);
 
-// Number of nodes computed, over all decodes; from any thread.
+// Number of nodes computed over all decodes; callable from any thread.
 LI_API int64_t li_num_nodes(const li_state *state);
-// For tests: the decode that listens ends after that many nodes.
+// For tests: the listening decode ends after that many nodes.
 LI_API void li_stop_after(li_state *state, int64_t num_nodes);
 
 // The callback; `state` is an li_state.

@@ -9,8 +9,8 @@
 #include <limits>
 #include <vector>
 
-// Every step of the arithmetic is written so that NumPy can do the same in the same order: float32 products and sums one
-// by one (no contraction, see CMakeLists.txt), sums of weights in double over kLanes interleaved lanes, block by block.
+// All arithmetic is written so that NumPy can do it in the same order: float32 products and sums one by one (no
+// contraction, see CMakeLists.txt), and sums of weights in double over kLanes interleaved lanes, block by block.
 
 #if defined(__GNUC__)
 #define LS_INLINE __attribute__((always_inline))
@@ -28,21 +28,21 @@ namespace {
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 constexpr float kHuge = std::numeric_limits<float>::max();
 constexpr int kLanes = 32;
-constexpr int kBlock = 1024; // tokens that are summed by themselves, so that a draw looks into one block only
+constexpr int kBlock = 1024; // tokens with a sum of their own, so that a draw searches only one block
 constexpr int kWide = 64;
 constexpr int kBuckets = 512;
-constexpr int kWays = 4;                // sums of a bucket, so that equal ones do not wait for each other
-constexpr float kBucketsPerNat = 16.0f; // what lies more than 32 nats below the best shares the last bucket
-constexpr int32_t kFew = 64;            // are sorted; more are divided again
-constexpr float kLog2E = 1.44269504f;     // what logits are multiplied by, so that weights are powers of 2
-constexpr float kNegligible = 1e-30f;     // between two logits: nothing shows in a weight, at whatever temperature
-constexpr float kGreedy = 1e-5f;        // lower temperatures are 0
-constexpr int kTries = 4;               // drawn tokens that are looked for in a share before its tokens are sought
-constexpr int kPlainTries = 64;         // draws for that at temperature 1, which cost next to nothing
-constexpr uint64_t kXtc = 1000;         // the stream of XTC's own chances
-constexpr uint64_t kPlain = 2000;       // and those of draws at temperature 1
+constexpr int kWays = 4;                // partial sums per bucket, to avoid dependency chains
+constexpr float kBucketsPerNat = 16.0f; // logits more than 32 nats below the best share the last bucket
+constexpr int32_t kFew = 64;            // this many are sorted; more are divided again
+constexpr float kLog2E = 1.44269504f;     // factor that turns weights into powers of 2
+constexpr float kNegligible = 1e-30f;     // a difference of logits this small changes no weight at any temperature
+constexpr float kGreedy = 1e-5f;        // lower temperatures count as 0
+constexpr int kTries = 4;               // draws tested for membership in a share before the share is computed
+constexpr int kPlainTries = 64;         // likewise at temperature 1, where a draw costs next to nothing
+constexpr uint64_t kXtc = 1000;         // random stream of XTC
+constexpr uint64_t kPlain = 2000;       // random streams of draws at temperature 1
 constexpr int kMirostatTokens = 100;
-constexpr double kMostMu = 1000;         // 2 to this still is a number
+constexpr double kMostMu = 1000;         // 2 to this power is still finite
 
 using Sums = std::vector<double>;
 
@@ -123,7 +123,7 @@ LS_WIDE double sum_depths(const float * logits, const float * weights, int32_t c
     double sum = 0;
     for (int32_t begin = 0; begin < count; begin += kBlock)
         sum += sum_of_block(begin, std::min(begin + kBlock, count), [&](int32_t i) LS_INLINE {
-            const float depth = weights[i] > 0 ? best - logits[i] : 0.0f; // else it may be infinite
+            const float depth = weights[i] > 0 ? best - logits[i] : 0.0f; // otherwise it could be infinite
             return static_cast<double>(weights[i]) * static_cast<double>(depth);
         });
     return sum;
@@ -142,7 +142,7 @@ double uniform(uint64_t seed, uint64_t draw, uint64_t stream) {
     return static_cast<double>(mix(mix(mix(seed) ^ draw) ^ stream) >> 11) * 0x1.0p-53;
 }
 
-// The first at which the cumulative weight exceeds u of the total; never one without weight. -1: none has any, or NaN.
+// The first index at which the cumulative weight exceeds u of the total; never one of weight 0. -1: all are 0, or NaN.
 template <typename Weight> int32_t drawn(const Sums & sums, int32_t count, double u, Weight weight) {
     const double wanted = u * total(sums);
     size_t last = sums.size();

@@ -1,5 +1,5 @@
-// A row of logits with a mask of allowed tokens, and functions over all of it. Nothing is copied or written to leave
-// tokens out: the mask is applied as the logits are read, 32 at a time, and words without an allowed token are skipped.
+// A row of logits with a mask of allowed tokens, and functions over the whole row. Masking copies and writes nothing: the
+// mask is applied as the logits are read, 32 at a time, and words without an allowed token are skipped.
 #ifndef LOCALLLM_SAMPLER_ROW_H
 #define LOCALLLM_SAMPLER_ROW_H
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int kWord = 32; // tokens of a word of a mask; the lanes of a sum, so that a word without tokens adds nothing
+constexpr int kWord = 32; // tokens per mask word, and lanes of a sum, so that an empty word adds nothing
 static_assert(kLanes == kWord && kBlock % kWord == 0 && kWide == 2 * kWord, "words of masks line up with lanes");
 
 // Not every CPU has a vector instruction for variable shifts; a table of bits is one constant vector.
@@ -23,7 +23,7 @@ constexpr uint32_t kBits[kWord] = {
 struct Row {
     const float * logits;
     int32_t vocab;
-    const uint32_t * mask; // as in ls_params; logits that it forbids may be anything
+    const uint32_t * mask; // as in ls_params; forbidden logits may have any value
 
     float operator[](int32_t i) const {
         return mask == nullptr || (mask[i / kWord] & kBits[i % kWord]) ? logits[i] : kForbidden;
@@ -42,7 +42,7 @@ LS_INLINE inline int lowest_bit(uint32_t word) {
 #endif
 }
 
-// Whether the mask has any bit for the tokens from `begin`, a multiple of kWord, up to `end`.
+// Whether the mask allows any token in [begin, end); `begin` is a multiple of kWord.
 LS_INLINE inline bool any_allowed(const uint32_t * mask, int32_t begin, int32_t end) {
     uint32_t any = 0;
     for (int32_t word = begin / kWord; word < (end + kWord - 1) / kWord; word++) any |= mask[word];
@@ -62,9 +62,9 @@ LS_WIDE int32_t num_allowed(const uint32_t * mask, int32_t vocab) {
 }
 
 struct Best {
-    float logit;   // -infinity: none is allowed that the model can say
-    int32_t block; // the first that has it begins here
-    bool is_sound; // no NaN and no +infinity in all of the row, forbidden tokens included
+    float logit;   // -infinity: no allowed token has a finite logit
+    int32_t block; // start of the first block that contains it
+    bool is_sound; // no NaN and no +infinity in the whole row, including forbidden tokens
 };
 
 LS_INLINE inline float greatest_of(float * lanes, int count) {
@@ -124,7 +124,7 @@ Best best_of(const Row & row) {
     return best;
 }
 
-// Index of the best; the first of equals.
+// Index of the largest logit; the first among equals.
 int32_t place_of(const Row & row, const Best & best) {
     const int32_t end = std::min(best.block + kBlock, row.vocab);
     for (int32_t at = best.block;; at++) {
@@ -133,8 +133,8 @@ int32_t place_of(const Row & row, const Best & best) {
     }
 }
 
-// The sum of number(logit, i) over at most a block, from a block's beginning; a forbidden token's logit is -infinity, for
-// which number must be 0.
+// The sum of number(logit, i) over at most one block, from its beginning; forbidden tokens have the logit -infinity, for
+// which number must return 0.
 template <typename Number> LS_INLINE inline double sum_of(const Row & row, int32_t begin, int32_t end, Number number) {
     const float * logits = row.logits;
     if (row.mask == nullptr)
@@ -157,7 +157,7 @@ template <typename Number> LS_INLINE inline double sum_of(const Row & row, int32
     return sum;
 }
 
-// The sums of a row's weights by block; logits below the bar have no weight.
+// The sums of a row's weights per block; logits below the bar have weight 0.
 LS_WIDE void sum_row(const Row & row, float best, float scale, float bar, double * sums) {
     for (int32_t begin = 0; begin < row.vocab; begin += kBlock)
         *sums++ = sum_of(row, begin, std::min(begin + kBlock, row.vocab), [&](float logit, int32_t) LS_INLINE {
@@ -217,7 +217,7 @@ LS_WIDE double weight_before(const Row & row, float best, float floor, int32_t t
     return sum;
 }
 
-// The maximum of every kWide tokens. `mask`: of the allowed tokens, or nullptr.
+// The maximum of every kWide tokens. `mask`: the allowed tokens, or nullptr.
 LS_WIDE void span_maxima(const float * logits, const uint32_t * mask, int32_t num_spans, float * maxima) {
     for (int32_t span = 0; span < num_spans; span++, logits += kWide) {
         float lanes[kWord], others[kWord];
@@ -247,7 +247,7 @@ void copy_allowed(const Row & row, float * to) {
     }
 }
 
-// The allowed tokens with finite logits, in order of token, and their logits; returns their number.
+// Collects the allowed tokens with finite logits, in order of token, and their logits; returns their number.
 LS_WIDE int32_t gather(const Row & row, float * logits, int32_t * tokens) {
     int32_t at = 0, begin = 0;
     for (; begin < row.vocab; begin += kWord) {

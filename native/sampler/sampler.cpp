@@ -7,14 +7,14 @@
 
 namespace {
 
-constexpr int32_t kScarce = 32; // fewer allowed tokens than this share of the vocabulary are gathered first
+constexpr int32_t kScarce = 32; // allowed tokens are gathered first if they are fewer than 1/32 of the vocabulary
 
-// A changed logit stays finite, whatever the parameters: only the model, biases of -infinity and masks forbid a token.
+// Adjusted logits stay finite for all parameters: only the model, biases of -infinity and masks can forbid a token.
 float bounded(float logit, float changed) {
     return logit == kForbidden ? kForbidden : std::min(std::max(changed, -kHuge), kHuge);
 }
 
-// The row as the request wants it: biased, penalized as by llama.cpp's llama_sampler_penalties, lessened.
+// Applies the request's biases, penalties (as llama.cpp's llama_sampler_penalties) and reductions to the row.
 void change(float * row, const ls_params & p) {
     for (int32_t i = 0; i < p.num_biased; i++) {
         float & logit = row[p.biased[i]];
@@ -34,7 +34,7 @@ void change(float * row, const ls_params & p) {
     }
 }
 
-// Reduces the candidates to the likeliest that together reach the share.
+// Keeps the likeliest candidates that together reach the share.
 void cut_to_share(Kept & kept, float best, float share, Scratch & scratch) {
     weigh(kept, best, kLog2E, scratch);
     order(kept, best, scratch);
@@ -43,14 +43,14 @@ void cut_to_share(Kept & kept, float best, float share, Scratch & scratch) {
     keep_within(kept, bound_of(kept.size, wanted, scratch, [&](int32_t i) { return weights[i]; }), scratch);
 }
 
-// Reduces them to the `count` likeliest.
+// Keeps the `count` likeliest candidates.
 void cut_to_count(Kept & kept, float best, int32_t count, Scratch & scratch) {
     if (count >= kept.size) return;
     order(kept, best, scratch);
     keep_within(kept, bound_of(kept.size, count, scratch, [](int32_t) { return 1.0f; }), scratch);
 }
 
-// The mean depth below the best, in nats; with the logarithm of the weights' sum it is the entropy.
+// The mean distance below the best, in nats; plus the logarithm of the sum of weights it is the entropy.
 double mean_depth(const Kept & kept, float best, const Scratch & scratch) {
     return sum_depths(kept.logits.data(), scratch.weights.data(), kept.size, best) / total(scratch.sums);
 }
@@ -80,7 +80,7 @@ LS_WIDE float least_likely(const float * logits, const float * weights, int32_t 
     return *std::min_element(lanes, lanes + kWide);
 }
 
-// XTC (p-e-w, 2024): with this probability keep only the least likely of all tokens that are likely enough.
+// XTC (p-e-w, 2024): with this probability, of all tokens above the threshold keep only the least likely.
 void exclude_top_choices(Kept & kept, float best, const ls_params & p, Scratch & scratch) {
     if (p.xtc_threshold > 0.5f || uniform(p.seed, p.draw, kXtc) >= p.xtc_probability) return;
     weigh(kept, best, kLog2E, scratch);
@@ -103,8 +103,8 @@ float dynamic_temperature(const Kept & kept, float best, const ls_params & p, Sc
     return static_cast<float>(low + (high - low) * std::pow(share, static_cast<double>(p.dynatemp_exponent)));
 }
 
-// Mirostat (Basu et al., 2021): how many of the likeliest give the surprise that is aimed at, if they follow Zipf's law,
-// whose exponent the first of them show.
+// Mirostat (Basu et al., 2021): how many of the likeliest tokens yield the target surprise if they follow Zipf's law, whose
+// exponent is estimated from the first of them.
 int32_t mirostat_count(const Candidates & first, int32_t all, float temperature, float mu, int32_t vocab) {
     double products = 0, squares = 0;
     for (int i = 0; i + 1 < static_cast<int>(first.size()); i++) {
@@ -130,7 +130,7 @@ void cut_by_surprise(Kept & kept, float best, float temperature, int32_t vocab, 
     weigh(kept, best, kLog2E / temperature, scratch);
     const double wanted = total(scratch.sums) * std::pow(2.0, std::min(-static_cast<double>(p.mirostat_mu), kMostMu));
     const float * weights = scratch.weights.data();
-    const int32_t first = wanted > 1 ? first_of(kept.logits.data(), kept.size, best) : -1; // stays, if none surprises so little
+    const int32_t first = wanted > 1 ? first_of(kept.logits.data(), kept.size, best) : -1; // kept even if all exceed the target surprise
     keep_if(kept, [&](int32_t i) { return (weights[i] >= wanted) | (i == first); });
 }
 
@@ -142,9 +142,9 @@ float sigma_bar(const Row & row, float best, float sigmas) {
     return static_cast<float>(std::max(bar, -static_cast<double>(kHuge)));
 }
 
-// A share of the whole row at a temperature from 1/2 to 1: draw at temperature 1, whose weights the share is measured in
-// anyhow, keep the token by what it weighs at its own temperature in relation to that, and if it is of the share. So the
-// row is weighed once and not twice. -1: none of the tokens that were looked for was of the share.
+// Draws from a share (top_p) of the whole row at a temperature from 1/2 to 1 by rejection: draws at temperature 1, for which
+// the share's weights are computed anyway, and accepts a token by the ratio of its weight at its own temperature, if it is
+// in the share. So the row is weighed once instead of twice. -1: no draw was in the share.
 int32_t draw_plainly(const Row & row, float best, float floor, float bar, const ls_params & p,
                      double wanted, const Sums & sums) {
     const float excess = kLog2E / p.temperature - kLog2E;
@@ -161,8 +161,8 @@ int32_t draw_plainly(const Row & row, float best, float floor, float bar, const 
     return -1;
 }
 
-// From the whole row. Only a share of it: draw until the token is one of those, which it nearly always is at once; that
-// takes one look at the row a draw, where finding them all takes many. -1: it was not.
+// Draws from the whole row. If only a share of it counts, draws until a token is in the share, which nearly always succeeds
+// at once: that takes one pass over the row per draw, while computing the share takes many. -1: it did not succeed.
 int32_t draw_from_row(const Row & row, float best, float floor, float bar, const ls_params & p,
                       Scratch & scratch) {
     const float scale = kLog2E / p.temperature;
@@ -185,7 +185,7 @@ int32_t draw_from_row(const Row & row, float best, float floor, float bar, const
     return -1;
 }
 
-// The `count` likeliest as candidates. Where few are allowed at all, these are gathered first; where many tokens are wanted, too.
+// The `count` likeliest as candidates. Allowed tokens are gathered first if few are allowed or many are wanted.
 void keep_first(const Row & row, float best, int32_t count, Scratch & scratch) {
     const bool is_small = count <= row.vocab / kWide / 2;
     if (is_small && (row.mask == nullptr || num_allowed(row.mask, row.vocab) > row.vocab / kScarce))
@@ -214,7 +214,7 @@ int32_t choose(const Row & row, const Best & first, const ls_params & p, Scratch
         keep_all(row, kept);
     keep_from(kept, floor);
     if (p.typical_p < 1) cut_to_typical(kept, best, p.typical_p, scratch);
-    const float top = largest_of(kept); // the likeliest need not be typical
+    const float top = largest_of(kept); // the likeliest token need not be typical
     if (p.top_p < 1) cut_to_share(kept, top, p.top_p, scratch);
     if (p.min_p > 0) keep_from(kept, static_cast<float>(top + std::log(static_cast<double>(p.min_p))));
     if (p.xtc_probability > 0) exclude_top_choices(kept, top, p, scratch);
@@ -236,7 +236,7 @@ float log_share(float logit, double whole) {
     return static_cast<float>(std::max(logit - whole, -static_cast<double>(kHuge)));
 }
 
-// Log-probabilities are the model's own: of the row as it came, without mask and changes.
+// Log-probabilities are the model's own: of the original row, without mask and adjustments.
 void report(const Row & row, float best, const ls_params & p, Scratch & scratch, ls_result & result) {
     scratch.sums.resize(num_blocks(row.vocab));
     sum_row(row, best, kLog2E, kForbidden, scratch.sums.data());
@@ -259,7 +259,7 @@ void sample(const float * logits, int32_t vocab, const ls_params & p, Scratch & 
     Row row = {logits, vocab, p.mask};
     const Best asked = best_of(row);
     if (!asked.is_sound) return;
-    // Not needed where a token is drawn from it, and that is all.
+    // Not needed if a token is drawn from the row and nothing else.
     const Best own = p.mask != nullptr && (p.num_top >= 0 || asked.logit == kForbidden) ? best_of(all) : asked;
     if (own.logit == kForbidden) return;
     Best best = asked;
@@ -287,7 +287,7 @@ void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, cons
         for (int32_t i; (i = next.fetch_add(1)) < num_rows;) sample(rows[i], vocab, *params[i], scratch, results[i]);
     };
     if (threads == 1 || num_rows == 1) return work();
-    // All of the team, also for fewer rows: a smaller one would end the others' threads, and the next decode start new ones.
+    // The whole team, even for fewer rows: a smaller team would end the other threads, and the next decode restart them.
     if (team != nullptr) return team([](void * data) { (*static_cast<decltype(work) *>(data))(); }, &work, threads, 0);
     std::vector<std::thread> helpers;
     for (int32_t i = 1; i < std::min(threads, num_rows); i++) helpers.emplace_back(work);

@@ -14,10 +14,10 @@
 #define LS_ABI 4
 #define LS_MAX_TOP 20
 
-// In place of a token:
-#define LS_FORBIDDEN (-1)       // there is no mask, and the biases forbid every token that the model can say
-#define LS_NOT_FINITE (-2)      // the row has a NaN or +infinity in it, or no finite number at all
-#define LS_NOTHING_ALLOWED (-3) // the mask, with the biases, allows no token that the model can say
+// Returned in place of a token:
+#define LS_FORBIDDEN (-1)       // without a mask: the biases forbid every token with a finite logit
+#define LS_NOT_FINITE (-2)      // the row contains NaN or +infinity, or no finite number
+#define LS_NOTHING_ALLOWED (-3) // the mask and the biases allow no token with a finite logit
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,7 +25,7 @@ extern "C" {
 
 typedef struct {
     float temperature;         // 0: the likeliest token
-    float dynatemp_range;      // 0: off; else the temperature follows the entropy, up to so much above and below
+    float dynatemp_range;      // 0: off; otherwise the temperature follows the entropy within this distance
     float dynatemp_exponent;
     float typical_p;           // 1: off
     float top_p;               // 1: off
@@ -36,22 +36,22 @@ typedef struct {
     float repeat_penalty;      // 1: off
     float presence_penalty;    // 0: off
     float frequency_penalty;   // 0: off
-    float mirostat_tau;        // the surprise that is aimed at, in bits
-    float mirostat_eta;        // how fast
-    float mirostat_mu;         // its state: what the last result said, at first 2 * tau
+    float mirostat_tau;        // target surprise, in bits
+    float mirostat_eta;        // learning rate
+    float mirostat_mu;         // its state: from the last result, initially 2 * tau
     int32_t mirostat;          // 0: off; 1, 2: version
     int32_t top_k;             // 0: off
-    int32_t num_top;           // log-probabilities to report beside the chosen one's; -1: none at all
+    int32_t num_top;           // log-probabilities to report besides the chosen token's; -1: none at all
     uint64_t seed;
-    uint64_t draw;             // how many tokens were drawn before: seed and draw alone decide
+    uint64_t draw;             // number of tokens drawn before; seed and draw alone determine the randomness
     const int32_t * repeated;  // distinct tokens for repeat_penalty
     const int32_t * counted;   // distinct tokens for presence_penalty and frequency_penalty
-    const int32_t * counts;    // how often each of those stands there
+    const int32_t * counts;    // how often each of those occurs
     const int32_t * biased;    // distinct tokens with a bias
     const float * biases;      // -infinity forbids a token
     const int32_t * lessened;  // distinct tokens
-    const float * less;        // what is taken from their logits after the penalties
-    const uint32_t * mask;     // bit i of word i / 32: token i is allowed; NULL: all are. Bits behind the last token: any
+    const float * less;        // subtracted from their logits after the penalties
+    const uint32_t * mask;     // bit i % 32 of word i / 32: token i is allowed; NULL: all are. Bits beyond the last token are ignored
     int32_t num_repeated;
     int32_t num_counted;
     int32_t num_biased;
@@ -59,10 +59,10 @@ typedef struct {
 } ls_params;
 
 typedef struct {
-    int32_t token;             // or why there is none
+    int32_t token;             // or the reason why there is none
     float logprob;             // of the model's own distribution, before mask and parameters; the top ones too, over all tokens
     float mirostat_mu;         // for the next token
-    int32_t num_top;           // fewer than asked for where fewer tokens have any probability
+    int32_t num_top;           // fewer than requested if fewer tokens have nonzero probability
     int32_t top[LS_MAX_TOP];
     float top_logprobs[LS_MAX_TOP];
 } ls_result;
@@ -70,7 +70,7 @@ typedef struct {
 LS_API int32_t ls_abi(void);
 
 // GOMP_parallel of the OpenMP runtime whose threads compute the model: calls work(data) on `num_threads` threads. After a
-// decode these still spin, one on every core, and any other thread would have to share a core with one of them.
+// decode these still spin, one per core, so any other thread would have to share a core with one of them.
 typedef void (*ls_team)(void (*work)(void *), void * data, unsigned num_threads, unsigned flags);
 
 // Rows are float32 [vocab]. Uses `threads` threads of the team, or its own if there is none (NULL).

@@ -1,4 +1,4 @@
-// The tokens that may still be drawn, and the first of them in some order: none of this sorts them all.
+// Selects the tokens that may still be drawn, by various orders, without sorting them all.
 #ifndef LOCALLLM_SAMPLER_SELECTION_H
 #define LOCALLLM_SAMPLER_SELECTION_H
 
@@ -11,14 +11,14 @@ constexpr int32_t kGroup = 16; // spans
 struct Candidate {
     float logit;
     int32_t token;
-    bool operator<(const Candidate & other) const { // the likelier first, of equals the lower token
+    bool operator<(const Candidate & other) const { // likelier first; among equals, the lower token
         return logit > other.logit || (logit == other.logit && token < other.token);
     }
 };
 
 using Candidates = std::vector<Candidate>;
 
-// Space that only grows, so that nothing is cleared.
+// A buffer that only grows, so that nothing is cleared.
 template <typename Number> Number * room(std::vector<Number> & buffer, int32_t count) {
     if (buffer.size() < static_cast<size_t>(count)) buffer.resize(static_cast<size_t>(count));
     return buffer.data();
@@ -31,7 +31,7 @@ struct Kept {
     int32_t size = 0;
 };
 
-// The last one that stays: the smaller key comes first, among equals the lower index.
+// The last one to keep: smaller keys come first; among equals, the lower index.
 struct Bound {
     uint32_t key;
     int32_t index;
@@ -56,8 +56,8 @@ void weigh(const Kept & kept, float best, float scale, Scratch & scratch) {
     weigh_list(kept.logits.data(), kept.size, best, scale, room(scratch.weights, kept.size), scratch.sums.data());
 }
 
-// The `count`-th best of the maxima of spans; there are that many. `order` is scratch as long as they are. Groups of spans are
-// looked at first, if there are enough: what lies below the `count`-th best of those is not it.
+// The `count`-th best of the maxima of spans, of which there are at least that many. `order` is scratch of their length. If
+// there are enough groups of spans, these come first: nothing below the `count`-th best group maximum can be the result.
 float bar_of(const float * maxima, int32_t num_spans, int32_t count, float * order) {
     const auto greater = [](float a, float b) { return a > b; };
     const int32_t num_groups = num_spans / kGroup;
@@ -79,8 +79,8 @@ float bar_of(const float * maxima, int32_t num_spans, int32_t count, float * ord
     return order[count - 1];
 }
 
-// The `count` likeliest in order, forbidden ones left out. No row holds more than `count` spans of candidates: the
-// `count` best maxima of spans lie above the bar, and of those that equal it the first are enough.
+// The `count` likeliest in order, without forbidden ones. At most `count` spans hold candidates: those whose maxima are
+// above the bar, and of those that equal it, the first ones suffice.
 const Candidates & likeliest(const Row & row, int32_t count, Scratch & scratch) {
     Candidates & found = scratch.likeliest;
     found.clear();
@@ -155,8 +155,8 @@ void keep_from(Kept & kept, float floor) {
     if (num_from(logits, kept.size, floor) < kept.size) keep_if(kept, [&](int32_t i) { return logits[i] >= floor; });
 }
 
-// Of the sums of the buckets' weights the first with which `sum` comes to what is wanted, else the last one's number;
-// `sum` is then that of all before it. The first and the last bucket are not empty.
+// The first bucket whose weight brings `sum` to the wanted total, else the last; `sum` becomes the total before it. The
+// first and the last bucket are not empty.
 template <typename Bucket, typename Weight>
 int32_t edge_bucket(int32_t count, int32_t last, double wanted, double & sum, Bucket bucket, Weight weight) {
     double ways[kBuckets * kWays] = {};
@@ -175,8 +175,8 @@ LS_WIDE int32_t greatest_of(const int32_t * numbers, int32_t count) {
     return greatest;
 }
 
-// Where to cut, so that the weights of all before come to what is wanted; no more than a few are ever sorted. They fall
-// into buckets, and those of the one in which the sum is reached into finer ones, till few are in it or all are equal.
+// Where to cut so that the weights before the cut reach the wanted total, while sorting only a few: candidates are put into
+// buckets, and the bucket in which the total is reached is divided further until few are in it or all are equal.
 template <typename Weight> Bound bound_of(int32_t count, double wanted, Scratch & scratch, Weight weight) {
     const int32_t * buckets = scratch.buckets.data();
     const uint32_t * keys = scratch.keys.data();
@@ -196,7 +196,7 @@ template <typename Weight> Bound bound_of(int32_t count, double wanted, Scratch 
             low = std::min(low, key);
             high = std::max(high, key);
         }
-        if (low == high) break; // and they are in order
+        if (low == high) break; // and they are already in order
         if (num_inside <= kFew) {
             std::sort(inside, inside + num_inside, [&](int32_t a, int32_t b) {
                 return keys[a] < keys[b] || (keys[a] == keys[b] && a < b);
@@ -232,7 +232,7 @@ LS_INLINE inline int32_t bucket_of(float depth) {
     return static_cast<int32_t>(std::min(scaled(depth, kBucketsPerNat), static_cast<float>(kBuckets - 1)));
 }
 
-// Keys and buckets of logits, the likelier first.
+// Keys and buckets of logits, likelier first.
 LS_WIDE void order_by_logit(const float * logits, int32_t count, float best, uint32_t * keys, int32_t * buckets) {
     for (int32_t i = 0; i < count; i++) {
         const uint32_t bits = bits_of(logits[i] + 0.0f); // -0 is 0
@@ -251,7 +251,7 @@ LS_WIDE float least_of(const float * numbers, int32_t count) {
     return *std::min_element(lanes, lanes + kWide);
 }
 
-// Keys and buckets of how far the surprise is from the mean one, the nearer first. `scores` is scratch.
+// Keys and buckets of the distance of the surprise from its mean, nearer first. `scores` is scratch.
 LS_WIDE void order_by_score(const float * logits, int32_t count, float best, double mean, float * scores, uint32_t * keys,
                             int32_t * buckets) {
     for (int32_t i = 0; i < count; i++) scores[i] = static_cast<float>(std::fabs(static_cast<double>(best - logits[i]) - mean));

@@ -38,7 +38,7 @@ struct lv_tokenizer {
         return std::string_view(bytes).substr(static_cast<size_t>(begin), static_cast<size_t>(ends[token] - begin));
     }
 
-    // The tokens of the text as it stands behind the mark.
+    // The tokens of the text as it follows the mark.
     std::vector<int32_t> behind_mark(std::string_view text, bool parse_special) const {
         std::vector<int32_t> tokens = call(mark + std::string(text), parse_special);
         if (tokens.size() < mark_tokens.size() || !std::equal(mark_tokens.begin(), mark_tokens.end(), tokens.begin())) {

@@ -1,4 +1,4 @@
-// What grammars need of a model's vocabulary: all tokens' pieces at once, and a tokenizer bounded in time and stack. A
+// Vocabulary access for grammars: the pieces of all tokens at once, and a tokenizer bounded in time and stack. A
 // plain C ABI over functions of llama.h, which are passed in. Used from Python with ctypes
 // (localllm/llama/grammar_tokens.py).
 #ifndef LOCALLLM_VOCABULARY_H
@@ -36,14 +36,14 @@ LV_API int64_t lv_pieces(const void *vocab, int32_t num_tokens, lv_to_piece to_p
 
 // A tokenizer whose tokens' pieces are exactly the text, whatever llama.cpp inserts: SentencePiece models write a space
 // before a text and after a user-defined token. `bytes` and `ends` come from lv_pieces and are copied. `mark` is a text
-// that ends with a separate token: what follows it is tokenized as in the middle of a text; empty: no mark.
+// that ends with a separate token, so that what follows it is tokenized as in mid-text; empty: no mark.
 typedef struct lv_tokenizer lv_tokenizer;
 LV_API lv_tokenizer *lv_create(const void *vocab, lv_tokenize_all tokenize, const char *bytes, const int64_t *ends,
                                int32_t num_tokens, const char *mark, int32_t max_bytes, int32_t num_left_out);
 LV_API void lv_destroy(lv_tokenizer *tokenizer);
-// Like llama_tokenize, where `tokenizer` is an lv_tokenizer. For a text of more than `max_bytes` only the first tokens:
-// without the last `num_left_out` of its first `max_bytes`, which might differ if the text continued. The same where
-// llama.cpp would have to be called too often.
+// Like llama_tokenize, where `tokenizer` is an lv_tokenizer. Of a text of more than `max_bytes`, only the tokens of its
+// first `max_bytes`, without the last `num_left_out`, which might differ if the text continued. Likewise if llama.cpp
+// would have to be called too often.
 LV_API int32_t lv_tokenize(const void *tokenizer, const char *text, int32_t length, int32_t *tokens, int32_t max_tokens,
                            bool add_special, bool parse_special);
 

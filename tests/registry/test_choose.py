@@ -53,8 +53,8 @@ def test_the_quantization_is_read_from_the_name(path: str, quant: str | None) ->
     [
         # 8B: everyone's default where it fits, then what is next below
         ({"Q3_K_M": 4.0, "IQ4_XS": 4.5, "Q4_K_S": 4.7, "Q4_K_M": 4.9, "Q6_K": 6.6, "Q8_0": 8.5}, 16, "Q4_K_M", "usual"),
-        ({"Q3_K_M": 4.0, "IQ4_XS": 4.5, "Q4_K_S": 4.7, "Q4_K_M": 4.9, "Q6_K": 6.6}, 5.8, "Q4_K_S", "too large for the"),
-        ({"Q3_K_M": 4.0, "Q4_K_M": 4.9, "Q8_0": 8.5}, 5.2, "Q3_K_M", "Q4_K_M (4.9 GB) is too large for the 5.2 GB"),
+        ({"Q3_K_M": 4.0, "IQ4_XS": 4.5, "Q4_K_S": 4.7, "Q4_K_M": 4.9, "Q6_K": 6.6}, 5.8, "Q4_K_S", "too large for"),
+        ({"Q3_K_M": 4.0, "Q4_K_M": 4.9, "Q8_0": 8.5}, 5.2, "Q3_K_M", "Q4_K_M (4.9 GB) is too large for 5.2 GB"),
         ({"IQ2_M": 2.9, "Q2_K": 3.2, "IQ3_M": 3.8, "Q4_K_M": 4.9}, 4.2, "Q2_K", "is too large"),
         ({"UD_Q2_K_XL": 3.3, "UD_Q4_K_XL": 5.1}, None, "UD-Q4_K_XL", "usual"),
         ({"UD_Q4_K_XL": 5.1, "Q4_K_M": 4.9}, 64, "Q4_K_M", "usual"),
@@ -88,7 +88,7 @@ def test_where_nothing_fits_the_smallest_is_chosen_and_the_numbers_are_told() ->
     assert choice.candidate.quant == "Q2_K"
     assert choice.notice is not None
     assert "needs about 29.1 GB" in choice.notice
-    assert "there are 8 GB" in choice.notice
+    assert "8 GB are available" in choice.notice
 
 
 def test_what_is_loaded_beside_the_model_counts() -> None:
@@ -188,7 +188,7 @@ def test_a_repository_of_draft_models_has_models() -> None:
 def test_a_helper_file_asked_for_as_a_model_is_refused(path: str) -> None:
     with pytest.raises(InvalidParameter, match="not a model by itself"):
         choose_file(files("m-Q4_K_M.gguf", path), path, REPO)
-    with pytest.raises(ModelNotFound, match="no GGUF file that is a model"):
+    with pytest.raises(ModelNotFound, match="no model among its GGUF files"):
         choose(files(path), None, None, REPO)
 
 
@@ -199,7 +199,7 @@ def test_exactly_the_file_that_was_named_is_taken_with_its_shards() -> None:
     assert [file.path for file in shards] == [there[0].path, there[1].path]
     with pytest.raises(ModelNotFound, match=r"did you mean b/m-Q4_K_M\.gguf"):
         choose_file(there, "m-q4_k_m.gguf", REPO)
-    with pytest.raises(ModelNotFound, match="there are a/m-Q4_K_M-00001"):
+    with pytest.raises(ModelNotFound, match="it has a/m-Q4_K_M-00001"):
         choose_file(there, "x.gguf", REPO)
 
 

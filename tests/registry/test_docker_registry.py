@@ -156,7 +156,7 @@ def test_a_private_registry_takes_what_somebody_pushes_who_has_logged_in(
     with pytest.raises(AccessDenied, match="configure a login"):
         push("me", target, settings, cancel=threading.Event())
     monkeypatch.setenv("LOCALLLM_REGISTRY_LOGINS", f"{private.host}=somebody:wrong")
-    with pytest.raises(AccessDenied, match="may not"):
+    with pytest.raises(AccessDenied, match="lacks permission"):
         push("me", target, settings, cancel=threading.Event())
     monkeypatch.setenv("LOCALLLM_REGISTRY_LOGINS", f"{private.host}=somebody:se,cret")
     name = push("me", target, settings, cancel=threading.Event())

@@ -273,7 +273,7 @@ def test_no_access_is_said_at_once(server: Nasty, fetch: Fetcher, status: int) -
 def test_a_gated_file_says_where_access_is_asked_for(server: Nasty, fetch: Fetcher) -> None:
     server.script = lambda _: Reply(403, {"X-Error-Code": "GatedRepo"})
     file = dataclasses.replace(known(server), url=f"{server.origin}/ann/model-GGUF/resolve/main/file.gguf")
-    with pytest.raises(AccessDenied, match=rf"ask for access on {server.origin}/ann/model-GGUF with"):
+    with pytest.raises(AccessDenied, match=rf"request access on {server.origin}/ann/model-GGUF with"):
         fetch(file)
 
 

@@ -154,7 +154,7 @@ def test_sizes_and_digests_that_a_mirror_leaves_out_are_taken_from_the_tree(serv
 def test_a_file_without_a_digest_is_planned_with_a_notice(server: HubServer, net: Net) -> None:
     plan = planned("hf.co/someone/git-GGUF", server, net)
     assert plan.files[0].digest is None
-    assert "cannot be checked" in plan.notices[0]
+    assert "cannot be verified" in plan.notices[0]
 
 
 def test_the_token_goes_to_the_endpoint_and_belongs_to_no_other_origin(server: HubServer, net: Net) -> None:
@@ -182,7 +182,7 @@ def test_without_a_token_nothing_is_sent(server: HubServer, net: Net) -> None:
 def test_a_gated_repository_says_where_to_accept_its_terms(server: HubServer, net: Net) -> None:
     with pytest.raises(AccessDenied, match=r"terms on https://huggingface.co/someone/gated-GGUF and set HF_TOKEN"):
         planned("hf.co/someone/gated-GGUF", server, net)
-    with pytest.raises(AccessDenied, match="with the account of HF_TOKEN"):
+    with pytest.raises(AccessDenied, match="with the account that HF_TOKEN belongs to"):
         planned("hf.co/someone/gated-GGUF", server, net, token=TOKEN)
     assert planned("hf.co/someone/open-gate-GGUF", server, net, token=TOKEN).quant == "Q4_K_M"
 
@@ -223,9 +223,9 @@ def test_a_repository_without_gguf_files_says_how_to_find_one(server: HubServer,
         (Answer(429, b"", (("Retry-After", "7"),)), PullFailed, "in 7 s"),
         (Answer(503), PullFailed, "503"),
         (Answer(403, b"", (("X-Error-Message", "Access\x1b[2Jdenied"),)), AccessDenied, r"\(Access \[2Jdenied\)"),
-        (Answer(200, b"<html>"), PullFailed, "cannot use"),
-        (Answer(200, b""), PullFailed, "cannot use"),
-        (Answer(200, b"[" * 100_000), PullFailed, "cannot use"),
+        (Answer(200, b"<html>"), PullFailed, "unusable response"),
+        (Answer(200, b""), PullFailed, "unusable response"),
+        (Answer(200, b"[" * 100_000), PullFailed, "unusable response"),
         (Answer(200, b" " * (5 * 1024 * 1024)), PullFailed, "more than"),
     ],
 )
@@ -243,23 +243,23 @@ GOOD = {"rfilename": "m-Q4_K_M.gguf", "size": 10, "lfs": {"sha256": "a" * 64, "s
 @pytest.mark.parametrize(
     ("sibling", "says"),
     [
-        ({"rfilename": "../../m-Q4_K_M.gguf"}, "not a path inside"),
-        ({"rfilename": "/etc/m-Q4_K_M.gguf"}, "not a path inside"),
-        ({"rfilename": "a//m-Q4_K_M.gguf"}, "not a path inside"),
-        ({"rfilename": "a\\..\\m-Q4_K_M.gguf"}, "not a path inside"),
-        ({"rfilename": "m\x1b[31m-Q4_K_M.gguf"}, "not a path inside"),
-        ({"rfilename": "m\0-Q4_K_M.gguf"}, "not a path inside"),
+        ({"rfilename": "../../m-Q4_K_M.gguf"}, "not a valid path in"),
+        ({"rfilename": "/etc/m-Q4_K_M.gguf"}, "not a valid path in"),
+        ({"rfilename": "a//m-Q4_K_M.gguf"}, "not a valid path in"),
+        ({"rfilename": "a\\..\\m-Q4_K_M.gguf"}, "not a valid path in"),
+        ({"rfilename": "m\x1b[31m-Q4_K_M.gguf"}, "not a valid path in"),
+        ({"rfilename": "m\0-Q4_K_M.gguf"}, "not a valid path in"),
         ({"rfilename": f"{'m' * 2000}-Q4_K_M.gguf"}, "2,012 characters"),
-        ({"rfilename": f"{'m' * 250}-Q4_K_M.gguf"}, "name that not every file system"),
-        ({"rfilename": "C:m-Q4_K_M.gguf"}, "name that not every file system"),
+        ({"rfilename": f"{'m' * 250}-Q4_K_M.gguf"}, "which not every file system"),
+        ({"rfilename": "C:m-Q4_K_M.gguf"}, "which not every file system"),
         ({"size": -1}, r"Expected `int` >= 0.*siblings\[0\]\.size"),
-        ({"size": 10**30}, "cannot use"),
-        ({"size": 1e300}, "cannot use"),
-        ({"size": None, "lfs": None}, "does not say how large"),
-        ({"lfs": {"sha256": "a" * 63, "size": 10}}, "wrong digest"),
-        ({"lfs": {"sha256": "A" * 64, "size": 10}}, "wrong digest"),
-        ({"lfs": {"sha256": "../" + "a" * 61, "size": 10}}, "wrong digest"),
-        ({"lfs": {"sha256": 7, "size": 10}}, "cannot use"),
+        ({"size": 10**30}, "unusable response"),
+        ({"size": 1e300}, "unusable response"),
+        ({"size": None, "lfs": None}, "does not give the size"),
+        ({"lfs": {"sha256": "a" * 63, "size": 10}}, "invalid digest"),
+        ({"lfs": {"sha256": "A" * 64, "size": 10}}, "invalid digest"),
+        ({"lfs": {"sha256": "../" + "a" * 61, "size": 10}}, "invalid digest"),
+        ({"lfs": {"sha256": 7, "size": 10}}, "unusable response"),
     ],
 )
 def test_a_rogue_answer_is_refused_with_the_field(
@@ -275,7 +275,7 @@ def test_a_rogue_answer_is_refused_with_the_field(
 def test_what_is_no_commit_does_not_get_into_a_url(sha: str, server: HubServer, net: Net) -> None:
     body = json.dumps({"sha": sha, "siblings": [GOOD]}).encode()
     server.scripted["/api/models/someone/m-GGUF/revision/main"] = Answer(200, body)
-    with pytest.raises(PullFailed, match="not a commit"):
+    with pytest.raises(PullFailed, match="not a valid commit"):
         planned("hf.co/someone/m-GGUF", server, net)
 
 
@@ -368,7 +368,7 @@ def test_a_search_finds_repositories_with_gguf_files_the_most_downloaded_first(s
 
 def test_a_search_that_is_refused_says_why(server: HubServer, net: Net) -> None:
     server.scripted["/api/models"] = Answer(429)
-    with pytest.raises(PullFailed, match="too many requests; try again in some minutes"):
+    with pytest.raises(PullFailed, match="too many requests; try again in a few minutes"):
         hub.search("x", net, endpoint=server.url)
 
 

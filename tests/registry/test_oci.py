@@ -135,16 +135,16 @@ def test_tls_is_left_out_for_this_machine_and_for_hosts_that_are_listed_only(
         (
             [("license", b"a")],
             {},
-            "no model file, where one is expected; it consists of application/vnd.ollama.image.l",
+            "no model file instead of one; it consists of application/vnd.ollama.image.l",
         ),
         ([], {}, "it consists of nothing"),
         ([("model", MODEL), ("model", b"GGUF")], {}, "2 model files"),
         ([("application/vnd.docker.image.rootfs.diff.tar.gzip", b"a")], {}, "consists of application/vnd.docker.image"),
-        ([("model", MODEL)], {"model_format": "safetensors"}, "of the format safetensors, not GGUF"),
+        ([("model", MODEL)], {"model_format": "safetensors"}, "has the format safetensors, not GGUF"),
         (
             [("model", MODEL)],
             {"remote_host": "https://ollama.com", "remote_model": "m"},
-            "runs on https://ollama.com only",
+            "only runs on https://ollama.com",
         ),
         ([("model", MODEL)], {"model_family": "gptoss"}, "llama.cpp's is gpt-oss.*localllm search gptoss"),
         (
@@ -165,12 +165,12 @@ def test_what_llama_cpp_cannot_read_is_refused_before_anything_big_is_downloaded
 @pytest.mark.parametrize(
     ("layers", "config", "says"),
     [
-        ([], {"renderer": "qwen3-coder", "parser": "qwen3-coder"}, r"code of its own \(qwen3-coder\)"),
+        ([], {"renderer": "qwen3-coder", "parser": "qwen3-coder"}, r"built-in code \(qwen3-coder\)"),
         ([], {"requires": "0.14.0"}, "made for Ollama 0.14.0 and may need"),
         ([], {"model_family": "gemma3"}, "may need Ollama's patched loader"),
         ([("projector", b"a"), ("projector", b"b")], {}, "2 projectors; the first is used"),
         ([("projector", b"a")], {}, "its projector for images .* is not downloaded: images are not served yet"),
-        ([("embed", b"a")], {}, "unknown kinds are left out: embed"),
+        ([("embed", b"a")], {}, "unknown kinds are ignored: embed"),
         ([("messages", b'[{"role":"user","images":["x"]}]')], {}, "1 of its first messages"),
         (
             [("params", b'{"temperature": 1e6, "penalize_newline": true}')],
@@ -306,7 +306,7 @@ def test_a_login_that_is_missing_or_wrong_is_told_and_stays_secret(net: Net) -> 
         server.add("team/m", [("model", MODEL)])
         with pytest.raises(AccessDenied, match="configure a login for it"):
             planned(server, net, "team/m")
-        with pytest.raises(AccessDenied, match="login configured for it is not enough") as caught:
+        with pytest.raises(AccessDenied, match="login configured for it lacks permission") as caught:
             planned(server, net, "team/m", logins={server.host: Login("wrong-secret", USER)})
         assert "wrong-secret" not in caught.value.message
         assert "wrong-secret" not in repr(Login("wrong-secret"))
@@ -317,11 +317,11 @@ def test_a_login_that_is_missing_or_wrong_is_told_and_stays_secret(net: Net) -> 
     [
         (Answer(404), ModelNotFound, "check the name and the tag"),
         (Answer(429, b"", (("Retry-After", "9"),)), PullFailed, "try again in 9 s"),
-        (Answer(500), PullFailed, "answers 500"),
+        (Answer(500), PullFailed, "answered 500"),
         (Answer(403), AccessDenied, "configure a login"),
-        (Answer(200, b'{"schemaVersion":1,"layers":[],"config":{}}'), PullFailed, "cannot use"),
+        (Answer(200, b'{"schemaVersion":1,"layers":[],"config":{}}'), PullFailed, "unusable response"),
         (Answer(200, b'{"mediaType":"application/vnd.oci.image.index.v1+json"}'), UnsupportedParameter, "not a model"),
-        (Answer(200, b"{}", (("Docker-Content-Digest", f"sha256:{'0' * 64}"),)), PullFailed, "did not arrive as"),
+        (Answer(200, b"{}", (("Docker-Content-Digest", f"sha256:{'0' * 64}"),)), PullFailed, "was damaged on the way"),
     ],
 )  # fmt: skip
 def test_what_a_registry_answers_instead_is_told(

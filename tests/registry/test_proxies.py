@@ -143,7 +143,7 @@ def test_a_proxy_that_refuses_connect_is_named() -> None:
     with (
         proxied("http", refuses=True) as proxy,
         Net(NetOptions(proxy=f"http://127.0.0.1:{proxy.port}")) as net,
-        pytest.raises(PullFailed, match=r"proxy does not connect to models\.example: it answers 407"),
+        pytest.raises(PullFailed, match=r"proxy cannot connect to models\.example: it answered 407"),
     ):
         net.send("GET", "https://models.example/x")
 
@@ -161,8 +161,8 @@ def test_a_socks_proxy_resolves_the_name_and_takes_a_password(login: tuple[bytes
 @pytest.mark.parametrize(
     ("login", "typed", "refuses", "reason"),
     [
-        (LOGIN, "", False, "wants a user and a password"),
-        (LOGIN, "user:wrong@", False, "does not accept the user"),
+        (LOGIN, "", False, "requires a user name and a password"),
+        (LOGIN, "user:wrong@", False, "rejected the user name"),
         (None, "", True, "connection refused"),
     ],
 )

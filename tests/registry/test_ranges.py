@@ -51,7 +51,7 @@ def test_what_is_missing_and_what_is_there_make_the_whole(added: list[tuple[int,
 
 def test_a_range_that_is_none_is_a_defect() -> None:
     for start, end in ((3, 2), (-1, 2)):
-        with pytest.raises(ValueError, match="no range"):
+        with pytest.raises(ValueError, match="not a range"):
             Ranges().add(start, end)
 
 

@@ -24,7 +24,7 @@ from localllm.registry.remote import RemoteFile
 from localllm.registry.sources import remote_header
 from localllm.registry.sources.headers import Offer, resized
 from localllm.settings.config import Settings, load
-from localllm.supervisor.fit import measure, needs
+from localllm.supervisor.memory_fit import measure, needs
 from localllm.types.load_options import LoadOptions
 from tests.models.maker import shards_of, write_llama
 from tests.registry.hub_server import COMMIT, HubServer, Repo
@@ -178,10 +178,10 @@ def test_a_program_pulls_the_quantization_that_the_command_would(
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Answer(206, b"x" * 9, (("Content-Range", "bytes 5-13/100"),)), "no part"),
-        (Answer(206, b"x" * 9), "no part"),
-        (Answer(416, b"", (("Content-Range", "bytes */3"),)), "no part"),
-        (Answer(403), "answers 403"),
+        (Answer(206, b"x" * 9, (("Content-Range", "bytes 5-13/100"),)), "does not serve ranges"),
+        (Answer(206, b"x" * 9), "does not serve ranges"),
+        (Answer(416, b"", (("Content-Range", "bytes */3"),)), "does not serve ranges"),
+        (Answer(403), "answered 403"),
         (Answer(200, b"x" * (5 << 20)), "more than"),
     ],
 )

@@ -64,7 +64,7 @@ def test_a_server_that_knows_no_ranges_leaves_the_size_open_without_sending_the_
     [
         (Answer(404), ModelNotFound, "has no http"),
         (Answer(403), AccessDenied, "publicly"),
-        (Answer(500), PullFailed, "answers 500"),
+        (Answer(500), PullFailed, "answered 500"),
         (Answer(200, b"<html>", (("Content-Type", "text/html; charset=utf-8"),)), PullFailed, "web page, not a file"),
         (Answer(302, b"", (("Location", "http://169.254.169.254/m.gguf"),)), PullFailed, "not a public address"),
     ],
@@ -98,5 +98,5 @@ def test_shards_that_cannot_be_are_refused(path: str, net: Net) -> None:
 
 @pytest.mark.parametrize("path", ["%2e%2e%2f%2e%2e%2fm.gguf", "a%5cb.gguf", "%1b%5bm.gguf", "C%3am.gguf"])
 def test_a_name_that_not_every_system_can_keep_is_refused(path: str, net: Net) -> None:
-    with pytest.raises(PullFailed, match="name that not every file system"):
+    with pytest.raises(PullFailed, match="which not every file system"):
         web.plan(UrlName(f"http://127.0.0.1:9/{path}"), net)

@@ -237,7 +237,7 @@ def test_the_shards_of_a_model_are_one(ollama: Ollama, tmp_path: Path) -> None:
     assert [file.file_name for file in ollama.manifest("split").files] == [shard.name for shard in shards]
     first = dict([next(iter(sorted(files.items())))])
     status, words = ollama.refused(model="part", files=first)
-    assert (status, words.startswith("files: they are not a complete model")) == (400, True)
+    assert (status, words.startswith("files: not a complete model")) == (400, True)
 
 
 def test_a_model_is_quantized_as_it_is_made(ollama: Ollama, gguf: bytes) -> None:
@@ -274,13 +274,13 @@ NOBODY = "sha256:" + "0" * 64
     [
         ({}, 400, "model is required"),
         ({"model": "a b", "from": "demo"}, 400, "invalid model name"),
-        ({"model": "demo", "from": "demo"}, 400, "demo is the model that localllm carries; choose another name"),
-        ({"model": "x"}, 400, "give either from, the name of a model, or files"),
+        ({"model": "demo", "from": "demo"}, 400, "demo is the model that comes with localllm; choose another name"),
+        ({"model": "x"}, 400, "give either from (the name of a model) or files"),
         ({"model": "x", "from": "demo", "files": {"a": NOBODY}}, 400,
-         "give either from, the name of a model, or files"),
+         "give either from (the name of a model) or files"),
         ({"model": "x", "from": "demo", "template": "{{ .Prompt }} {{ .Wishes }}"}, 400,
          "this template cannot be translated to Jinja: the Go template, line 1, column 18: the field .Wishes is not "
-         "supported; leave it out, and the model's own template is used, or write it in Jinja"),
+         "supported; write it in Jinja, or remove it to use the model's own template"),
         ({"model": "x", "from": "demo", "adapters": {"a": NOBODY}}, 400,
          "adapters is not supported: LoRA adapters cannot be applied yet; leave it out or send {}"),
         ({"model": "x", "from": "demo", "draft_files": {"a": NOBODY}}, 400,
@@ -288,12 +288,12 @@ NOBODY = "sha256:" + "0" * 64
         ({"model": "x", "from": "demo", "parameters": {"temprature": 1}}, 400,
          "parameters: the parameter temprature is not a parameter; similar ones are temperature"),
         ({"model": "x", "from": "demo", "parameters": {"num_gpu": 1}}, 400,
-         "parameters: the parameter num_gpu is for one machine, not for a model: leave it out, say --gpu-layers when "
-         "it is run or served"),
+         "parameters: the parameter num_gpu depends on the machine, not the model; remove it: give --gpu-layers to "
+         "localllm run or localllm serve instead"),
         ({"model": "x", "from": "demo", "quantize": "q4_q"}, 400, "there is no type 'q4_q'"),
         ({"model": "x", "files": {"a.gguf": "sha256:00"}}, 400, "'sha256:00' is not a digest"),
         ({"model": "x", "files": {"a.gguf": NOBODY}}, 400,
-         f"files: there is no {NOBODY} (a.gguf); send it to /api/blobs first"),
+         f"files: {NOBODY} (a.gguf) has not been uploaded; send it to /api/blobs first"),
         ({"model": "x", "modelfile": "FROM /etc/passwd"}, 400, "FROM '/etc/passwd' is a path"),
         ({"model": "x", "modelfile": "FROM demo", "system": "x"}, 400,
          "modelfile says all of it; leave the other fields out, or it"),

@@ -58,7 +58,7 @@ def test_by_reference_nothing_is_put_beside_the_manifest_and_a_lost_file_is_a_cl
     assert manifest.name == "mine"
     assert not any(store.root.joinpath("blobs").glob("sha256-*"))
     in_ollama.files[0].path.unlink()
-    with pytest.raises(LocalLLMError, match="is not there any more"):
+    with pytest.raises(LocalLLMError, match="no longer exists"):
         store.open_model(manifest)
 
 

@@ -65,7 +65,7 @@ def test_a_file_is_read_and_what_is_no_template_is_refused(tmp_path: Path) -> No
         (b"{{ .System }} {{ range .Messages }}", "this range has no end"),
         (b"Hello", "no place for messages"),
         (b"{{ \xff }}", "cannot be read"),
-        (b"{{ x }}" * 200_000, "more than"),
+        (b"{{ x }}" * 200_000, "larger than"),
     ]:
         file.write_bytes(content)
         with pytest.raises(InvalidParameter, match=match) as caught:

@@ -16,7 +16,7 @@ from localllm.errors import DeviceUnavailable
 from localllm.registry.resolve import carried
 from localllm.settings.config import load
 from localllm.supervisor.drafting import DraftModel
-from localllm.supervisor.fit import LEAST_CTX, fit, fits, largest_ctx, needs
+from localllm.supervisor.memory_fit import LEAST_CTX, fit_in_memory, fits, largest_ctx, needs
 from localllm.supervisor.plan import CTX_STEP
 from localllm.supervisor.room import need_bytes
 from localllm.tuning.results import Tuning, Tunings, Values, base_of, place_of
@@ -49,7 +49,7 @@ def test_what_is_proposed_fits_and_the_largest_context_is_the_largest(
     free: int, slots: int, ctx: int, flash_attn: str
 ) -> None:
     options = msgspec.convert({"slots": slots, "ctx": ctx, "flash_attn": flash_attn}, LoadOptions)
-    found = fit(LONG, options, free_bytes=free)
+    found = fit_in_memory(LONG, options, free_bytes=free)
     assert found.fits == fits(LONG, options, free) == (found.need_bytes <= free)
     assert bool(found.alternatives) <= (not found.fits)
     for one in found.alternatives:
@@ -66,7 +66,7 @@ def test_what_is_proposed_fits_and_the_largest_context_is_the_largest(
 
 
 def test_a_large_context_that_does_not_fit_would_with_fewer_tokens_slots_or_smaller_numbers() -> None:
-    found = fit(LONG, LoadOptions(ctx=131_072, slots=4, flash_attn="on"), free_bytes=4 * GIB)
+    found = fit_in_memory(LONG, LoadOptions(ctx=131_072, slots=4, flash_attn="on"), free_bytes=4 * GIB)
     assert not found.fits
     assert {(one.slots, one.kv_type) for one in found.alternatives} == {
         (4, "f16"), (1, "f16"), (4, "q8_0"), (1, "q8_0"),
@@ -77,12 +77,12 @@ def test_a_large_context_that_does_not_fit_would_with_fewer_tokens_slots_or_smal
 
 
 def test_weights_that_do_not_fit_are_helped_by_nothing() -> None:
-    found = fit(LONG, LoadOptions(), free_bytes=GIB)
+    found = fit_in_memory(LONG, LoadOptions(), free_bytes=GIB)
     assert (found.fits, found.largest_ctx, found.alternatives) == (False, None, ())
 
 
 def test_layers_on_a_gpu_leave_the_rest_to_main_memory() -> None:
-    found = fit(LONG, LoadOptions(slots=1), devices=[gpu_with(1 * GIB)], free_bytes=8 * GIB)
+    found = fit_in_memory(LONG, LoadOptions(slots=1), devices=[gpu_with(1 * GIB)], free_bytes=8 * GIB)
     gpu, cpu = found.shares
     assert (gpu.device, cpu.device) == ("Vulkan0", "CPU")
     assert 0 < gpu.layers < 11
@@ -94,13 +94,13 @@ def test_layers_on_a_gpu_leave_the_rest_to_main_memory() -> None:
 
 
 def test_a_gpu_that_holds_no_layer_is_not_used_or_named_in_an_error() -> None:
-    assert len(fit(LONG, LoadOptions(), devices=[gpu_with(1)], free_bytes=8 * GIB).shares) == 1
+    assert len(fit_in_memory(LONG, LoadOptions(), devices=[gpu_with(1)], free_bytes=8 * GIB).shares) == 1
     with pytest.raises(DeviceUnavailable):
-        fit(LONG, LoadOptions(devices=("Vulkan0",)), devices=[gpu_with(1)], free_bytes=8 * GIB)
+        fit_in_memory(LONG, LoadOptions(devices=("Vulkan0",)), devices=[gpu_with(1)], free_bytes=8 * GIB)
 
 
 def test_memory_that_the_system_does_not_tell_is_enough() -> None:
-    assert fit(LONG, LoadOptions(ctx=131_072, slots=64), free_bytes=None).fits
+    assert fit_in_memory(LONG, LoadOptions(ctx=131_072, slots=64), free_bytes=None).fits
     assert largest_ctx(LONG, LoadOptions(), free_bytes=None) == 131_072
 
 
@@ -124,15 +124,15 @@ def test_a_draft_takes_its_part_on_the_gpu_or_of_main_memory() -> None:
     draft = DraftModel("small", Path("small.gguf"), msgspec.structs.replace(LONG, size_bytes=200 << 20))
     options = LoadOptions(slots=1, ctx=4096)
     for devices in ([], [gpu_with(4 * GIB)]):
-        alone = fit(LONG, options, devices=devices, free_bytes=8 * GIB)
-        found = fit(LONG, options, devices=devices, free_bytes=8 * GIB, draft=draft)
+        alone = fit_in_memory(LONG, options, devices=devices, free_bytes=8 * GIB)
+        found = fit_in_memory(LONG, options, devices=devices, free_bytes=8 * GIB, draft=draft)
         parts = [share.needs.draft for share in found.shares]
         assert parts[0] >= 200 << 20
         assert not any(parts[1:]), "in one place"
         assert found.need_bytes == alone.need_bytes + parts[0]
-    least = fit(LONG, options, free_bytes=8 * GIB).need_bytes
-    assert fit(LONG, options, free_bytes=least).fits
-    crowded = fit(LONG, options, free_bytes=least, draft=draft)
+    least = fit_in_memory(LONG, options, free_bytes=8 * GIB).need_bytes
+    assert fit_in_memory(LONG, options, free_bytes=least).fits
+    crowded = fit_in_memory(LONG, options, free_bytes=least, draft=draft)
     assert not crowded.fits
     assert crowded.largest_ctx is None or crowded.largest_ctx < 4096
 

@@ -122,7 +122,7 @@ def test_what_cannot_be_used_of_ollamas_store_says_why(
         ollama.blob_path(layer["digest"]).unlink()
         layers, reason = [layer], "lacks its file sha256-"
     elif case == "short":
-        layers, reason = [{**layer, "size": layer["size"] + 1}], "should have"
+        layers, reason = [{**layer, "size": layer["size"] + 1}], "bytes instead of"
     elif case == "adapter":
         layers, reason = (
             [layer, ollama.layer("adapter", write_adapter(tmp_path / "a.gguf").read_bytes())],
@@ -131,7 +131,7 @@ def test_what_cannot_be_used_of_ollamas_store_says_why(
     elif case == "tensor":
         layers, reason = [ollama.layer("tensor", b"x")], "safetensors"
     elif case == "cloud":
-        layers, reason = [], "somebody else's servers"
+        layers, reason = [], "Ollama's servers"
     elif case == "two":
         layers, reason = [layer, layer], "2 model files"
     elif case == "fused":
@@ -223,7 +223,7 @@ def test_a_pipe_among_the_manifests_or_texts_is_not_waited_for(ollama: OllamaSto
     blob.unlink()
     os.mkfifo(blob)
     path = ollama.manifest(f"{LIBRARY}/t/1", {"layers": [ollama.layer("model", tiny_model.read_bytes()), layer]})
-    assert "lacks its system" in str(only("ollama", ollama.root).problem)
+    assert "has a system (sha256-" in str(only("ollama", ollama.root).problem)
     os.mkfifo(path.with_name("2"))
     assert len(found("ollama", ollama.root)) == 1
 
@@ -339,7 +339,8 @@ def test_a_named_file_is_one_model_whatever_its_suffix(tmp_path: Path, tiny_mode
     assert [file.path for file in only("folder", blob).files] == [blob]
     assert [file.path for file in only("folder", shards[1]).files] == shards
     assert (
-        only("folder", write_projector(tmp_path / "mmproj.gguf")).problem == "is a projector (mmproj) without its model"
+        only("folder", write_projector(tmp_path / "mmproj.gguf")).problem
+        == "is a projector (mmproj), not a model by itself"
     )
 
 
@@ -429,7 +430,7 @@ def test_files_that_are_no_models_are_listed_with_the_reason(tmp_path: Path) -> 
     problems = {model.name: str(model.problem) for model in found("folder", tmp_path)}
     assert "web page" in problems["page"]
     assert "cannot be read as GGUF" in problems["empty"]
-    assert "no regular file" in problems["pipe"]
+    assert "not a regular file" in problems["pipe"]
     assert "LoRA adapter" in problems["lora"]
 
 

@@ -58,7 +58,7 @@ def test_what_is_not_on_this_machine_is_explained(name: str, says: str) -> None:
 
 @pytest.mark.parametrize("name", ["user/repo", "Qwen3", "a\0b", ""])
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(InvalidParameter, match="is no model's name"):
+    with pytest.raises(InvalidParameter, match="is not a model name"):
         resolve(name, NOWHERE)
 
 
@@ -102,5 +102,5 @@ def test_names_from_outside_tell_nothing_of_files(tmp_path: Path) -> None:
             resolve(str(path), tmp_path, allow_paths=False)
         told.add(error.value.message.replace(str(path), "PATH"))
     assert len(told) == 1
-    with pytest.raises(ModelNotFound, match="is no model's name"):
+    with pytest.raises(ModelNotFound, match="is not a model name"):
         resolve("user/repo", tmp_path, allow_paths=False)

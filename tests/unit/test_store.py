@@ -164,8 +164,8 @@ def test_a_model_with_a_missing_or_cut_off_file_is_not_put(store: Store) -> None
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"name": "ollama:qwen3"}, "is stored as 'ollama:qwen3:latest'"),
-        ({"license_text": ("x" * MAX_MANIFEST_BYTES,)}, "the most is 4,194,304"),
+        ({"name": "ollama:qwen3"}, "canonical form is 'ollama:qwen3:latest'"),
+        ({"license_text": ("x" * MAX_MANIFEST_BYTES,)}, "the limit is 4,194,304"),
         ({"files": ()}, "names 0 files"),
         ({"source": "/models/\udcff.gguf"}, "not valid Unicode"),
     ],
@@ -222,7 +222,7 @@ def test_a_damaged_manifest_is_told_and_spoils_neither_the_list_nor_the_blobs(st
         assert [item.id for item in report.removed] == [str(digest_of(b"fine"))]
     else:
         assert report.removed == ()
-        assert {item.reason for item in report.kept} == {f"{path} cannot be read, and might need it"}
+        assert {item.reason for item in report.kept} == {f"{path} cannot be read and might need it"}
     assert store.has_blob(digest_of(ABC), len(ABC))
 
 
@@ -246,7 +246,7 @@ def test_listing_and_opening_a_huge_model_reads_none_of_it(store: Store) -> None
         assert opened.path.stat().st_size == size_bytes
 
 
-# --- Contents --------------------------------------------------------------------------------------------------------
+# --- Blobs -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_partial_has_one_place_and_a_place_of_its_own(store: Store) -> None:
@@ -424,7 +424,7 @@ def test_where_nothing_can_be_linked_auto_refers_and_hardlink_says_so(
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(InvalidParameter, match=r"as a hardlink: Invalid cross-device link; take it in by reference"):
+    with pytest.raises(InvalidParameter, match=r"as a hardlink: Invalid cross-device link; add it by reference"):
         store.add_file(outside, how="hardlink")
     file = store.add_file(outside, how="auto")
     assert file.path == str(outside)
@@ -466,7 +466,7 @@ def test_a_file_that_is_still_being_written_is_refused(store: Store, outside: Pa
         with open(outside, "ab") as file:
             file.write(b"more")
 
-    with pytest.raises(LoadFailed, match="changed while it was read"):
+    with pytest.raises(LoadFailed, match="changed while it was being read"):
         store.add_file(outside, how=how, on_bytes=write_on)
 
 
@@ -555,7 +555,7 @@ def test_referenced_shards_that_lie_together_are_opened_where_they_lie(store: St
         assert contents_of(opened.path, 2) == [b"0", b"1"]
 
 
-# --- Room ------------------------------------------------------------------------------------------------------------
+# --- Disk space ------------------------------------------------------------------------------------------------------
 
 
 def test_gc_says_what_would_go_before_it_goes(store: Store) -> None:
@@ -582,8 +582,8 @@ def test_gc_keeps_unfinished_downloads_for_a_week_and_then_not(store: Store) -> 
     report = store.gc()
     assert report.removed == ()
     assert {(item.kind, item.reason) for item in report.kept} == {
-        ("partial", "it was started recently, and the pull can be resumed"),
-        ("blob", "it was fetched for a model that is not complete yet"),
+        ("partial", "it is recent, so its pull can be resumed"),
+        ("blob", "it was fetched for a model that is still incomplete"),
     }
     for path in (store.root / "partials").iterdir():
         os.utime(path, (1, 1))
@@ -637,7 +637,7 @@ def test_a_full_disk_is_told_and_leaves_the_old_model(store: Store, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(DiskFull, match="no room left"):
+        with pytest.raises(DiskFull, match="is full"):
             store.put(manifest_of("qwen3:0.6b", other))
         with pytest.raises(DiskFull):
             store.add_bytes(b"third")

@@ -136,7 +136,7 @@ def test_a_claim_of_a_killed_process_is_free_and_its_partial_is_kept(store: Stor
     with child(store.root, CLAIMS) as other:
         assert other.hear() == "claimed"
         report = store.gc(keep_partials_s=0)
-        assert [item.reason for item in report.kept] == ["it is being fetched"]
+        assert [item.reason for item in report.kept] == ["it is being downloaded"]
         other.kill()
         with store.claim("https://x.org/a.gguf") as partial:
             assert partial.stat().st_size == 5000

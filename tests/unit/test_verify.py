@@ -84,7 +84,7 @@ def test_a_flipped_bit_is_found_set_aside_and_fetched_again(run: Run, hub: HubSe
     assert "is damaged: its sha256 is" in err
     assert f"localllm pull {NAME}" in err
     assert not blob.exists()
-    with pytest.raises(ModelNotFound, match="was damaged and is set aside"):
+    with pytest.raises(ModelNotFound, match="was damaged and has been set aside"):
         resolve(NAME, store.root.parent)
     assert run("pull", NAME)[0] == 0
     assert blob.read_bytes() == good

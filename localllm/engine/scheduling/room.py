@@ -1,9 +1,9 @@
-"""How many cores other work leaves for computing: pure, fed with CPU times.
+"""Estimates how many cores other work leaves to inference, from CPU times. Pure.
 
-While we compete with others for a core they get less than they want: half of it, with one thread on each side. So the
-CPU time that our own threads lacked is added to what others used. Where the system does not report the use by others,
-what our threads lacked stands for both; a single thread lacks nothing, so after a while more are tried again. Knows
-nothing of steps, and reads no clock.
+When our threads compete with others for a core, the others get less than they want: half of it, with one thread on each
+side. So the CPU time that our own threads lacked is added to what others used. If the system does not report the usage
+of others, our threads' lack stands for both; since a single thread lacks nothing, more are tried again after a while.
+Knows nothing of steps, and reads no clock.
 """
 
 from __future__ import annotations
@@ -12,65 +12,65 @@ import math
 from typing import NamedTuple
 
 SMOOTHING_S = 0.2
-"""Time over which readings are averaged: their resolution is hundredths of a second."""
+"""Time constant of averaging; readings have a resolution of 10 ms."""
 GIVES_WAY, COMES_BACK = 0.65, 0.35
-"""A core is left to others when they want more of it than the first share, and taken back below the second."""
+"""Hysteresis: a core is yielded when others want more than the first share of it, and reclaimed below the second."""
 HOLD_S, LONGEST_HOLD_S = 0.3, 30.0
-"""How long cores must be free before they are used again; doubled each time that proves too early."""
+"""How long cores must be free before they are reclaimed; doubled each time that proves too early."""
 SETTLED_S = 1.0
-"""Work that took cores away this long ago is not short, unlike handing over a request."""
+"""Work that has occupied cores for this long is not a brief burst such as handing over a request."""
 TOO_EARLY_S = 5.0
-"""A core that has to be given up again within this time was taken back too early."""
+"""A core that must be yielded again within this time was reclaimed too early."""
 
 
 class Family(NamedTuple):
-    """CPU time of siblings: other processes of ours that compute models, in seconds."""
+    """CPU time of siblings (our other model workers), in seconds."""
 
     stepped_s: float = 0.0
-    """Of the period, what steps of our own took."""
+    """Part of the period during which a step of ours was running."""
     had_s: float = 0.0
-    """What siblings had meanwhile. What they had between our steps does not count: nobody of us wanted a core."""
+    """CPU time of siblings during our steps. Between steps it does not matter, since we want no core then."""
 
 
 class Usage(NamedTuple):
-    """CPU time of a period, in seconds."""
+    """CPU times over a period, in seconds."""
 
     wall_s: float
     others_s: float | None
-    """Of everything that does not compute a model of ours, on the CPUs that this process may use; None: not known."""
+    """Of everything but our model workers, on the CPUs that this process may use; None: unknown."""
     wanted_s: float
-    """What our own threads would have used, had each had a core while a step ran."""
+    """CPU time of our threads had each had its own core during steps."""
     had_s: float
     family: Family = Family()
 
 
 class Room:
-    """Of `num_cpus` as many as are not others', at least one, at most `most`.
+    """The number of threads to use: cores that others leave of `num_cpus`, at least one and at most `most`.
 
-    What siblings want is known at any moment, of other programs it is guessed from the past. So cores that siblings
-    took are used again soon after they are free, however often that was too early.
+    The demand of siblings is known at any moment; that of other programs is estimated from the past. So cores yielded
+    to siblings are reclaimed soon after they are free, however often that was too early.
     """
 
     def __init__(self, most: int, num_cpus: int) -> None:
         self._most = most
         self._num_cpus = max(num_cpus, most)
         self._others = self._siblings = 0.0
-        """Cores that each want."""
+        """Cores wanted by other programs and by siblings."""
         self.threads = most
         self._free_since_s: float | None = None
         self._hold_s = HOLD_S
         self._is_siblings = False
-        """Whether others alone would have left the cores that were given up last."""
+        """Whether the last cores were yielded because of siblings: others alone would have left them."""
         self._grown_s = -math.inf
         self._shrunk_s = -math.inf
 
     @property
     def demand(self) -> float:
-        """Cores that are wanted by all but ourselves."""
+        """Cores wanted by everything but ourselves."""
         return self._others + self._siblings
 
     def observe(self, usage: Usage, now_s: float) -> None:
-        """Take in what was used since the last call."""
+        """Update with the usage since the last call."""
         if usage.wall_s <= 0:
             return
         self._learn(usage)
@@ -88,12 +88,12 @@ class Room:
             self._grown_s = -math.inf if self._is_siblings else now_s
 
     def may_soon_grow(self, now_s: float) -> bool:
-        """Whether cores were given up so recently that they may be free again in a moment."""
+        """Whether cores were yielded so recently that they may soon be free again."""
         return self.threads < self._most and now_s - self._shrunk_s < SETTLED_S
 
     @property
     def _wait_s(self) -> float:
-        """For which cores have to be free."""
+        """How long cores must be free before they are reclaimed."""
         return HOLD_S if self._is_siblings else self._hold_s
 
     def _shrink(self, threads: int, now_s: float) -> None:
@@ -106,12 +106,12 @@ class Room:
         lacked_s = max(0.0, usage.wanted_s - usage.had_s)
         stepped_s, siblings_s = usage.family
         siblings_s = max(0.0, siblings_s)
-        # Threads that wait for a disk lack time, too: never more than others took counts as lost to them.
+        # Threads that wait for a disk lack time, too, so no more than others used counts as lost to them.
         to_siblings_s = min(lacked_s, siblings_s)
         lacked_s -= to_siblings_s
         others_s = lacked_s if usage.others_s is None else max(usage.others_s, 0.0)
         self._others = self._mean(self._others, others_s + min(lacked_s, others_s), usage.wall_s)
-        # Without a step nothing is known of what siblings want while there is one.
+        # Only steps show how much siblings want during steps.
         if stepped_s > 0:
             self._siblings = self._mean(self._siblings, siblings_s + to_siblings_s, stepped_s)
 

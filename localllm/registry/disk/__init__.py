@@ -1,1 +1,1 @@
-"""The store: contents by digest, manifests by name. Knows nothing of networks."""
+"""The store: blobs by digest, manifests by name. Knows nothing of networks."""

@@ -1,7 +1,7 @@
-"""The blobs in the store: their state, and how one is added atomically.
+"""The blobs of the store: their state, and how one is added atomically.
 
-A blob is owned by the store and read-only, or a hard link to a file that another program may still change: then a note
-beside it records the inode and its last change. Knows nothing of models or networks.
+A blob is either owned by the store and read-only, or a hard link to a file that another program may still change; a
+note beside the link records the inode and its modification time. Knows nothing of models or networks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Blobs:
         self._locks = locks
 
     def fault(self, digest: Digest, size_bytes: int | None) -> str | None:
-        """The fault of a blob, as a phrase; None if there is none. Does not read the content."""
+        """What is wrong with a blob, as a phrase, or None. Does not read its content."""
         try:
             found = os.lstat(self._layout.blob(digest))
         except FileNotFoundError:
@@ -53,25 +53,25 @@ class Blobs:
             return f"has {found.st_size:,} bytes and should have {size_bytes:,}"
         note = self._shared_note(digest, found)
         if note is not None and note.modified_ns != found.st_mtime_ns:
-            return f"was changed: it is a hard link to {note.path}"
+            return f"was changed through {note.path}, to which it is a hard link"
         return None
 
     def state(self, digest: Digest) -> os.stat_result | None:
-        """Of the file in its place, for `set_aside`."""
+        """Identifies the file currently at the blob's path, for `set_aside`."""
         return _stat_or_none(self._layout.blob(digest))
 
     def _shared_note(self, digest: Digest, found: os.stat_result) -> SharedNote | None:
-        """None: the store owns the blob. A note about another inode belongs to an earlier blob."""
+        """The note of a hard link; None if the store owns the blob. A note on another inode is of an earlier blob."""
         try:
             note = msgspec.json.decode(self._layout.shared_note(digest).read_bytes(), type=SharedNote)
         except FileNotFoundError:
             return None
-        except msgspec.MsgspecError:  # not as we write it: nothing is known of the blob
+        except msgspec.MsgspecError:  # not written by us, so it says nothing about the blob
             note = SharedNote(inode=found.st_ino, modified_ns=-1, path="some file")
         return note if note.inode == found.st_ino else None
 
     def publish(self, partial: Path, digest: Digest, hold: Hold | None) -> Path:
-        """Turns a complete partial into a blob, in one step. An equally good existing blob is kept."""
+        """Turns a complete partial into a blob atomically. An intact existing blob is kept."""
         _check_ordinary(partial)
         with disk_errors_are_clear(self._layout.root):
             make_writable_partial(partial)
@@ -102,7 +102,7 @@ class Blobs:
             os.link(os.path.realpath(source), temporary)
             if not os.path.samestat(os.lstat(temporary), expected):
                 temporary.unlink()
-                raise OSError(errno.ESTALE, "another file has taken its place", str(source))
+                raise OSError(errno.ESTALE, "it was replaced by another file", str(source))
             write_whole(self._layout.shared_note(digest), msgspec.json.encode(note))
             osdep.replace_file(temporary, self._layout.blob(digest))
             osdep.sync_folder(self._layout.blobs)
@@ -110,12 +110,12 @@ class Blobs:
 
     @contextlib.contextmanager
     def _alone_at(self, digest: Digest) -> Iterator[None]:
-        """Excludes other writers of this blob and its note."""
+        """Locks out other writers of this blob and its note."""
         with self._locks.claim(id_of(_place(digest))), self._locks.gate(exclusive=False):
             yield
 
     def note_fetched(self, digest: Digest, hold: Hold | None) -> None:
-        """From now on `gc` leaves the blob for a while, though no manifest needs it. The caller has the gate."""
+        """Protects the blob from `gc` for a while, though no manifest needs it yet. The caller holds the gate."""
         if hold is not None:
             hold.add(digest)
         self._layout.partials.mkdir(exist_ok=True)
@@ -124,7 +124,7 @@ class Blobs:
         os.utime(note)
 
     def forget_fetched(self, digest: Digest) -> None:
-        """A manifest needs it now."""
+        """Ends that protection: a manifest needs the blob now."""
         self._layout.fetched_note(digest).unlink(missing_ok=True)
         self._layout.leaving_note(digest).unlink(missing_ok=True)
 
@@ -136,9 +136,9 @@ class Blobs:
         self._layout.leaving_note(digest).unlink(missing_ok=True)
 
     def set_aside(self, digest: Digest, examined: os.stat_result) -> bool:
-        """A damaged blob leaves its place, so that the next pull fetches it. False: there is another file by now.
+        """Moves a damaged blob away, so that the next pull fetches it again. False if the file has been replaced.
 
-        Raises `OSError` where it cannot be moved (Windows: while it is loaded).
+        Raises `OSError` if it cannot be moved (on Windows: while it is loaded).
         """
         blob = self._layout.blob(digest)
         with self._alone_at(digest):
@@ -151,12 +151,12 @@ class Blobs:
         return True
 
     def note_leaving(self, digest: Digest) -> None:
-        """The last process to unload it deletes it. The caller holds the gate exclusively."""
+        """Lets the last process that unloads it delete it. The caller holds the gate exclusively."""
         self._layout.partials.mkdir(exist_ok=True)
         os.close(osdep.open_plain(self._layout.leaving_note(digest), os.O_WRONLY | os.O_CREAT))
 
     def leaves(self, digest: Digest) -> bool:
-        """Whether it is to go when it is unloaded."""
+        """Whether it is to be deleted when it is unloaded."""
         return self._layout.leaving_note(digest).exists()
 
 
@@ -165,20 +165,20 @@ def _place(digest: Digest) -> str:
 
 
 def make_writable_partial(path: Path) -> None:
-    """Only a regular file with a single name is resumed: writing to any other one would change a file elsewhere."""
+    """Raises unless it is a regular file without hard links: writing to any other would change a file elsewhere."""
     found = _stat_or_none(path)
     if found is None:
         return
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         path.unlink()
-    elif not found.st_mode & stat.S_IWUSR:  # publishing it was interrupted
+    elif not found.st_mode & stat.S_IWUSR:  # publishing was interrupted
         os.chmod(path, 0o644)
 
 
 def _check_ordinary(path: Path) -> None:
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-        raise InternalError(f"{path} is not a regular file of its own and cannot become a blob")
+        raise InternalError(f"{path} is a link or not a regular file, so it cannot become a blob")
 
 
 def _stat_or_none(path: Path) -> os.stat_result | None:

@@ -20,14 +20,14 @@ from localllm.registry.remote import Cancelled, OnBytes
 
 CHUNK_BYTES = 4 * 1024 * 1024
 TEMPORARY = ".tmp-"
-"""How the name of a file begins that is not complete yet."""
+"""Prefix of the names of incomplete files."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """The old content or the new one is there at any moment, whatever happens. Makes the folder.
+    """Writes a file atomically: at any moment it has either the old content or the new. Creates the folder.
 
-    What a symbolic link in its place leads to is left alone.
+    A symbolic link is replaced, not followed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
@@ -44,7 +44,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """Makes what was written to it survive a power failure."""
+    """Syncs a folder's entries, so that they survive a power failure."""
     fd = osdep.open_plain(path, os.O_RDWR)
     try:
         os.fsync(fd)
@@ -67,7 +67,7 @@ def open_ordinary(path: Path) -> int | None:
 
 
 def hash_file(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None) -> Digest:
-    """The digest of an open file, up to where it ended at first. Raises `Cancelled`."""
+    """The digest of an open file, up to its initial size. Raises `Cancelled`."""
     digest = hashlib.sha256()
     for chunk in _chunks(fd, on_bytes, cancel):
         digest.update(chunk)
@@ -75,7 +75,7 @@ def hash_file(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None)
 
 
 def copy_file(fd: int, target: Path, on_bytes: OnBytes | None, cancel: threading.Event | None) -> Digest:
-    """Writes a new file with the same content, and says what it wrote. Raises `Cancelled`."""
+    """Copies an open file to a new one; returns the digest of what was written. Raises `Cancelled`."""
     digest = hashlib.sha256()
     with open(create(target), "wb") as file:
         for chunk in _chunks(fd, on_bytes, cancel):
@@ -85,7 +85,7 @@ def copy_file(fd: int, target: Path, on_bytes: OnBytes | None, cancel: threading
 
 
 def _chunks(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None) -> Iterator[memoryview]:
-    """Each is valid until the next. A file that grows meanwhile, faster than it is read perhaps, is not followed."""
+    """Yields the content; each piece is valid until the next. Ends at the initial size, even if the file grows."""
     left, buffer = os.fstat(fd).st_size, memoryview(bytearray(CHUNK_BYTES))
     with open(fd, "rb", buffering=0, closefd=False) as file:
         file.seek(0)
@@ -95,17 +95,17 @@ def _chunks(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None) -
             if on_bytes is not None:
                 on_bytes(num_bytes)
             if cancel is not None and cancel.is_set():
-                raise Cancelled("stopped while a file was being read")
+                raise Cancelled("cancelled while reading a file")
 
 
 def create(path: Path) -> int:
-    """Creates a new file, replacing what was there; never writes through a symbolic or hard link."""
+    """Creates a new file in place of any existing one; never writes through a symbolic or hard link."""
     osdep.remove_file(path)
     return osdep.open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
 def free_bytes(folder: Path) -> int:
-    """Of the disk that a folder is on, or will be."""
+    """Free bytes on the disk of a folder, which need not exist yet."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return shutil.disk_usage(folder).free
@@ -113,21 +113,21 @@ def free_bytes(folder: Path) -> int:
 
 @contextlib.contextmanager
 def disk_errors_are_clear(root: Path) -> Iterator[None]:
-    """A full disk is `DiskFull`, a store on two disks is `InvalidParameter`."""
+    """Turns a full disk into `DiskFull`, and a store on two disks into `InvalidParameter`."""
     try:
         yield
     except OSError as error:
         if error.errno == errno.EXDEV:
             raise InvalidParameter(
-                f"the folders in {root} are on different disks, between which no file can be moved in one step; "
-                "move the store as a whole, with LOCALLLM_HOME",
+                f"the folders in {root} are on different disks, so files cannot be moved atomically; move the whole "
+                "store to one disk with LOCALLLM_HOME",
                 param="home",
             ) from error
         if error.errno not in _NO_ROOM:
             raise
         free = free_bytes(root)
         raise DiskFull(
-            f"there is no room left on the disk of {root} ({free:,} bytes are free); delete something, "
+            f"the disk of {root} is full ({free:,} bytes are free); free some space, "
             "for example with localllm rm and localllm gc, or set LOCALLLM_HOME to a larger disk",
             free_bytes=free,
         ) from error

@@ -1,15 +1,15 @@
-"""What may go from the store: a survey of the disk, a decision about it that is a plain function, and the deleting.
+"""Garbage collection: surveys the disk, decides by a pure function what to delete, and deletes it.
 
-All of it happens while `gc` has the gate to itself, and whoever makes something needed passes the gate for a moment:
+`gc` holds the gate exclusively throughout. Whoever makes content needed holds it shared for a moment:
 
-    publish, add      gate shared: note "fetched" and hold it, then the blob appears
-    put               gate shared: every blob is there, then the manifest appears, then the note goes
-    open              gate shared: hold what is opened, then look whether it is there
-    claim             gate shared: take the lock of the partial
+    publish, add      write the note "fetched" and hold the blob, then create it
+    put               check that every blob exists, create the manifest, delete the notes
+    open              hold the files, then check that they exist
+    claim             lock the partial
 
-So nothing becomes needed between the survey and the deleting, and nobody waits for longer than some files take to be
-unlinked: pulls go on meanwhile, and `gc` never waits for a pull. A blob goes when no manifest and no hold names it, and
-it is not freshly fetched. Holds and claims of dead processes count for nothing, since the system has unlocked them.
+So nothing becomes needed between survey and deletion, and nobody waits longer than it takes to unlink some files: pulls
+continue meanwhile, and `gc` never waits for a pull. A blob is deleted if no manifest and no hold names it and it was
+not just fetched. Holds and claims of dead processes do not count: the system has released their locks.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from localllm.registry.disk.manifests import DamagedManifest, Manifests
 from localllm.registry.disk.views import num_links, remove_view, shards_of, view_id
 
 KEEP_PARTIALS_S = 7 * 24 * 3600.0
-"""An unfinished pull can be resumed for this long. Ollama deletes them when it starts (ollama#2463)."""
+"""An unfinished pull can be resumed for this long. Ollama deletes them at startup (ollama#2463)."""
 
 Kind = Literal["blob", "view", "partial", "damaged"]
-"""`damaged`: a blob that `verify` has set aside."""
+"""`damaged`: a blob set aside by `verify`."""
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing in the store that no model needs."""
+    """An item in the store that no model needs."""
 
     kind: Kind
     id: str
-    """A digest, or the name of its files."""
+    """A digest, or the name of the files."""
     size_bytes: int
-    """What the disk has for it alone."""
+    """Disk space used by it alone."""
     reason: str | None = None
-    """Why it was kept; None if it went."""
+    """Why it was kept; None if it was deleted."""
 
 
 class GcReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went, or would go, and what stayed although no model needs it."""
+    """What was (or would be) deleted, and what was kept although no model needs it."""
 
     dry_run: bool
     removed: tuple[Item, ...] = ()
     kept: tuple[Item, ...] = ()
     damaged: tuple[DamagedManifest, ...] = ()
-    """Manifests that cannot be used: what they name stays, and every blob where one is too broken to name any."""
+    """Unusable manifests. The blobs they name are kept; if one is unreadable, all blobs are."""
 
     @property
     def freed_bytes(self) -> int:
@@ -67,18 +67,18 @@ class GcReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_blocked(self) -> bool:
-        """No blob could go, because a manifest does not even show what it needs."""
+        """Whether every blob was kept because of an unreadable manifest."""
         return any(one.digests is None for one in self.damaged)
 
 
 @dataclass
 class Survey:
-    """What is in the store."""
+    """The content of the store."""
 
     needed: set[str] = field(default_factory=set)
-    """Digests of blobs and ids of views that manifests need."""
+    """Digests of blobs and ids of views needed by manifests."""
     held: dict[str, str] = field(default_factory=dict)
-    """The same for running processes, and what these do."""
+    """Digests and ids needed by running processes -> what those processes do."""
     damaged: tuple[DamagedManifest, ...] = ()
     blobs: dict[Digest, os.stat_result] = field(default_factory=dict)
     fetched_at: dict[Digest, float] = field(default_factory=dict)
@@ -86,19 +86,19 @@ class Survey:
     partial_at: dict[str, float] = field(default_factory=dict)
     partial_bytes: dict[str, int] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
-    """Ids of partials that are in use."""
+    """Ids of partials in use."""
     set_aside: dict[Path, os.stat_result] = field(default_factory=dict)
     """Damaged blobs."""
     leaving: set[Digest] = field(default_factory=set)
-    """Blobs that are to go when they are unloaded."""
+    """Blobs to delete when they are unloaded."""
     views: dict[str, dict[tuple[int, int], int]] = field(default_factory=dict)
-    """Ids, and how many names each file has there."""
+    """Id -> link counts of the files in that view."""
 
 
 def decide(survey: Survey, *, now: float, keep_partials_s: float) -> list[Item]:
-    """Everything that no manifest needs, with the reason for what is kept. Views come before the blobs in them."""
+    """Every item that no manifest needs; those to keep have a reason. Views come before the blobs in them."""
     broken = next((one for one in survey.damaged if one.digests is None), None)
-    unknown = None if broken is None else f"{broken.path} cannot be read, and might need it"
+    unknown = None if broken is None else f"{broken.path} cannot be read and might need it"
     items, links = [], Counter[tuple[int, int]]()
     for id, names in survey.views.items():
         if id not in survey.needed:
@@ -109,7 +109,7 @@ def decide(survey: Survey, *, now: float, keep_partials_s: float) -> list[Item]:
         if str(digest) not in survey.needed:
             is_ours = found.st_nlink - links[found.st_dev, found.st_ino] <= 1
             is_fresh = now - survey.fetched_at.get(digest, float("-inf")) < keep_partials_s
-            fresh = "it was fetched for a model that is not complete yet" if is_fresh else None
+            fresh = "it was fetched for a model that is still incomplete" if is_fresh else None
             reason = unknown or survey.held.get(str(digest)) or fresh
             size_bytes = found.st_size if is_ours else 0
             items.append(Item(kind="blob", id=str(digest), size_bytes=size_bytes, reason=reason))
@@ -119,14 +119,14 @@ def decide(survey: Survey, *, now: float, keep_partials_s: float) -> list[Item]:
         is_young = now - survey.partial_at[id] < keep_partials_s and any(
             not path.name.endswith(".tmp") for path in survey.partials[id]
         )
-        young = "it was started recently, and the pull can be resumed" if is_young else None
-        reason = "it is being fetched" if id in survey.busy else young
+        young = "it is recent, so its pull can be resumed" if is_young else None
+        reason = "it is being downloaded" if id in survey.busy else young
         items.append(Item(kind="partial", id=id, size_bytes=survey.partial_bytes[id], reason=reason))
     return items
 
 
 def view_line(id: str) -> str:
-    """How a hold names a view."""
+    """A view's name in a hold."""
     return f"view:{id}"
 
 
@@ -140,7 +140,7 @@ class Collector:
         self._manifests = manifests
 
     def collect(self, *, dry_run: bool, keep_partials_s: float) -> GcReport:
-        """What cannot be deleted (Windows: because it is open) is kept, with that as the reason."""
+        """Files that cannot be deleted (on Windows: because they are open) are kept, with that as the reason."""
         if not self._layout.root.is_dir():
             return GcReport(dry_run=dry_run)
         with self._locks.gate(exclusive=True):
@@ -158,10 +158,10 @@ class Collector:
                 self._tidy(survey)
         return GcReport(dry_run=dry_run, removed=tuple(removed), kept=tuple(kept), damaged=survey.damaged)
 
-    def collect_left(self, ids: frozenset[str]) -> None:
-        """Deletes what an earlier `collect` left because it was loaded, of these blobs and views.
+    def collect_leaving(self, ids: frozenset[str]) -> None:
+        """Deletes those of these blobs and views that an earlier `collect` kept because they were loaded.
 
-        What cannot be deleted stays for the next `collect`.
+        Files that cannot be deleted are left to the next `collect`.
         """
         with self._locks.gate(exclusive=True):
             survey = self._survey()
@@ -214,7 +214,7 @@ class Collector:
         return None
 
     def _tidy(self, survey: Survey) -> None:
-        """Small leftovers of a crash. Their makers hold the gate, so no one uses them now."""
+        """Small leftovers of crashes. They are written under the gate, so none is in use now."""
         for folder in (self._layout.manifests, self._layout.blobs):
             for path, _ in _scan(folder):
                 if path.name.startswith(TEMPORARY):
@@ -238,11 +238,11 @@ def _scan(folder: Path) -> list[tuple[Path, os.stat_result]]:
         try:
             found.append((folder / name, os.lstat(folder / name)))
         except FileNotFoundError:
-            continue  # a download put one of its notes in the place of another
+            continue  # a note that a download was replacing
     return found
 
 
 def _disk_bytes(found: os.stat_result) -> int:
-    """A partial has holes where bytes are missing."""
+    """Allocated size: a partial has holes where bytes are missing."""
     blocks: int | None = getattr(found, "st_blocks", None)
     return found.st_size if blocks is None else min(found.st_size, blocks * 512)

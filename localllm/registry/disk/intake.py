@@ -1,4 +1,4 @@
-"""Takes files that are on this machine into the store: as a clone, a hard link, a copy, or by their path.
+"""Adds local files to the store: as a clone, a hard link, a copy, or by reference.
 
 Knows nothing of where models come from.
 """
@@ -27,29 +27,29 @@ from localllm.registry.manifest import Role, StoredFile
 from localllm.registry.remote import OnBytes
 
 How = Literal["reference", "hardlink", "reflink", "copy", "auto"]
-"""`auto`: a clone where the file system can, else a hard link on the same one, else a reference."""
+"""`auto`: a clone if the file system supports it, else a hard link on the same file system, else a reference."""
 MAX_FILE_NAME_CHARS = 255
-GONE = "is not there any more"
-_UNFIT = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
+GONE = "no longer exists"
+_FORBIDDEN_CHARS = re.compile(r'[/\\:*?"<>|\x00-\x1f]')
 
 
 class Source(NamedTuple):
-    """An open file that is to be taken in."""
+    """An open file to add."""
 
     path: Path
     fd: int
     state: os.stat_result
-    """When it was opened."""
+    """As of opening."""
 
     def check_unchanged(self) -> None:
-        """Raises `LoadFailed` if it was modified since it was opened."""
+        """Raises `LoadFailed` if the file was modified after it was opened."""
         now = os.fstat(self.fd)
         if (now.st_size, now.st_mtime_ns) != (self.state.st_size, self.state.st_mtime_ns):
-            raise LoadFailed(f"{self.path} changed while it was read; try again when it is complete")
+            raise LoadFailed(f"{self.path} changed while it was being read; try again once it is complete")
 
 
 class Request(NamedTuple):
-    """What was asked for."""
+    """A request to add a file."""
 
     how: How
     hold: Hold | None
@@ -58,7 +58,7 @@ class Request(NamedTuple):
 
 
 class Intake:
-    """Local files into one store."""
+    """Adds local files to one store."""
 
     def __init__(self, layout: Layout, locks: Locks, blobs: Blobs) -> None:
         self._layout = layout
@@ -70,7 +70,7 @@ class Intake:
         }
 
     def add_bytes(self, data: bytes, *, file_name: str, role: Role, hold: Hold | None) -> StoredFile:
-        """Content that is in memory."""
+        """Adds content held in memory."""
         digest = Digest(hashlib.sha256(data).hexdigest())
         if not self._have(digest, len(data), hold):
             with self.temporary(f"bytes:{digest}") as temporary:
@@ -88,7 +88,7 @@ class Intake:
                 stored = self._copy(source, digest, request)
             else:
                 stored = self._take(source, digest, hashed, request)
-        name = file_name or _UNFIT.sub("_", source.path.name)[-MAX_FILE_NAME_CHARS:]
+        name = file_name or _FORBIDDEN_CHARS.sub("_", source.path.name)[-MAX_FILE_NAME_CHARS:]
         return StoredFile(
             role=role,
             file_name=name,
@@ -112,7 +112,7 @@ class Intake:
     def _take(
         self, source: Source, expected: Digest | None, hashed: bool, request: Request
     ) -> tuple[Digest, str | None]:
-        """The digest, and the path if the file stays where it is."""
+        """The digest, and the path if the file is only referenced."""
         digest = expected if hashed else None
         if digest is None:
             digest = hash_file(source.fd, request.on_bytes, request.cancel)
@@ -128,8 +128,8 @@ class Intake:
             except OSError as error:
                 if request.how != "auto":
                     raise InvalidParameter(
-                        f"{source.path} cannot be taken into {self._layout.blobs} as a {how}: {error.strerror}; "
-                        "take it in by reference or as a copy",
+                        f"{source.path} cannot be added to {self._layout.blobs} as a {how}: {error.strerror}; "
+                        "add it by reference or as a copy",
                         param="how",
                     ) from error
             else:
@@ -149,7 +149,7 @@ class Intake:
     def _have(self, digest: Digest, size_bytes: int, hold: Hold | None) -> bool:
         if self._blobs.fault(digest, size_bytes) is not None:
             return False
-        with self._locks.gate(exclusive=False):  # `gc` may have been there between
+        with self._locks.gate(exclusive=False):  # `gc` may have deleted it in between
             if self._blobs.fault(digest, size_bytes) is not None:
                 return False
             self._blobs.note_fetched(digest, hold)
@@ -169,7 +169,7 @@ class Intake:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Source]:
-    """Follows links, since the file belongs to another program; never waits for a pipe (CVE-2024-39721)."""
+    """Opens the file, following links since it belongs to another program; never blocks on a pipe (CVE-2024-39721)."""
     try:
         fd = osdep.open_plain(Path(os.path.realpath(path)), os.O_RDONLY)
     except FileNotFoundError as error:
@@ -188,13 +188,13 @@ def _opened(path: Path) -> Iterator[Source]:
 def _check_digest(source: Source, found: Digest, expected: Digest | None) -> None:
     if expected is not None and found != expected:
         raise InvalidModelFile(
-            f"{source.path} is damaged: its sha256 is {found.hex}, and should be {expected.hex}; download it again",
+            f"{source.path} is damaged: its sha256 is {found.hex} instead of {expected.hex}; download it again",
             path=str(source.path),
         )
 
 
 def fault_of_reference(path: Path, size_bytes: int, modified_ns: int | None) -> str | None:
-    """The fault of a file that was taken in by reference, as a phrase; None if there is none."""
+    """What is wrong with a referenced file, as a phrase, or None."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -204,5 +204,5 @@ def fault_of_reference(path: Path, size_bytes: int, modified_ns: int | None) -> 
     if not stat.S_ISREG(found.st_mode):
         return "is no longer a regular file"
     if found.st_size != size_bytes or (modified_ns is not None and found.st_mtime_ns != modified_ns):
-        return "was changed since it was taken in"
+        return "was changed since it was added"
     return None

@@ -1,16 +1,16 @@
-"""Where everything of the model store lies: the one place that makes a path of a digest, a name or a key.
+"""Paths in the model store: the only place that turns a digest, name or key into a path.
 
     models/
       blobs/sha256-HEX             a file's content, read-only, never changed
-      blobs/sha256-HEX.shared      says that this blob is a hard link to somebody else's file, and its state then
-      blobs/sha256-HEX.damaged     what was this blob until `verify` found other bytes in it
-      partials/ID.part             what a download has so far, with the downloader's own notes as ID.part.*
-      partials/ID.tmp              a copy in the making
-      partials/sha256-HEX.fetched  this blob has come and waits for the rest of its model
-      partials/sha256-HEX.leaving  nobody needs this blob but those who have it loaded, the last of whom deletes it
-      manifests/SLUG-HEX12.json    one model; HEX12 tells apart what the slug does not
-      locks/                       `locks.py`
-      views/ID/                    `views.py`
+      blobs/sha256-HEX.shared      marks a blob that is a hard link to another program's file; holds the file's state
+      blobs/sha256-HEX.damaged     a blob whose content `verify` found to differ from its digest
+      partials/ID.part             a download in progress, with the downloader's notes as ID.part.*
+      partials/ID.tmp              a copy in progress
+      partials/sha256-HEX.fetched  marks a blob that is complete while the rest of its model is not
+      partials/sha256-HEX.leaving  marks a removed blob that is still loaded; the last process to unload it deletes it
+      manifests/SLUG-HEX12.json    one model; HEX12 distinguishes names with the same slug
+      locks/                       see `locks.py`
+      views/ID/                    see `views.py`
 
 Knows nothing of what is in these files, and creates nothing.
 """
@@ -31,7 +31,7 @@ MAX_SLUG_CHARS = 64
 _UNFIT = re.compile(r"[^a-z0-9._-]+", re.ASCII)
 _BLOB = re.compile(r"sha256-[0-9a-f]{64}", re.ASCII)
 ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
-"""What `id_of` makes."""
+"""The length of an id from `id_of`."""
 
 
 class Layout:
@@ -46,36 +46,36 @@ class Layout:
         self.views = self.root / "views"
 
     def blob(self, digest: Digest) -> Path:
-        """No other function makes a path of a digest (CVE-2024-37032)."""
+        """The path of a blob. No other function turns a digest into a path (CVE-2024-37032)."""
         return self.blobs / digest.file_name
 
     def shared_note(self, digest: Digest) -> Path:
-        """Of a blob that is a hard link to a file which another program may change."""
+        """The note of a blob that is a hard link to a file which another program may change."""
         return self.blobs / f"{digest.file_name}.shared"
 
     def damaged(self, digest: Digest) -> Path:
-        """Where a blob goes that is not what its digest says."""
+        """Where a blob is moved whose content does not match its digest."""
         return self.blobs / f"{digest.file_name}.damaged"
 
     def leaving_note(self, digest: Digest) -> Path:
-        """Of a blob that goes as soon as it is unloaded."""
+        """The mark of a blob to be deleted once it is unloaded."""
         return self.partials / f"{digest.file_name}.leaving"
 
     def fetched_note(self, digest: Digest) -> Path:
-        """Of a blob that no manifest needs yet."""
+        """The mark of a blob that no manifest needs yet."""
         return self.partials / f"{digest.file_name}.fetched"
 
     def partial(self, key: str) -> Path:
-        """Where the download of `key` collects its bytes, and resumes after an interruption."""
+        """The partial file of the download of `key`, which survives interruptions."""
         return self.partials / f"{id_of(key)}.part"
 
     def temporary(self, key: str) -> Path:
-        """For work that cannot be resumed."""
+        """A temporary file, for work that cannot be resumed."""
         return self.partials / f"{id_of(key)}.tmp"
 
     @property
     def gate(self) -> Path:
-        """The lock between `gc` and whoever makes content needed."""
+        """The lock between `gc` and everything that makes content needed."""
         return self.locks / "gate"
 
     def claim(self, id: str) -> Path:
@@ -83,26 +83,26 @@ class Layout:
         return self.locks / f"claim-{id}"
 
     def manifest(self, name: ModelName) -> Path:
-        """Equal for two spellings of one name, different for two names, also where the file system folds case."""
+        """The path of a model's manifest: one path per name in any spelling, even on case-insensitive file systems."""
         folded = fold(name)
         slug = _UNFIT.sub("-", folded.lower())[:MAX_SLUG_CHARS].strip(".-")
         return self.manifests / f"{slug}-{hashlib.sha256(folded.encode()).hexdigest()[:12]}.json"
 
 
 def id_of(key: str) -> str:
-    """32 hexadecimal digits that stand for any text in a file's name."""
+    """32 hexadecimal digits that represent any text in a file name."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def blob_digest(file_name: str) -> Digest | None:
-    """The inverse of `Layout.blob` for a name found in the folder; None: it is no blob's."""
+    """The inverse of `Layout.blob` for a file name; None if it is not that of a blob."""
     return Digest.parse(file_name) if _BLOB.fullmatch(file_name) else None
 
 
 def fold(name: ModelName) -> str:
-    """One spelling for all that mean the same model. Raises `InvalidParameter` for what no model is stored under.
+    """One key for all spellings of a model's name. Raises `InvalidParameter` for a name that cannot be stored.
 
-    URLs, the paths of a repository's files, and revisions are told apart by case; nothing else is.
+    Case matters in URLs, in paths within a repository, and in revisions, and nowhere else.
     """
     if isinstance(name, Demo | PathName):
         raise InvalidParameter(f"no model can be stored as {str(name)!r}; choose a name like my-model", param="name")

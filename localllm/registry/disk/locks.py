@@ -1,13 +1,13 @@
-"""Locks between processes and threads, on files that the system unlocks when their owner dies.
+"""File locks between processes and threads, released by the system when their owner dies.
 
 Three kinds, all in the store's `locks` folder:
 
-    gate        shared by whoever makes something needed, for moments; exclusive for `gc`, while it decides and deletes
-    claim-ID    exclusive: one download of one file
-    hold-...    exclusive, by one owner: a list of what it needs, which `gc` reads and leaves alone
+    gate        held shared, briefly, by whatever makes content needed; exclusively by `gc` while it decides and deletes
+    claim-ID    exclusive: the download of one file
+    hold-...    exclusive, one owner: a list of what it needs, which `gc` reads and keeps
 
-Whoever has the gate to himself meets nobody who is just opening another lock: `gc` clears away what the dead left.
-A lock belongs to a file descriptor, so two threads exclude each other as two processes do. Knows nothing of models.
+Other locks are opened only under the gate, so the exclusive holder, `gc`, can safely delete the files of dead owners.
+A lock belongs to a file descriptor, so threads exclude each other just as processes do. Knows nothing of models.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from localllm.registry.disk.layout import Layout
 from localllm.registry.remote import Cancelled
 
 GATE_TIMEOUT_S = 120.0
-"""`gc` has the gate for as long as it takes to unlink what is not needed."""
+"""`gc` holds the gate only while it unlinks files."""
 FIRST_PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
-TELL_EVERY_S = 0.5
+REPORT_INTERVAL_S = 0.5
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class FileLock:
-    """A lock that is held. `fd` may be written to."""
+    """A held lock. `fd` may be written to."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
@@ -51,12 +51,12 @@ class FileLock:
         gone = remove and _unlinked(self.path)
         osdep.unlock(self.fd)
         os.close(self.fd)
-        if remove and not gone:  # Windows deletes no open file: not before, and not now if somebody else has opened it
+        if remove and not gone:  # Windows deletes only files that nobody has open
             _unlinked(self.path)
 
 
 def try_lock(path: Path, *, exclusive: bool) -> FileLock | None:
-    """None: another owner has it. Raises `InvalidParameter` where the file system has no locks."""
+    """The lock, or None if another owner has it. Raises `InvalidParameter` if the file system has no locks."""
     while True:
         fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -65,14 +65,14 @@ def try_lock(path: Path, *, exclusive: bool) -> FileLock | None:
                 return None
             if _is_at(fd, path):
                 return FileLock(path, fd)
-            os.close(fd)  # deleted since it was opened: others would not see this lock
+            os.close(fd)  # deleted since it was opened, so nobody else would see this lock
         except OSError as error:
             os.close(fd)
             if error.errno not in _NO_LOCKS:
                 raise
             raise InvalidParameter(
-                f"the file system of {path.parent} has no file locks ({error.strerror}), without which two processes "
-                "would spoil each other's models; set LOCALLLM_HOME to a folder on a local disk",
+                f"the file system of {path.parent} does not support file locks ({error.strerror}), so two processes "
+                "could corrupt each other's models; set LOCALLLM_HOME to a folder on a local disk",
                 param="home",
             ) from error
 
@@ -92,14 +92,14 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 class Hold:
-    """What one owner needs and no manifest names, perhaps: `gc` leaves it until `close`, or until the process ends."""
+    """Protects what one owner needs from `gc`, whether or not a manifest names it, until `close` or process exit."""
 
     def __init__(self, locks: Locks, lock: FileLock) -> None:
         self._locks = locks
         self._lock = lock
 
     def add(self, *digests: Digest) -> None:
-        """Keeps these blobs from `gc`, as far as they are in the store by now."""
+        """Protects these blobs from `gc`, whether or not they are in the store yet."""
         self.add_lines(*map(str, digests))
 
     def add_lines(self, *lines: str) -> None:
@@ -124,14 +124,14 @@ class Locks:
 
     @contextlib.contextmanager
     def gate(self, *, exclusive: bool) -> Iterator[None]:
-        """Shared may be taken within shared. Raises `Unavailable` after `GATE_TIMEOUT_S`."""
+        """Holds the gate; shared holds may nest. Raises `Unavailable` after `GATE_TIMEOUT_S`."""
         self._layout.locks.mkdir(parents=True, exist_ok=True)
         until, pause_s = time.monotonic() + GATE_TIMEOUT_S, FIRST_PAUSE_S
         while (lock := try_lock(self._layout.gate, exclusive=exclusive)) is None:
             if time.monotonic() > until:
                 raise Unavailable(
-                    f"other processes have kept the model store {self._layout.root} busy for {GATE_TIMEOUT_S:.0f} s; "
-                    "try again when they are done, or end the one that hangs"
+                    f"other processes have kept the model store {self._layout.root} locked for {GATE_TIMEOUT_S:.0f} s; "
+                    "try again once they are done, or stop the one that hangs"
                 )
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -146,13 +146,13 @@ class Locks:
     ) -> Iterator[None]:
         """Waits for the current owner, calling `waiting` now and then. Raises `Cancelled`."""
         cancel = cancel or threading.Event()
-        tell_at = 0.0
+        report_at = 0.0
         while (lock := self._try_claim(id)) is None:
-            if waiting is not None and time.monotonic() >= tell_at:
+            if waiting is not None and time.monotonic() >= report_at:
                 waiting()
-                tell_at = time.monotonic() + TELL_EVERY_S
+                report_at = time.monotonic() + REPORT_INTERVAL_S
             if cancel.wait(LONGEST_PAUSE_S):
-                raise Cancelled("stopped while another process was downloading the same file")
+                raise Cancelled("cancelled while another process was downloading the same file")
         try:
             yield
         finally:
@@ -163,17 +163,17 @@ class Locks:
             return try_lock(self._layout.claim(id), exclusive=True)
 
     def hold(self, what: str, lines: tuple[str, ...]) -> Hold:
-        """`what` is said to people: `qwen3:0.6b is loaded`."""
+        """`what` is shown to users: `qwen3:0.6b is loaded`."""
         with self.gate(exclusive=False):
             path = self._layout.locks / f"hold-{os.getpid()}-{secrets.token_hex(8)}"
             lock = try_lock(path, exclusive=True)
-            assert lock is not None, "nobody else knows its name"
+            assert lock is not None, "its name is random, so nobody else has it open"
             first = " ".join(f"{what} (process {os.getpid()})".split())
             _write(lock.fd, "".join(f"{line}\n" for line in (first, *lines)).encode())
         return Hold(self, lock)
 
     def survey(self) -> dict[str, str]:
-        """What is held -> by whom, for display. The caller holds the gate exclusively. Dead holds are deleted."""
+        """Held items -> their owners, for display. Deletes dead holds. The caller holds the gate exclusively."""
         held: dict[str, str] = {}
         for path in _entries(self._layout.locks, "hold-"):
             lock = try_lock(path, exclusive=True)
@@ -185,7 +185,7 @@ class Locks:
         return held
 
     def busy(self, id: str) -> bool:
-        """Whether the claim is taken; if not, deletes its file. The caller holds the gate exclusively."""
+        """Whether the claim is held; if not, deletes its file. The caller holds the gate exclusively."""
         path = self._layout.claim(id)
         if not path.exists():
             return False
@@ -196,7 +196,7 @@ class Locks:
         return False
 
     def claim_ids(self) -> list[str]:
-        """Of all claims, dead ones too."""
+        """The ids of all claims, including dead ones."""
         return [path.name.removeprefix("claim-") for path in _entries(self._layout.locks, "claim-")]
 
 
@@ -210,7 +210,7 @@ def _entries(folder: Path, prefix: str) -> list[Path]:
 def _read_hold(path: Path) -> list[str]:
     try:
         return path.read_bytes().decode("utf-8", "replace").splitlines()
-    except FileNotFoundError:  # closed this moment
+    except FileNotFoundError:  # closed meanwhile
         return []
 
 

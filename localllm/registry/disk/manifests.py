@@ -1,4 +1,4 @@
-"""The manifests on disk: one small JSON file for each model, read with suspicion and written whole.
+"""The manifests on disk: one small JSON file per model, checked when read and written atomically.
 
 Knows nothing of blobs.
 """
@@ -24,20 +24,20 @@ _DIGEST = re.compile(rb'"digest"\s*:\s*"(sha256:[0-9a-f]{64})"')
 
 
 class DamagedManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """A file in the manifests folder that is not a manifest, or not the one its name says."""
+    """A file in the manifests folder that is not a valid manifest, or not the one its file name stands for."""
 
     name: str
-    """The model's name if it is legible, else the file's without `.json`: either can be removed."""
+    """The model's name if it is legible, else the file name without `.json`; `localllm rm` accepts both."""
     path: str
     reason: str
     digests: tuple[str, ...] | None = None
-    """Every digest that it names; None: it is too broken to read."""
+    """Every digest that it names; None if they cannot be read."""
     modified_unix_s: int = 0
 
     @property
     def remedy(self) -> str:
-        """What to type, as a phrase."""
-        return f"localllm rm {self.name} forgets it, then localllm pull gets the model again"
+        """The commands that help, as a phrase."""
+        return f"remove it with localllm rm {self.name}, then get the model again with localllm pull"
 
 
 class Manifests:
@@ -47,7 +47,7 @@ class Manifests:
         self._layout = layout
 
     def find(self, name: ModelName) -> Manifest | None:
-        """Raises `InvalidModelFile`, with the remedy, if there is one and it cannot be used."""
+        """The manifest of that name. Raises `InvalidModelFile`, with the remedy, if it is damaged."""
         path = self._layout.manifest(name)
         try:
             return self._read(path)
@@ -60,7 +60,7 @@ class Manifests:
             ) from error
 
     def scan(self) -> tuple[tuple[Manifest, ...], tuple[DamagedManifest, ...]]:
-        """All of them in the order of their names, and all that cannot be used."""
+        """All manifests in order of their names, and all damaged ones."""
         found, damaged = [], []
         for path in self._paths():
             try:
@@ -74,7 +74,7 @@ class Manifests:
 
     def _damaged(self, path: Path, reason: str) -> DamagedManifest:
         raw, modified_unix_s = b"", 0
-        with contextlib.suppress(OSError, InvalidModelFile):  # then there is nothing that it tells
+        with contextlib.suppress(OSError, InvalidModelFile):  # then it contains nothing legible
             raw, modified_unix_s = _bounded(path), int(path.stat().st_mtime)
         return DamagedManifest(
             name=self._name_in(raw, path) or path.stem,
@@ -106,52 +106,54 @@ class Manifests:
         except InvalidParameter as error:
             raise InvalidModelFile(f"{path} is not a manifest: {error.message}") from error
         if expected != path:
-            raise InvalidModelFile(f"{path} is the manifest of {manifest.name}, whose place is {expected.name}")
+            raise InvalidModelFile(f"{path} is the manifest of {manifest.name}, which belongs in {expected.name}")
         return manifest
 
     def check(self, manifest: Manifest) -> None:
-        """Raises `InvalidParameter` or `InvalidModelFile` for what could not be read again."""
+        """Raises `InvalidParameter` or `InvalidModelFile` for a manifest that could not be read back."""
         name = parse(manifest.name)
         if str(name) != manifest.name:
-            raise InvalidParameter(f"{manifest.name!r} is stored as {str(name)!r}", param="name")
+            raise InvalidParameter(
+                f"{manifest.name!r} is not canonical; its canonical form is {str(name)!r}", param="name"
+            )
         path = self._layout.manifest(name)
         try:
             raw = encode_manifest(manifest)
         except UnicodeEncodeError as error:
             raise InvalidParameter(
                 f"the manifest of {manifest.name} contains text that is not valid Unicode ({error.object!r}): "
-                "if it is the path of a file, rename that, or take it in as a copy",
+                "if it is the path of a file, rename the file or add it as a copy",
                 param="path",
             ) from error
         if decode_manifest(raw, str(path)) != manifest:
-            raise InvalidModelFile(f"the manifest of {manifest.name} would be read back as something else")
+            raise InvalidModelFile(f"the manifest of {manifest.name} would not be read back unchanged")
         names = [file.file_name.lower() for file in manifest.files]
         if len(set(names)) < len(names):
-            raise InvalidModelFile(f"{manifest.name} has two files with the same name, among {', '.join(names[:10])}")
+            raise InvalidModelFile(f"{manifest.name} has two files with the same name: {', '.join(names[:10])}")
 
     def write(self, manifest: Manifest) -> None:
-        """A checked one, in the place of an earlier one of that name."""
+        """Writes a checked manifest, replacing any earlier one of that name."""
         with disk_errors_are_clear(self._layout.root):
             write_whole(self._layout.manifest(parse(manifest.name)), encode_manifest(manifest))
 
     def remove(self, name: ModelName) -> None:
-        """The blobs stay."""
+        """Deletes a manifest, not its blobs."""
         self._layout.manifest(name).unlink(missing_ok=True)
         osdep.sync_folder(self._layout.manifests)
 
     def remove_damaged(self, damaged: DamagedManifest) -> None:
-        """Likewise, of one that `scan` found."""
+        """Deletes a damaged manifest that `scan` found."""
         osdep.remove_file(self._layout.manifests / Path(damaged.path).name)
         osdep.sync_folder(self._layout.manifests)
 
 
 def _is_manifest(name: str) -> bool:
-    """Everything else in the folder is some editor's or file manager's, or one in the making."""
+    """Whether it is a manifest; other files there belong to editors or file managers, or are being written."""
     return name.endswith(".json") and not name.startswith((TEMPORARY, "."))
 
 
 def _digests_in(raw: bytes) -> tuple[str, ...] | None:
-    """None unless the whole document is there and each digest in it is legible."""
+    """The digests in a damaged manifest; None unless it is complete JSON and every digest is legible."""
     try:
         msgspec.json.decode(raw)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors

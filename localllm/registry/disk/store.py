@@ -1,10 +1,10 @@
-"""The model store: contents by digest, models by name, both on disk and safe against crashes and other processes.
+"""The model store: blobs by digest and models by name, on disk, safe against crashes and concurrent processes.
 
-What it promises: a model that is listed has had all its files, whole and flushed, before it appeared; a blob is never
-seen half written; `gc` leaves what any manifest, running pull or loaded model needs (how: `gc.py`). What is in a blob
-is believed until `verify`. A store is made when something is put into it, not before. `layout.py` draws it.
+Guarantees: a model is listed only once all its files are complete and flushed; a blob is never seen half written;
+`gc` keeps whatever a manifest, a running pull or a loaded model needs (how: `gc.py`). The content of a blob is trusted
+until `verify`. A store is created when something is first put into it. `layout.py` describes its files.
 
-Knows nothing of the net, of GGUF, or of which model a short name means. All methods may be called from any thread.
+Knows nothing of networks, of GGUF, or of which model a short name means. All methods may be called from any thread.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _READ_ONLY_DISK = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class DamagedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a model that is not what the manifest says."""
+    """A file of a model that differs from its manifest."""
 
     file: StoredFile
     path: str
     reason: str
-    """A phrase for people, following the path."""
+    """A phrase for messages that follows the path."""
     is_set_aside: bool = False
-    """It has left its place, so that the next pull fetches it."""
+    """Whether it was moved away, so that the next pull fetches it again."""
 
 
 class OpenModel:
-    """A model whose files stay as long as this is open, or as its process lives."""
+    """A model whose files are protected from `gc` while this is open and its process lives."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class OpenModel:
     ) -> None:
         self.manifest = manifest
         self.path = path
-        """For llama.cpp; of a split model the first shard, with the others beside it."""
+        """The path for llama.cpp: for a split model the first shard, with the others beside it."""
         self.projector = projector
         self._hold = hold
         self._on_close = on_close
 
     def close(self) -> None:
-        """From now on `gc` may take what no manifest needs, and what it would have taken before goes. Twice is fine."""
+        """Ends the protection, and deletes the files if the model was removed meanwhile. Idempotent."""
         if self._hold is not None:
             self._hold.close()
             self._hold = None
@@ -99,20 +99,20 @@ class Store:
     def root(self) -> Path:
         return self._layout.root
 
-    # --- Contents -----------------------------------------------------------------------------------------------------
+    # --- Blobs --------------------------------------------------------------------------------------------------------
 
     def blob_path(self, digest: Digest) -> Path:
-        """Where a content lies, or would."""
+        """The path of a blob, whether or not it exists."""
         return self._layout.blob(digest)
 
     def has_blob(self, digest: Digest, size_bytes: int | None) -> bool:
-        """Whether it is there, as far as that shows without reading it. It stays if it was added to a `hold` before."""
+        """Whether the blob exists and looks intact, without reading it. It stays if it was added to a `hold` before."""
         return self._blobs.fault(digest, size_bytes) is None
 
     def partial(self, key: str) -> Path:
-        """Where a download with this key (a digest's text, or a URL) collects its bytes; the same in every process.
+        """The partial file of the download with this key (a digest's text or a URL); the same in every process.
 
-        Only under the `claim` of the key. Notes of the downloader may lie beside it, as the path and `.something`.
+        Only for the holder of the key's `claim`, who may put notes beside it under the same path with a suffix.
         """
         path = self._layout.partial(key)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,34 +123,34 @@ class Store:
     def claim(
         self, key: str, *, cancel: threading.Event | None = None, waiting: Callable[[int], None] | None = None
     ) -> Iterator[Path]:
-        """The partial of this key is ours alone, among all processes; it ends when this process does.
+        """Claims the partial of this key, exclusively among all processes, until the block or this process ends.
 
-        While somebody else has it, `waiting` hears now and then how many bytes that one has. Afterwards ask `has_blob`
-        again. Raises `Cancelled`.
+        While another process has the claim, `waiting` is called now and then with the bytes it has fetched. Check
+        `has_blob` again afterwards. Raises `Cancelled`.
         """
         path = self._layout.partial(key)
-        tell = None if waiting is None else lambda: waiting(_bytes_on_disk(path))
-        with self._locks.claim(id_of(key), cancel=cancel, waiting=tell):
+        report = None if waiting is None else lambda: waiting(_bytes_on_disk(path))
+        with self._locks.claim(id_of(key), cancel=cancel, waiting=report):
             yield self.partial(key)
 
     def hold(self, what: str, *digests: Digest) -> Hold:
-        """Keeps contents from `gc` that no manifest names yet; a context manager. `what` is for people: `pull of x`.
+        """Protects blobs from `gc` that no manifest names yet; a context manager. `what` is for users: `pull of x`.
 
-        A pull adds every digest as soon as it knows it, before it asks `has_blob`, and closes the hold after `put`.
+        A pull adds every digest as soon as it is known, before it calls `has_blob`, and closes the hold after `put`.
         """
         return self._locks.hold(what, tuple(map(str, digests)))
 
     def publish(self, partial: Path, digest: Digest, *, hold: Hold | None = None) -> Path:
         """Turns a complete partial, whose digest the caller has computed, into a blob.
 
-        Without a hold, `gc` may take the blob once it is older than `gc`'s limit for partials.
+        Without a hold, `gc` may delete the blob once it is older than the limit for partials.
         """
         return self._blobs.publish(partial, digest, hold)
 
     def add_bytes(
         self, data: bytes, *, file_name: str = "data.bin", role: Role = "model", hold: Hold | None = None
     ) -> StoredFile:
-        """A small content."""
+        """Adds a small file from memory."""
         return self._intake.add_bytes(data, file_name=file_name, role=role, hold=hold)
 
     def add_file(
@@ -166,10 +166,10 @@ class Store:
         on_bytes: OnBytes | None = None,
         cancel: threading.Event | None = None,
     ) -> StoredFile:
-        """Takes in a file of this machine. It is read once, and checked against `digest` if there is one.
+        """Adds a local file. It is read once, and checked against `digest` if that is given.
 
-        `hashed`: the caller has just computed `digest` from this file, and it is not read. The answer has a `path` if
-        the file stays where it is. Raises `ModelNotFound`, `InvalidParameter` if it cannot be taken in so,
+        `hashed`: the caller has just computed `digest` from this file, so it is not read again. The result has a `path`
+        if the file is only referenced. Raises `ModelNotFound`, `InvalidParameter` if it cannot be added in this way,
         `LoadFailed` if it is damaged or being written, `DiskFull`, `Cancelled`.
         """
         request = Request(how, hold, on_bytes, cancel)
@@ -179,7 +179,7 @@ class Store:
 
     @contextlib.contextmanager
     def upload(self) -> Iterator[Upload]:
-        """A content that arrives in pieces; of one that is not finished nothing stays."""
+        """Receives a file in pieces; an unfinished upload leaves nothing behind."""
         with self.scratch(f"upload:{secrets.token_hex(16)}") as path:
             upload = Upload(path, self.root, self.publish)
             try:
@@ -199,21 +199,21 @@ class Store:
     # --- Models -------------------------------------------------------------------------------------------------------
 
     def find(self, name: ModelName) -> Manifest | None:
-        """Raises `InvalidModelFile` if its manifest cannot be read."""
+        """The manifest of that name. Raises `InvalidModelFile` if it cannot be read."""
         return self._manifests.find(name)
 
     def scan(self) -> tuple[tuple[Manifest, ...], tuple[DamagedManifest, ...]]:
-        """All models in the order of their names, and the manifests that cannot be read."""
+        """All models in order of their names, and all damaged manifests."""
         return self._manifests.scan()
 
     def list(self) -> tuple[Manifest, ...]:
-        """All readable models; lists should also show what `scan` reports about the others."""
+        """All models with a readable manifest; lists should also show the damaged ones that `scan` reports."""
         return self.scan()[0]
 
     def put(self, manifest: Manifest) -> None:
-        """The model is there from now on, in the place of an earlier one of that name.
+        """Publishes the model, replacing any earlier one of that name.
 
-        Raises `ModelNotFound` or `LoadFailed` if one of its files is not there, `InvalidParameter`, `InvalidModelFile`.
+        Raises `ModelNotFound` or `LoadFailed` if one of its files is missing, `InvalidParameter`, `InvalidModelFile`.
         """
         self._manifests.check(manifest)
         with self._locks.gate(exclusive=False):
@@ -224,12 +224,12 @@ class Store:
                 self._blobs.forget_fetched(file.digest)
 
     def remove_damaged(self, damaged: DamagedManifest) -> None:
-        """Forgets one that `scan` found."""
+        """Removes a damaged manifest that `scan` found."""
         with self._locks.gate(exclusive=False):
             self._manifests.remove_damaged(damaged)
 
     def remove(self, name: ModelName) -> Manifest:
-        """Forgets a model; its contents go with the next `gc`, unless they are needed. It may be loaded.
+        """Removes a model, even if it is loaded. The next `gc` deletes its files unless something else needs them.
 
         Raises `ModelNotFound`, and `InvalidModelFile` for a manifest that cannot be read.
         """
@@ -239,7 +239,7 @@ class Store:
         return manifest
 
     def copy(self, source: ModelName, destination: ModelName) -> Manifest:
-        """A second name for a model, which costs nothing. Raises what `find` and `put` do."""
+        """Gives a model a second name, at no cost in disk space. Raises what `find` and `put` raise."""
         manifest = msgspec.structs.replace(self._existing(source), name=str(destination), created_at=now_text())
         self.put(manifest)
         return manifest
@@ -251,19 +251,19 @@ class Store:
         return manifest
 
     def locate(self, manifest: Manifest, file: StoredFile) -> Path:
-        """Where a file of a model lies now. Raises `ModelNotFound` or `LoadFailed` with the remedy."""
+        """The current path of a model's file. Raises `ModelNotFound` or `LoadFailed` with the remedy."""
         name, blob = manifest.name, self.blob_path(file.digest)
         if file.path is not None:
             path = Path(file.path)
             reason = fault_of_reference(path, file.size_bytes, file.modified_ns)
             if reason is None:
                 return path
-            if self._blobs.fault(file.digest, file.size_bytes) is None:  # its content has come in some other way
+            if self._blobs.fault(file.digest, file.size_bytes) is None:  # the store got its content in another way
                 return blob
             kind = ModelNotFound if reason == GONE else LoadFailed
             raise kind(
-                f"{name} is kept outside of the store, and {path} {reason}; put the file back, take it in again with "
-                f"localllm import, or forget the model: localllm rm {name}",
+                f"{name} uses a file outside the store, and {path} {reason}; put the file back, add it again with "
+                f"localllm import, or remove the model: localllm rm {name}",
                 path=str(path),
             )
         fault = self._blobs.fault(file.digest, file.size_bytes)
@@ -271,12 +271,12 @@ class Store:
             return blob
         kind = ModelNotFound if fault == MISSING else LoadFailed
         if fault == MISSING and self._layout.damaged(file.digest).exists():
-            fault = "was damaged and is set aside"
+            fault = "was damaged and has been set aside"
         raise kind(f"{name} lacks {file.file_name}: {blob} {fault}; {again(manifest)}", path=str(blob))
 
     def open_model(self, manifest: Manifest) -> OpenModel:
-        """Its files, checked by size (and time, where another program may change them) and protected until it is
-        closed.
+        """Opens a model: its files are checked by size (and modification time, if another program may change them)
+        and protected until it is closed.
 
         Raises `ModelNotFound`, `LoadFailed`.
         """
@@ -296,20 +296,20 @@ class Store:
         return OpenModel(manifest, path, projectors[0] if projectors else None, hold, closed)
 
     def _closed(self, needed: frozenset[str], digests: tuple[Digest, ...]) -> None:
-        """Deletes what was removed while it was loaded, on a thread: deleting large files can take time."""
+        """Deletes files removed while they were loaded, on a thread, since deleting large files can take time."""
         if any(map(self._blobs.leaves, digests)):
             ids = frozenset(line.removeprefix(view_line("")) for line in needed)
-            threading.Thread(target=self._collect_left, args=(ids,), name="leaving").start()
+            threading.Thread(target=self._collect_leaving, args=(ids,), name="leaving").start()
 
-    def _collect_left(self, ids: frozenset[str]) -> None:
+    def _collect_leaving(self, ids: frozenset[str]) -> None:
         collector = Collector(self._layout, self._locks, self._blobs, self._manifests)
         try:
-            collector.collect_left(ids)
+            collector.collect_leaving(ids)
         except (LocalLLMError, OSError) as error:  # the next `gc` deletes them
             logger.warning("not_deleted", extra={"fields": {"reason": str(error)}})
 
     def _hold_if_writable(self, what: str, lines: tuple[str, ...]) -> Hold | None:
-        """None on a read-only disk, as in a container: nothing can be deleted there."""
+        """None on a read-only disk, as in a container, where nothing can be deleted anyway."""
         try:
             return self._locks.hold(what, lines)
         except OSError as error:
@@ -320,7 +320,7 @@ class Store:
     def verify(
         self, manifest: Manifest, on_bytes: OnBytes | None = None, cancel: threading.Event | None = None
     ) -> tuple[DamagedFile, ...]:
-        """Reads every file of a model and says which are not what they should be. Raises `Cancelled`."""
+        """Reads every file of a model; returns those that differ from the manifest. Raises `Cancelled`."""
         found = (self.verify_file(manifest, file, on_bytes, cancel) for file in manifest.files)
         return tuple(one for one in found if one is not None)
 
@@ -333,7 +333,7 @@ class Store:
         *,
         set_aside: bool = False,
     ) -> DamagedFile | None:
-        """Reads one file of a model; None: it is what it should be. With `set_aside` a damaged blob leaves its place.
+        """Reads one file of a model; None if it is intact. With `set_aside`, a damaged blob is moved away.
 
         Raises `Cancelled`.
         """
@@ -349,24 +349,24 @@ class Store:
         moves = set_aside and path == blob and examined is not None and self._blobs.set_aside(file.digest, examined)
         return DamagedFile(file=file, path=str(path), reason=reason, is_set_aside=moves)
 
-    # --- Room ---------------------------------------------------------------------------------------------------------
+    # --- Disk space ---------------------------------------------------------------------------------------------------
 
     def gc(self, *, dry_run: bool = False, keep_partials_s: float = KEEP_PARTIALS_S) -> GcReport:
-        """Deletes what is not needed, and unfinished downloads not touched for `keep_partials_s`."""
+        """Deletes what nothing needs, and unfinished downloads untouched for `keep_partials_s`."""
         collector = Collector(self._layout, self._locks, self._blobs, self._manifests)
         return collector.collect(dry_run=dry_run, keep_partials_s=keep_partials_s)
 
     def free_bytes(self) -> int:
-        """On the disk of the store, for this user."""
+        """Free space on the store's disk, as available to this user."""
         return free_bytes(self.root)
 
     def require_room(self, needed_bytes: int) -> None:
-        """Raises `DiskFull` with both numbers if so much more does not fit."""
+        """Raises `DiskFull`, with both numbers, if fewer than `needed_bytes` are free."""
         free = self.free_bytes()
         if needed_bytes > free:
             raise DiskFull(
-                f"{needed_bytes:,} bytes are needed on the disk of {self.root}, and {free:,} are free; delete "
-                "something, for example with localllm rm and localllm gc, or set LOCALLLM_HOME to a larger disk",
+                f"{needed_bytes:,} bytes are needed on the disk of {self.root}, and {free:,} are free; free some "
+                "space, for example with localllm rm and localllm gc, or set LOCALLLM_HOME to a larger disk",
                 public=f"{needed_bytes:,} bytes are needed on the server's disk, and {free:,} are free",
                 needed_bytes=needed_bytes,
                 free_bytes=free,
@@ -396,4 +396,4 @@ def _wrong_content(
         found = hash_file(fd, on_bytes, cancel)
     finally:
         os.close(fd)
-    return None if found == file.digest else f"is damaged: its sha256 is {found.hex}, and should be {file.digest.hex}"
+    return None if found == file.digest else f"is damaged: its sha256 is {found.hex} instead of {file.digest.hex}"

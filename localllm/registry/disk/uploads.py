@@ -1,4 +1,4 @@
-"""An upload that arrives in pieces, is hashed on the way, and is kept if its digest is the announced one.
+"""An upload that arrives in pieces, is hashed on the way, and is kept if its digest matches the announced one.
 
 Knows nothing of HTTP.
 """
@@ -17,16 +17,16 @@ from localllm.registry.disk.files import create, disk_errors_are_clear
 
 
 class Upload:
-    """Its methods may be called from any thread; `close` at the end, before the path is given up."""
+    """Its methods may be called from any thread; call `close` before the path is reused."""
 
     def __init__(self, path: Path, root: Path, publish: Callable[[Path, Digest], object]) -> None:
-        """`path`: ours alone; `root`: of the store, as errors name it."""
+        """`path`: used by nothing else; `root`: of the store, for error messages."""
         self._path = path
         self._root = root
         self._publish = publish
         self._hash = hashlib.sha256()
         self._fd = create(path)
-        self._lock = threading.Lock()  # a write whose caller was cancelled may still run at `close`
+        self._lock = threading.Lock()  # a write of a cancelled caller may still be running at `close`
 
     def write(self, piece: bytes | bytearray) -> None:
         """Raises `DiskFull`."""
@@ -38,7 +38,7 @@ class Upload:
                     view = view[os.write(self._fd, view) :]
 
     def finish(self, expected: Digest) -> None:
-        """It is a blob now; `gc` leaves it for some days. Raises `InvalidParameter` where it is another content."""
+        """Publishes the blob; `gc` keeps it for some days. Raises `InvalidParameter` if the digest does not match."""
         found = Digest(self._hash.hexdigest())
         if found != expected:
             raise InvalidParameter(f'digest mismatch, expected "{expected}", got "{found}"', param="digest")
@@ -46,7 +46,7 @@ class Upload:
         self._publish(self._path, found)
 
     def close(self) -> None:
-        """Twice is fine."""
+        """Idempotent."""
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)

@@ -1,8 +1,8 @@
-"""Folders in which the shards of a split model lie under their own names, as links to blobs.
+"""Views: folders that hold the shards of a split model under their own names, as links to blobs.
 
-llama.cpp opens the first shard and derives the other names from its name. Each link is put in its place in one step,
-and a view is used only when all are there, so an incomplete or damaged one is repaired when the model is next opened.
-Knows nothing of locks.
+llama.cpp opens the first shard and derives the other names from its name. Each link is created atomically, and a view
+is used only once all are in place, so an incomplete or damaged view is repaired when the model is next opened. Knows
+nothing of locks.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from localllm.registry.manifest import Manifest, StoredFile
 
 
 class Shard(NamedTuple):
-    """One file of a split model, and where it lies."""
+    """One file of a split model and its location."""
 
     file: StoredFile
     path: Path
 
 
 def shards_of(manifest: Manifest) -> tuple[StoredFile, ...]:
-    """The files of the model itself, in order."""
+    """The model's own files, in order."""
     return tuple(file for file in manifest.files if file.role == "model")
 
 
 def view_id(files: Sequence[StoredFile]) -> str | None:
-    """The folder's name, the same for the same files under the same names; None: one file needs no view."""
+    """The folder's name, determined by the files and their names; None for a single file, which needs no view."""
     return None if len(files) < 2 else id_of("\n".join(f"{file.file_name}:{file.digest}" for file in files))
 
 
 def open_view(layout: Layout, shards: Sequence[Shard]) -> Path:
-    """The first shard's path, with all others beside it. Raises `LoadFailed` where links cannot be made."""
+    """The path of the first shard, with all others beside it. Raises `LoadFailed` if links cannot be created."""
     id = view_id([shard.file for shard in shards])
     first = shards[0].path
     if id is None or all(path == first.with_name(file.file_name) for file, path in shards):
         return first
     folder = layout.views / id
-    if folder.is_symlink():  # links made in it would land elsewhere
+    if folder.is_symlink():  # links created in it would end up elsewhere
         folder.unlink()
     folder.mkdir(parents=True, exist_ok=True)
     for shard in shards:
@@ -59,10 +59,10 @@ def _ensure_link(link: Path, shard: Shard) -> None:
         if os.path.samefile(link, shard.path):
             return
     except FileNotFoundError:
-        pass  # not there, or a symbolic link to nothing
+        pass  # missing, or a dangling symbolic link
     temporary = link.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
     makers: list[Callable[[Path, Path], None]] = [os.link, os.symlink]
-    if shard.file.path is not None:  # somebody else's file: it should be gone when they delete it
+    if shard.file.path is not None:  # another program's file: a hard link would keep it after that program deletes it
         makers.reverse()
     failures = []
     for make in makers:
@@ -74,31 +74,33 @@ def _ensure_link(link: Path, shard: Shard) -> None:
             failures.append(f"{make.__name__}: {error.strerror}")
             continue
         finally:
-            with contextlib.suppress(OSError):  # two links to one file are not replaced, and stay both
+            with contextlib.suppress(
+                OSError
+            ):  # renaming a link over another link to the same file is a no-op that leaves both
                 osdep.remove_file(temporary)
         return
     raise LoadFailed(
-        f"a model of several files needs links, and none can be made in {link.parent} to {shard.path} "
-        f"({', '.join(failures)}); move the data folder (LOCALLLM_HOME) to a file system that has links",
+        f"a model of several files needs links, but {link.parent} cannot link to {shard.path} "
+        f"({', '.join(failures)}); move the data folder (LOCALLLM_HOME) to a file system with links",
         path=str(link),
     )
 
 
 def num_links(folder: Path) -> dict[tuple[int, int], int]:
-    """How many names each file has in a view, by device and inode: they do not make it bigger."""
+    """Number of links per (device, inode) in a view, since links take no disk space of their own."""
     counts: dict[tuple[int, int], int] = {}
     for name in os.listdir(folder):
         try:
             found = os.lstat(folder / name)
         except FileNotFoundError:
-            continue  # somebody who opens the model has just put it in its place
+            continue  # a temporary link that another process has just moved into place
         if stat.S_ISREG(found.st_mode):
             counts[found.st_dev, found.st_ino] = counts.get((found.st_dev, found.st_ino), 0) + 1
     return counts
 
 
 def remove_view(folder: Path) -> None:
-    """Its links and itself; what a link leads to stays."""
+    """Deletes the folder and its links, not their targets."""
     if folder.is_symlink():
         folder.unlink()
         return

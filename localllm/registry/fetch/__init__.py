@@ -1,1 +1,1 @@
-"""Bytes from anywhere to a file, verified. Knows nothing of models."""
+"""Downloads files and verifies them. Knows nothing of models."""

@@ -1,4 +1,4 @@
-"""What a server's response to a request for a file, or a part of it, means. Trusted as little as possible.
+"""Interprets a server's response to a request for a file or a range of it, trusting it as little as possible.
 
 Parses at the edge: callers get `Part`, `Whole`, `Nothing` or an exception. Does not know which bytes are on disk.
 """
@@ -14,7 +14,7 @@ from localllm.registry.fetch.ranges import parse_content_range, parse_unsatisfie
 
 
 class Refused(Exception):
-    """The server refuses (401, 403, 404, 410); `error` explains it to the user."""
+    """The server refused (401, 403, 404, 410); `error` explains it to the user."""
 
     def __init__(self, error: PullFailed) -> None:
         super().__init__(error.message)
@@ -23,7 +23,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """206: the requested range, or its beginning."""
+    """206: the requested range or a prefix of it."""
 
     end: int
     total: int | None
@@ -32,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Whole:
-    """200: the whole file, regardless of the request."""
+    """200: the whole file, whatever was requested."""
 
     length: int | None
     validator: str | None
@@ -42,7 +42,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Nothing:
-    """416: the file, of `total` bytes, has no such range."""
+    """416: the range lies outside the file, which has `total` bytes."""
 
     total: int | None
 
@@ -51,7 +51,7 @@ Answer = Part | Whole | Nothing
 
 
 def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> Answer:
-    """The answer to a request for [start, asked_end) of the file `name`, or for all of it if `asked_end` is None.
+    """Interprets the response to a request for [start, asked_end) of `name`, or for all of it if `asked_end` is None.
 
     Raises `Retryable`, `Refused`, or `PullFailed` for permanent failures.
     """
@@ -63,37 +63,39 @@ def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> A
         page = _page_of_terms(reply)
         if page is not None:
             raise Refused(
-                AccessDenied(f"{name} is gated: ask for access on {page} with the account of HF_TOKEN", status=403)
+                AccessDenied(
+                    f"{name} is gated: request access on {page} with the account that HF_TOKEN belongs to", status=403
+                )
             )
-        message = f"{host} answers {reply.status} when asked for {name}: it requires a token, or a different one"
+        message = f"{host} answered {reply.status} for {name}: it requires a token, or a different one"
         raise Refused(AccessDenied(message, status=reply.status))
     if reply.status in (404, 410):
-        raise Refused(PullFailed(f"{host} has no {name} (it answers {reply.status})", status=reply.status))
+        raise Refused(PullFailed(f"{host} has no {name} (it answered {reply.status})", status=reply.status))
     if reply.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise PullFailed(f"{host} sends {name} in an encoding that was not requested")
+        raise PullFailed(f"{host} sent {name} in an encoding that was not requested")
     if reply.status == 200:
         return Whole(reply.length, validator_of(reply), reply.is_framed)
     if reply.status == 206 and asked_end is not None:
         found = parse_content_range(reply.headers.get("content-range"))
         if found is None or found.start != start or found.end > asked_end:
-            raise Retryable(f"{host} sends another range of {name} than it was asked for")
+            raise Retryable(f"{host} sent a different range of {name} than requested")
         if reply.length is not None and reply.length != found.end - found.start:
-            raise Retryable(f"{host} sends a range of {name} and contradicts itself about the length")
+            raise Retryable(f"{host} sent a range of {name} whose length contradicts its headers")
         return Part(found.end, found.total, validator_of(reply))
     if reply.status == 416 and asked_end is not None:
         return Nothing(parse_unsatisfied(reply.headers.get("content-range")))
-    raise PullFailed(f"{host} answers {reply.status} when asked for {name}")
+    raise PullFailed(f"{host} answered {reply.status} for {name}")
 
 
 def _page_of_terms(reply: Reply) -> str | None:
-    """Where Hugging Face takes requests for access to a gated repository, of which this is a file."""
+    """The page on which access to the gated Hugging Face repository of this file can be requested."""
     repo, resolve, _ = str(reply.hop.url).partition("/resolve/")
     is_gated = reply.headers.get("x-error-code") == "GatedRepo"
     return repo if is_gated and resolve else None
 
 
 def validator_of(reply: Reply) -> str | None:
-    """What identifies the content: a strong ETag, else the time of the last change."""
+    """Identifies the content: a strong ETag, else Last-Modified."""
     etag = reply.headers.get("etag", "")
     if etag.startswith('"') and etag.endswith('"') and 2 < len(etag) <= 256:
         return etag

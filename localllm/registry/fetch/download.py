@@ -1,13 +1,13 @@
-"""Downloads files and verifies them, over several connections, resuming after any interruption.
+"""Downloads files over several connections and verifies them, resuming after any interruption.
 
-    connections   (threads) take the next missing piece of some file, ask for it, write what comes where it belongs
-    hashers       (a thread per file) follow the front of what is written; the last byte's hash is the file's
-    syncer        (a thread) takes what is written to the disk now and then, and only then records it as safe
-    the caller's  thread watches: the cancel flag, and the first error, which ends all
+    connections      (threads) request the next missing piece of some file, and write it where it belongs
+    hashers          (a thread per file) hash written bytes in order, close behind the connections
+    syncer           (a thread) flushes written bytes to disk now and then, and only then records them as safe
+    caller's thread  watches the cancel flag and waits for the first error, which ends the download
 
-`transfer` decides everything, under the one lock here. Received bytes are kept for the next attempt, except those of a
-file whose digest is wrong. Two downloads must not share a partial file; the store's claims see to that. Knows nothing
-of names, sources or the store.
+`transfer` makes all decisions, under the single lock held here. Received bytes are kept for the next attempt, except
+those of a file with a wrong digest. Two downloads must not share a partial file, which the store's claims ensure. Knows
+nothing of names, sources or the store.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from localllm.registry.fetch.width import Width
 from localllm.registry.remote import Cancelled, OnBytes, RemoteFile
 
 CONNECTIONS = 8
-"""At most; `width` says how many at a time."""
+"""Upper limit; `width` decides how many are used."""
 MAX_FILES_AT_ONCE = 4
-"""Of one download: each has a hash to compute, and the earlier ones should be complete first."""
+"""Per download: each open file needs a hasher, and earlier files should complete first."""
 TICK_S = 0.05
-"""How often the caller's thread looks at the cancel flag."""
+"""How often the caller's thread checks the cancel flag."""
 IDLE_S = 0.1
-"""How often a connection without work looks whether a slow one could be helped."""
+"""How often an idle connection checks for a slow one to help."""
 FOLLOW_S = 0.01
-"""How often a hasher that has caught up looks for more."""
+"""How often a hasher that has caught up checks for more."""
 SYNC_S = 10.0
-"""So much of the work is lost at most when the machine loses power."""
+"""A power failure loses at most this much progress."""
 ROOM_STEP_BYTES = 256 * 1024 * 1024
-"""Of a file of unknown size, asked for at once."""
+"""Disk space requested at a time for a file of unknown size."""
 
 
 OnWait = Callable[[str, float], None]
-"""Called with the silent host and the seconds since it last sent anything."""
+"""Called with the host that is silent and the seconds since it last sent anything."""
 
 
 def download(
@@ -63,7 +63,7 @@ def download(
     cancel: threading.Event,
     require_room: Callable[[int], None],
 ) -> Digest:
-    """Fetches the file into `partial` and returns its sha256, which matches the source's.
+    """Fetches the file into `partial` and returns its sha256, which matches the source's if it gave one.
 
     `require_room` is called with the number of missing bytes, and may raise `DiskFull`. Raises `PullFailed`,
     `AccessDenied`, `ForbiddenAddress`, `DiskFull`, `Cancelled`.
@@ -82,12 +82,12 @@ def download_all(
     require_room: Callable[[int], None],
     on_wait: OnWait = lambda *_: None,
 ) -> list[Digest]:
-    """Fetches several files at the same time over the same connections; their digests in order.
+    """Fetches several files at the same time over the same connections; returns their digests in order.
 
-    The first failure ends all of them, and raises as `download` does; the others keep what they have.
+    The first failure ends all of them and raises as `download` does; the other files keep their received bytes.
     """
     if len({one.partial for one in wanted}) != len(wanted):
-        raise ValueError("two files would be written to one path")
+        raise ValueError("two files would be written to the same path")
     return _Crew(wanted, net, width or Width(CONNECTIONS), cancel, require_room, on_wait).run()
 
 
@@ -114,7 +114,7 @@ class _Crew:
 
     def run(self) -> list[Digest]:
         for job in self._jobs:
-            self._tell(job)
+            self._report(job)
         self._check_room()
         syncer = threading.Thread(target=self._sync, name="sync", daemon=True)
         threads = self._width.most + MAX_FILES_AT_ONCE
@@ -131,13 +131,13 @@ class _Crew:
         finally:
             for job in self._jobs:
                 job.close()
-                self._tell(job)
+                self._report(job)
         return [job.digest for job in self._jobs if job.digest is not None]
 
     # The caller's thread
 
     def _watch(self, pool: ThreadPoolExecutor) -> None:
-        """Until all is there. Raises the first error of any thread."""
+        """Waits until all files are complete. Raises the first error of any thread."""
         futures: set[Future[None]] = {pool.submit(self._connect) for _ in range(self._width.most)}
         silence = Silence(time.monotonic())
         while True:
@@ -160,7 +160,7 @@ class _Crew:
                 return
 
     def _awaited(self) -> tuple[str | None, int]:
-        """The host that should send something now, and how many bytes there are of all files."""
+        """The host that is expected to send, and the bytes received of all files."""
         present = sum(job.transfer.present for job in self._jobs)
         waiting = [job for job in self._jobs if job.is_open and job.transfer.missing != 0]
         if not waiting or any(flight.is_paused for job in waiting for flight in job.transfer.flights):
@@ -168,7 +168,7 @@ class _Crew:
         return waiting[0].transfer.host, present
 
     def _observe(self, num_bytes: int) -> None:
-        """Decides how many connections there are from here on."""
+        """Adjusts the number of connections."""
         flights = [flight for job in self._jobs for flight in job.transfer.flights]
         num_moving = sum(flight.pos > flight.start for flight in flights)
         before = self._width.connections
@@ -181,7 +181,7 @@ class _Crew:
         return all(job.digest is not None for job in self._jobs)
 
     def _activate(self) -> list[Job]:
-        """Opens the next files, if there are few enough open."""
+        """Opens further files, up to the limit."""
         with self._lock:
             waiting = [job for job in self._jobs if job.digest is None and not job.is_open]
             room = MAX_FILES_AT_ONCE - sum(job.is_open for job in self._jobs)
@@ -202,7 +202,7 @@ class _Crew:
             self._fly(*work)
 
     def _next_work(self) -> tuple[Job, Flight] | None:
-        """The file with the fewest connections goes first. None: there is no more work."""
+        """The next piece to request, from the file with the fewest connections; None once there is no more work."""
         with self._lock:
             while not (self._stop.is_set() or self._is_finished()):
                 now, wait_s = time.monotonic(), IDLE_S
@@ -221,7 +221,7 @@ class _Crew:
             return None
 
     def _fly(self, job: Job, flight: Flight) -> None:
-        """One request, and what becomes of it. Raises what ends the download."""
+        """Makes one request and handles its outcome. Raises errors that end the download."""
         transfer = job.transfer
         try:
             self._ask(job, flight)
@@ -232,14 +232,14 @@ class _Crew:
             self._renew(job, flight, expired.error)
         except Cancelled:
             if self._stop.is_set():
-                self._decide(job, lambda: transfer.left(flight))
+                self._decide(job, lambda: transfer.remove(flight))
             else:
                 self._fail(job, flight, Retryable("a connection stopped delivering data", is_outage=True))
         except Retryable as error:
             self._fail(job, flight, error)
         except BaseException:
-            self._stop.set()  # before another thread starts anything
-            self._decide(job, lambda: transfer.left(flight))
+            self._stop.set()  # before another thread starts a request
+            self._decide(job, lambda: transfer.remove(flight))
             raise
 
     def _fail(self, job: Job, flight: Flight, error: Retryable) -> None:
@@ -247,7 +247,7 @@ class _Crew:
         self._decide(job, lambda: job.transfer.failed(flight, error, now, chance))
 
     def _renew(self, job: Job, flight: Flight, error: PullFailed) -> None:
-        """Replaces the flight's credential. Raises `error` if there is no other one."""
+        """Renews the flight's credential. Raises `error` if no other is available."""
         transfer = job.transfer
         try:
             with job.renewing:
@@ -261,10 +261,10 @@ class _Crew:
             self._fail(job, flight, Retryable(outage.message, retry_after_s=outage.retry_after_s, is_outage=True))
         except BaseException:
             self._stop.set()
-            self._decide(job, lambda: transfer.left(flight))
+            self._decide(job, lambda: transfer.remove(flight))
             raise
         else:
-            self._decide(job, lambda: transfer.left(flight))
+            self._decide(job, lambda: transfer.remove(flight))
 
     def _decide(self, job: Job, decision: Callable[[], None]) -> None:
         with self._lock:
@@ -276,9 +276,9 @@ class _Crew:
                 self._stop.set()
                 raise
             finally:
-                job.fit()
+                job.adjust_file()
                 self._lock.notify_all()
-        self._tell(job)
+        self._report(job)
 
     def _ask(self, job: Job, flight: Flight) -> None:
         with self._lock:
@@ -312,18 +312,18 @@ class _Crew:
             with self._lock:
                 flight.moved(num_bytes, time.monotonic())
                 record = job.record_if_due()
-                more = job.tell()
+                more = job.take_unreported()
             if more:
                 job.on_bytes(more)
             if record is not None:
                 record()
             if flight.is_done and flight.end != flight.answer_end:
-                return  # another flight took over the rest; otherwise, the end of the response is still to be read
+                return  # another flight took over the rest; otherwise the response must be read to its end
             self._keep_pace(job, flight, num_bytes)
 
     def _keep_pace(self, job: Job, flight: Flight, num_bytes: int) -> None:
-        """Waits for the bandwidth limit, and for the hash: where it has to share the CPU with eight connections that
-        are far ahead, it takes longer than if they wait for it, and nothing is complete before it is."""
+        """Waits for the bandwidth limit, and for the hash if it is far behind. Without the latter, the hasher would
+        compete with eight connections for the CPU and finish later, and no file is complete before its hash."""
 
         def is_cancelled() -> bool:
             return flight.dropped or self._stop.is_set()
@@ -335,16 +335,16 @@ class _Crew:
             waited_s += FOLLOW_S
         flight.paused(waited_s)
 
-    def _tell(self, job: Job) -> None:
+    def _report(self, job: Job) -> None:
         with self._lock:
-            more = job.tell()
+            more = job.take_unreported()
         if more:
             job.on_bytes(more)
 
     # A hasher's thread
 
     def _hash(self, job: Job) -> None:
-        """Raises `PullFailed` if the file is not what its source said, `InvalidModelFile` if it is of another kind."""
+        """Raises `PullFailed` if its digest differs from the source's, `InvalidModelFile` if it is not GGUF."""
         while True:
             found = follow(job.path, lambda hashed: self._front(job, hashed), lambda: time.sleep(FOLLOW_S))
             if found is None:
@@ -356,12 +356,12 @@ class _Crew:
                 job.is_bad = True
                 is_right = job.transfer.verified(digest)
                 job.is_bad = False
-                job.fit()
+                job.adjust_file()
                 if is_right:
                     job.digest = digest
                     job.close()
                 self._lock.notify_all()
-            self._tell(job)
+            self._report(job)
             if is_right:
                 return
 
@@ -373,7 +373,7 @@ class _Crew:
             try:
                 job.check_magic()
             except InvalidModelFile:
-                self._stop.set()  # before more of it comes
+                self._stop.set()  # before more of it arrives
                 raise
             return job.transfer.front
 
@@ -386,7 +386,7 @@ class _Crew:
             for job, work in works:
                 try:
                     work.run()
-                except OSError as error:  # the disk failed, so its content cannot be relied on
+                except OSError as error:  # the disk failed, so its content cannot be trusted
                     self._sync_failure = error
                     return
                 with self._lock:

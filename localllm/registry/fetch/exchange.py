@@ -1,9 +1,9 @@
-"""HTTP/1.1 on one connection: a request, the head of the response, and its body, which is received in place.
+"""HTTP/1.1 on one connection: sends a request, reads the head of the response, and receives its body in place.
 
-h11 writes requests and parses heads and chunked bodies. A body with a Content-Length goes from the socket into one
-buffer that is reused: through h11 it would be copied five times under Python's lock, which costs more than receiving
-and writing it. A connection is reused only if nothing followed the response, so stray bytes never become the next
-response. Knows nothing of redirects, proxies or what is fetched.
+h11 writes requests and parses heads and chunked bodies. A body with a Content-Length is received into one reused
+buffer: h11 would copy it five times under the GIL, which costs more than receiving and writing it. A connection is
+reused only if nothing followed the response, so stray bytes never become the next response. Knows nothing of redirects,
+proxies or what is fetched.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import h11
 from localllm.registry.fetch.sockets import LinkError, Patience, Stream
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Of the status line and headers of a response."""
+"""Limit on the status line and headers of a response."""
 BUFFER_BYTES = 512 * 1024
-"""The most that is received at once."""
+"""Upper limit of one receive."""
 READ_BYTES = 64 * 1024
-"""Handed to h11 at once."""
+"""Passed to h11 at a time."""
 IDLE_S = 30.0
 """How long an idle connection is kept."""
 
@@ -31,7 +31,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class ProtocolError(LinkError):
-    """What arrived is not HTTP, or ends early."""
+    """The response is not valid HTTP, or is truncated."""
 
 
 class InvalidRequest(Exception):
@@ -40,12 +40,12 @@ class InvalidRequest(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """As it goes over the wire."""
+    """A request as sent over the wire."""
 
     method: bytes
     target: bytes
     headers: Headers
-    """Complete: with Host, and with Content-Length where there is a body."""
+    """Complete, with Host, and with Content-Length if there is a body."""
     body: Iterable[bytes] = ()
 
 
@@ -53,7 +53,7 @@ class Connection:
     """Serves one request at a time."""
 
     def __init__(self, stream: Stream, buffer_bytes: int = BUFFER_BYTES) -> None:
-        """`buffer_bytes`: the most that is received at once, at least `MAX_HEAD_BYTES`."""
+        """`buffer_bytes`: upper limit of one receive, at least `MAX_HEAD_BYTES`."""
         self.stream = stream
         self._buffer_bytes = max(MAX_HEAD_BYTES, buffer_bytes)
         self._buffer: memoryview | None = None
@@ -61,7 +61,7 @@ class Connection:
 
     @property
     def buffer(self) -> memoryview:
-        """For bodies; allocated with the first one."""
+        """Receives bodies; allocated with the first one."""
         if self._buffer is None:
             self._buffer = memoryview(bytearray(self._buffer_bytes))
         return self._buffer
@@ -73,11 +73,11 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """For an idle one: the server still waits for a request."""
+        """Whether an idle connection is still open at the server's end."""
         return time.monotonic() - self._idle_since < IDLE_S and not self.stream.is_readable
 
     def send(self, request: Request, read_timeout_s: float, patience: Patience) -> Exchange:
-        """Sends the request and reads the head of the response. Raises `LinkError`; the connection is closed then."""
+        """Sends the request and reads the head of the response. Raises `LinkError`, after closing the connection."""
         self.stream.patience = patience
         exchange = Exchange(self, read_timeout_s)
         try:
@@ -100,10 +100,10 @@ class Exchange:
         self._rest: memoryview | bytes = b""
         """The bytes that arrived together with the head."""
         self._length: int | None = None
-        """None: h11 finds the end."""
+        """Bytes of the body still to come; None: h11 finds the end."""
         self._keeps_alive = False
         self.is_reusable = False
-        """The response has been read to its end, and the server accepts another request."""
+        """Whether the response has been read to its end and the server accepts another request."""
         self.status = 0
         self.headers: Headers = []
 
@@ -127,7 +127,7 @@ class Exchange:
             end = bytes(buffer[: min(filled, MAX_HEAD_BYTES)]).find(b"\r\n\r\n") + 4
             if end == 3:
                 if filled >= MAX_HEAD_BYTES:
-                    raise ProtocolError("the head of the response is too long")
+                    raise ProtocolError("the headers of the response are too long")
                 received = self._stream.read_into(buffer[filled:], self._timeout_s)
                 if not received:
                     raise ProtocolError("the server closed the connection without a response")
@@ -141,7 +141,7 @@ class Exchange:
                 self._frame(event, is_head=is_head)
                 return
             if not isinstance(event, h11.InformationalResponse):
-                raise ProtocolError("the server sent no HTTP response")
+                raise ProtocolError("the server did not respond with HTTP")
             rest = bytes(buffer[end:filled])
             filled = len(rest)
             buffer[:filled] = rest
@@ -156,13 +156,13 @@ class Exchange:
             self._length = int(values[b"content-length"])  # h11 has checked it
 
     def body(self) -> Iterator[memoryview | bytes]:
-        """Pieces; each is valid until the next one is asked for. Raises `LinkError`."""
+        """Yields the body; each piece is valid until the next. Raises `LinkError`."""
         return self._counted() if self._length is not None else self._parsed()
 
     def end_tunnel(self) -> Stream:
-        """The bare connection after a successful CONNECT. Raises `ProtocolError`."""
+        """The raw connection after a successful CONNECT. Raises `ProtocolError`."""
         if len(self._rest):
-            raise ProtocolError("the proxy sent bytes before the connection began")
+            raise ProtocolError("the proxy sent data before the tunnel was used")
         return self._stream
 
     def _counted(self) -> Iterator[memoryview | bytes]:
@@ -200,14 +200,14 @@ class Exchange:
 
 
 class Idle:
-    """The connections that wait for their next request, by route. Any thread may take and give."""
+    """Idle connections by route. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connections: dict[object, list[Connection]] = {}
 
     def take(self, key: object) -> Connection | None:
-        """One that can be used."""
+        """Takes a usable connection, if there is one."""
         while True:
             with self._lock:
                 waiting = self._connections.get(key)
@@ -219,7 +219,7 @@ class Idle:
             connection.stream.close()
 
     def give(self, key: object, connection: Connection) -> None:
-        """For the next request."""
+        """Returns a connection for the next request."""
         connection.rest()
         with self._lock:
             self._connections.setdefault(key, []).append(connection)

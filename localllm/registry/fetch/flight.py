@@ -1,4 +1,4 @@
-"""One request for a piece of a file: what it asked for, what it was promised, and how it gets on. Knows no sockets."""
+"""One request for a piece of a file: its range, the response's promises, and its progress. Knows nothing of sockets."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from localllm.registry.remote import Credential
 
 STALL_S = 30.0
 STALL_BYTES = 4096
-"""A connection that delivers less than this in `STALL_S` is given up, even if it never times out."""
+"""A connection that delivers less than this in `STALL_S` is abandoned, even if it never times out."""
 
 
 @dataclass(eq=False)
 class Flight:
-    """For [start, end)."""
+    """A request for [start, end)."""
 
     start: int
     end: int | None
-    """Where another flight takes over; None: the end of the response."""
+    """Where another flight takes over; None: at the end of the response."""
     started_at: float
     generation: int
-    """Of the file's content; what a flight of an older one brings counts for nothing."""
+    """The generation of the file's content; bytes from a flight of an older one are ignored."""
     round: int
-    """How many failures of the file had been counted when it began."""
+    """The file's failure count when the flight began."""
     conditional: bool
-    """It has an If-Range."""
+    """Whether the request has an If-Range header."""
     pos: int = field(init=False)
     """[start, pos) is written."""
     asked_end: int | None = field(init=False)
     answer_end: int | None = None
-    """Where the answer says that it ends; `end` may have come closer since."""
+    """The end of the response according to its headers; `end` may have been lowered since."""
     moved_at: float = field(init=False)
     is_paused: bool = False
-    """It waits for the bandwidth limit."""
+    """Whether it is waiting for the bandwidth limit."""
     remembered: bool = False
-    """It goes to where an earlier one was redirected to."""
+    """Whether it goes to the URL that an earlier flight was redirected to."""
     credential: Credential | None = None
-    """That it was asked with, at the file's own address."""
+    """The credential sent to the file's own URL."""
     dropped: bool = False
-    """Its connection is to be given up."""
+    """Whether its connection is to be abandoned."""
 
     def __post_init__(self) -> None:
         self.pos, self.asked_end, self.moved_at = self.start, self.end, self.started_at
@@ -50,19 +50,19 @@ class Flight:
         return self.end is not None and self.pos >= self.end
 
     def room(self, num_bytes: int) -> int:
-        """How many of the bytes that have arrived are wanted. Raises `Retryable` if that is more than announced."""
+        """How many of the arrived bytes to write. Raises `Retryable` if more arrived than announced."""
         if self.answer_end is not None and self.pos + num_bytes > self.answer_end:
-            raise Retryable("the server sends more than it said")
+            raise Retryable("the server sent more than it announced")
         return num_bytes if self.end is None else max(0, min(num_bytes, self.end - self.pos))
 
     def moved(self, num_bytes: int, now: float) -> None:
-        """So many bytes more are written. Raises `Retryable` if that is too slow."""
+        """Records that `num_bytes` were written. Raises `Retryable` if the transfer is too slow."""
         self.pos += num_bytes if self.end is None else min(num_bytes, self.end - self.pos)
         self.moved_at = now
         self._window_bytes += num_bytes
         if now - self._window_at >= STALL_S:
             if self._window_bytes < STALL_BYTES:
-                too_few = f"{self._window_bytes} bytes in {now - self._window_at:.0f} s are too few"
+                too_few = f"the server sent only {self._window_bytes} bytes in {now - self._window_at:.0f} s"
                 raise Retryable(too_few, is_outage=True)
             self._window_at, self._window_bytes = now, 0
 

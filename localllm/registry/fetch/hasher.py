@@ -1,7 +1,7 @@
-"""Hashes a file while it is being written, close behind its front: when the last byte is there, so is nearly the hash.
+"""Hashes a file while it is being written, close behind the front, so that the hash is ready soon after the last byte.
 
-It reads the bytes back from the page cache, because several connections deliver them out of order. Does not know who
-writes.
+Reads the bytes back from the page cache, because several connections deliver them out of order. Knows nothing of the
+writers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import NamedTuple
 from localllm.registry.digest import Digest
 
 HASH_BYTES = 1024 * 1024
-"""Read and hashed per step: about a millisecond without the GIL."""
+"""Read and hashed per step, which takes about a millisecond and releases the GIL."""
 
 
 class Front(NamedTuple):
-    """How far a file is."""
+    """How far a file has been written."""
 
     generation: int
-    """Increases when the content is restarted from the first byte."""
+    """Increases when the download restarts from the first byte."""
     end: int
     """[0, end) is written."""
     is_complete: bool
@@ -30,8 +30,8 @@ class Front(NamedTuple):
 def follow(path: Path, look: Callable[[int], Front | None], wait: Callable[[], None]) -> tuple[Digest, int] | None:
     """The digest of the complete file, and its generation.
 
-    `look` gets the number of hashed bytes and returns how far the file is, or None to stop: then the result is None.
-    `wait` returns when there may be more.
+    `look` receives the number of hashed bytes and returns the current front, or None to stop, which makes the result
+    None. `wait` returns when there may be more.
     """
     buffer = memoryview(bytearray(HASH_BYTES))
     digest, hashed, generation = hashlib.sha256(), 0, 0

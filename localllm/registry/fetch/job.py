@@ -1,7 +1,6 @@
-"""One file of a download with everything that belongs to it: its state, its bytes on disk, what was reported and
-recorded.
+"""One file of a download: its state, its bytes on disk, and what has been reported and recorded.
 
-`download` holds the lock around all of this. Knows nothing of threads or connections.
+`download` calls all of this under its lock. Knows nothing of threads or connections.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ RECORD_SHARE = 64
 """After a kill, at most this fraction of a file is fetched again, plus what was in flight."""
 MIN_RECORD_BYTES = 128 * 1024
 MAX_LAG_BYTES = 256 * 1024 * 1024
-"""How far the hash may fall behind the received bytes. The front jumps by this much when eight chunks complete."""
+"""How far the hash may lag behind the received bytes. The front jumps by this much when eight chunks complete."""
 
 
 class SyncWork(NamedTuple):
@@ -42,18 +41,18 @@ class SyncWork(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """A file to fetch, and where its bytes are collected."""
+    """A file to fetch, and its partial file."""
 
     file: RemoteFile
     partial: Path
     on_bytes: OnBytes
-    """Called first with the bytes that an earlier download left."""
+    """First called with the bytes that an earlier download has left."""
     magic: bytes = b""
     """The first bytes of the content; the download is aborted and discarded if they differ."""
 
 
 class Job:
-    """A file to have."""
+    """A file being downloaded."""
 
     def __init__(
         self,
@@ -69,21 +68,21 @@ class Job:
         self.on_bytes = wanted.on_bytes
         self.transfer = Transfer(wanted.file, record, good, backoff, patience_s)
         self.renewing = threading.Lock()
-        """Held by the connection that gets another credential."""
+        """Held by the connection that renews the credential."""
         self.digest: Digest | None = None
-        """Set once it is complete and correct."""
+        """Set once the file is complete and correct."""
         self.is_bad = False
-        """It does not match its source."""
+        """Whether the file does not match its source."""
         self.room_bytes = 0
-        """Of a file of unknown size, for which there is room."""
+        """For a file of unknown size: bytes for which there is known to be disk space."""
         self.hashed = 0
         """[0, hashed) is in the hash."""
         self._first_lag = 0
-        """What an earlier download left is hashed while the rest comes."""
+        """Bytes left by an earlier download, which are hashed while the rest arrives."""
         self._partial: PartialFile | None = None
         self._generation = self.transfer.generation
         self._sized: tuple[int, int] | None = None
-        self._told = 0
+        self._reported = 0
         self._recorded = 0
         self._magic = wanted.magic
         self._looked_at = 0
@@ -95,7 +94,7 @@ class Job:
 
     @property
     def is_ahead(self) -> bool:
-        """The hash should catch up first. Read without the lock: a hint."""
+        """Whether the connections should let the hash catch up. Read without the lock: a hint."""
         return self.transfer.front.end - self.hashed > MAX_LAG_BYTES + self._first_lag
 
     @property
@@ -104,20 +103,20 @@ class Job:
 
     @property
     def file(self) -> PartialFile:
-        assert self._partial is not None, "open as long as anything flies"
+        assert self._partial is not None, "the file is open as long as it has flights"
         return self._partial
 
     def open(self) -> None:
-        """Before its first flight."""
+        """To be called before the first flight."""
         self._partial = PartialFile(self.path)
         self._recorded = self.transfer.present
         self._first_lag = self.transfer.front.end
-        if not self._recorded:  # an old note is useless
+        if not self._recorded:  # nothing is valid, so an old note must go
             self._partial.forget(self._generation)
-        self.fit()
+        self.adjust_file()
 
     def close(self) -> None:
-        """No flight of it is left. What there is of it is recorded, or thrown away if it is bad."""
+        """To be called after the last flight. Records the received bytes, or discards them if the file is bad."""
         if self._partial is None:
             return
         record = self.transfer.record()
@@ -129,15 +128,15 @@ class Job:
             discard(self.path)
             self.transfer.done = Ranges()
 
-    def tell(self) -> int:
-        """Bytes that have not been reported yet."""
+    def take_unreported(self) -> int:
+        """Bytes received since the last call."""
         present = self.transfer.present
-        more, self._told = present - self._told, present
+        more, self._reported = present - self._reported, present
         return more
 
-    def fit(self) -> None:
-        """After every decision, before anything is written: content that was begun anew is known to nobody any more,
-        and the file is as long as it will be."""
+    def adjust_file(self) -> None:
+        """To be called after every decision, before anything is written. After a restart, forgets what was recorded of
+        the old content; once the size is known, sets the file to its final length."""
         if self._generation != self.transfer.generation:
             self._generation = self.transfer.generation
             self._recorded = self._first_lag = self.hashed = 0
@@ -148,7 +147,7 @@ class Job:
             self.file.set_size(size)
 
     def check_magic(self) -> None:
-        """Checks the first bytes once they have arrived. Raises `InvalidModelFile`; nothing of such a file is kept."""
+        """Checks the first bytes once they have arrived. Raises `InvalidModelFile`, and then discards the file."""
         if not self._magic or self._looked_at == self.transfer.generation:
             return
         if self.transfer.front.end < len(self._magic):
@@ -159,13 +158,13 @@ class Job:
             self.is_bad = True
             host = urlsplit(self.wanted.url).hostname
             raise InvalidModelFile(
-                f"what {host} gave as {self.wanted.file_name} is not a usable model: it does not begin as a "
-                f"GGUF file does, but with {found!r}"
+                f"{self.wanted.file_name} from {host} is not a usable model: a GGUF file begins with "
+                f"{self._magic!r}, this one with {found!r}"
             )
         self._looked_at = self.transfer.generation
 
     def record_if_due(self) -> Callable[[], None] | None:
-        """What to call, without the lock, if enough has arrived to be recorded."""
+        """If enough bytes have arrived, a function that records them, to be called without the lock."""
         step = max(MIN_RECORD_BYTES, (self.transfer.size or 0) // RECORD_SHARE)
         present = self.transfer.present
         if present - self._recorded < step:
@@ -175,13 +174,13 @@ class Job:
         return None if record is None else lambda: file.record(record, generation)
 
     def sync_work(self) -> SyncWork | None:
-        """None if there is nothing to take to the disk."""
+        """What to flush to disk, if anything."""
         record = self.transfer.record()
         if self._partial is None or record is None or record.ranges == record.synced:
             return None
         return SyncWork(self._partial, record, self._generation)
 
     def synced(self, work: SyncWork) -> None:
-        """That is done."""
+        """Notes that `work` is done."""
         if work.generation == self._generation:
             self.transfer.synced = work.record.ranges

@@ -1,10 +1,10 @@
-"""Requests to other machines: one place that knows redirects, credentials, retries and limits.
+"""HTTP requests to other machines: the one place that handles redirects, credentials, retries and limits.
 
-Redirects are followed by hand. A credential goes to its own origin only and is dropped for good at the first other one;
+Redirects are followed here. A credential is sent only to its own origin and is dropped for good at the first other one;
 https never leads to http. Hosts named by the user (typed or configured) may be private; hosts that a manifest or
-redirect leads to may not, unless such a host leads to itself. Addresses are checked where they are connected to
-(`sockets`); behind a proxy, which resolves names itself, only literal addresses and names like localhost can be
-refused. Knows nothing of models, files, or the content of responses.
+redirect leads to may not, unless such a host redirects to itself. Addresses are checked when connecting (`sockets`);
+behind a proxy, which resolves names itself, only literal addresses and names like localhost can be refused. Knows
+nothing of models, files, or the content of responses.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ from localllm.registry.remote import Cancelled, Credential
 
 MAX_REDIRECTS = 10
 SMALL_ATTEMPTS = 3
-"""For small responses, which somebody is waiting for."""
+"""Attempts for a small response, which a user is waiting for."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetOptions:
-    """How this machine reaches others."""
+    """Options of the network connection."""
 
     proxy: str | None = None
-    """For every request; None: the environment's."""
+    """Proxy for every request; None: the environment's."""
     ca_file: Path | None = None
-    """PEM, believed in addition to the usual authorities."""
+    """A PEM file of CAs to trust in addition to the usual ones."""
     max_bytes_per_s: int | None = None
-    """For all downloads together; None: as fast as it goes."""
+    """Bandwidth limit for all downloads together; None: unlimited."""
     allow_private_hosts: bool = False
-    """Lifts the guard, for networks whose name servers return private addresses."""
+    """Disables the guard, for networks whose name servers return private addresses."""
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 30.0
-    """A connection on which nothing arrives for so long is given up."""
+    """A connection is abandoned after this long without data."""
     small_timeout_s: float = 60.0
-    """For a small response as a whole, including retries and pauses."""
+    """Deadline for a small response, including retries and pauses."""
     backoff: Backoff = DEFAULT_BACKOFF
     patience_s: float = PATIENCE_S
-    """A download that gets nothing for so long is given up."""
+    """A download is abandoned after this long without data."""
     user_agent: str | None = None
     """None: `localllm/VERSION`."""
 
@@ -82,7 +82,7 @@ class SmallResponse:
     """Keys are case-insensitive."""
     body: bytes
     url: str
-    """Of the answer, after redirects."""
+    """The URL of the response, after redirects."""
 
 
 @dataclass(frozen=True)
@@ -91,19 +91,19 @@ class Hop:
 
     url: httpx.URL
     named_by_user: bool
-    """The user typed or configured the host, so it may be private."""
+    """Whether the user typed or configured the host, which may then be private."""
     credential: Credential | None
 
     def follow(self, location: str) -> Hop:
-        """The target of a redirect. Raises `PullFailed` for one that must not be followed."""
+        """The hop to a redirect's target. Raises `PullFailed` if it must not be followed."""
         try:
             url = self.url.join(location)
         except (httpx.InvalidURL, ValueError) as error:
-            raise PullFailed(f"{self.url.host} redirects to something that is not a URL") from error
+            raise PullFailed(f"{self.url.host} redirects to an invalid URL") from error
         if url.scheme not in ("http", "https") or not url.host or url.userinfo:
             raise PullFailed(f"{self.url.host} redirects to {str(url)[:200]!r}, which localllm does not follow")
         if self.url.scheme == "https" and url.scheme == "http":
-            raise PullFailed(f"{self.url.host} redirects from https to http; that is not followed")
+            raise PullFailed(f"{self.url.host} redirects from https to http, which localllm does not follow")
         same = origin_of(str(url)) == origin_of(str(self.url))
         return Hop(url, self.named_by_user and same, self.credential if same else None)
 
@@ -122,17 +122,17 @@ class Reply:
 
     @property
     def is_framed(self) -> bool:
-        """The response states where it ends, so truncation is detected."""
+        """Whether the response states its length, so that truncation is detected."""
         return "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "").lower()
 
     @property
     def length(self) -> int | None:
-        """`Content-Length`, where there is one."""
+        """`Content-Length`, if there is one."""
         value = self.headers.get("content-length", "")
         return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else None
 
     def pieces(self) -> Iterator[memoryview | bytes]:
-        """The body as it arrives, not decoded; each piece is valid until the next one is asked for.
+        """Yields the body as it arrives, not decoded; each piece is valid until the next.
 
         Raises `Retryable` if it ends too early or stops arriving.
         """
@@ -147,12 +147,12 @@ class Reply:
         asked_s = retry_after_s(self.headers.get("retry-after"))
         if asked_s is None and busy:
             asked_s = rate_limit_reset_s(self.headers.get("ratelimit"))
-        message = f"{self.hop.url.host} answers {self.status}"
+        message = f"{self.hop.url.host} answered {self.status}"
         return Retryable(message, retry_after_s=asked_s, busy=busy, is_outage=True)
 
 
 def wait(seconds: float, is_cancelled: Callable[[], bool]) -> None:
-    """Sleeps in slices. Raises `Cancelled`."""
+    """Sleeps in slices, to notice cancellation. Raises `Cancelled`."""
     until = time.monotonic() + seconds
     while True:
         if is_cancelled():
@@ -164,7 +164,7 @@ def wait(seconds: float, is_cancelled: Callable[[], bool]) -> None:
 
 
 class Net:
-    """All requests go through one of these; any number of threads may share it. Closed by `close`."""
+    """Makes all requests; any number of threads may share it. To be closed with `close`."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Net:
         pause: Callable[[float, Callable[[], bool]], None] = wait,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`resolver`, `pause` and `chance` are for tests. Raises `InvalidParameter` for options that cannot be."""
+        """`resolver`, `pause` and `chance` are for tests. Raises `InvalidParameter` for unusable options."""
         self.options = options or NetOptions()
         self.pause = pause
         self.chance = chance
@@ -206,7 +206,7 @@ class Net:
         headers: Mapping[str, str] | None = None,
         cancel: threading.Event | None = None,
     ) -> SmallResponse:
-        """GET, read completely; `max_bytes` limits the decompressed size. Any status is a valid response.
+        """GETs and reads a response; `max_bytes` limits its decompressed size. Any status is a valid response.
 
         Makes up to `SMALL_ATTEMPTS` attempts. Raises `PullFailed`, `ForbiddenAddress`, `Cancelled`.
         """
@@ -245,14 +245,14 @@ class Net:
         headers: Mapping[str, str] | None = None,
         patient: Patience | None = None,
     ) -> Iterator[Reply]:
-        """GET; redirects are followed; the caller reads the final response inside the block. Any status is a valid
+        """GETs a URL, following redirects; the caller reads the final response inside the block. Any status is a valid
         response.
 
-        Raises `Retryable` when there is no response, `PullFailed` when there will be none, `ForbiddenAddress`,
+        Raises `Retryable` if there is no response, `PullFailed` if there will never be one, `ForbiddenAddress`,
         `Cancelled`.
         """
         if headers is not None and _SECRET_HEADERS & {name.lower() for name in headers}:
-            raise ValueError("secrets go into a credential, which knows where it may be sent")
+            raise ValueError("secrets belong in a credential, which limits where they are sent")
         hop = self._first_hop(url, credential, named_by_user)
         for _ in range(MAX_REDIRECTS + 1):
             response = self._send(hop, headers or {}, patient or Patience())
@@ -279,9 +279,9 @@ class Net:
         timeout_s: float | None = None,
         cancel: threading.Event | None = None,
     ) -> SmallResponse:
-        """Any other request, sent once, without following redirects. Content in pieces needs a length in `headers`.
+        """Makes any other request, once, without following redirects. Content in pieces needs a length in `headers`.
 
-        Raises `Retryable` when there is no answer, `PullFailed`, `ForbiddenAddress`, `Cancelled`.
+        Raises `Retryable` if there is no response, `PullFailed`, `ForbiddenAddress`, `Cancelled`.
         """
         patient = Patience((lambda: False) if cancel is None else cancel.is_set)
         hop = self._first_hop(url, credential, named_by_user)
@@ -294,7 +294,7 @@ class Net:
             response.close()
 
     def throttle(self, size_bytes: int, is_cancelled: Callable[[], bool]) -> float:
-        """Waits as the bandwidth limit demands after so many bytes; returns the seconds. Raises `Cancelled`."""
+        """Waits as long as the bandwidth limit demands for `num_bytes`; returns the seconds. Raises `Cancelled`."""
         seconds = 0.0 if self._bucket is None else self._bucket.take(size_bytes)
         if seconds > 0:
             self.pause(seconds, is_cancelled)
@@ -338,7 +338,7 @@ class Net:
 
 
 def origin_of(url: str) -> str:
-    """`scheme://host[:port]`, in lower case and ASCII, without the scheme's own port. Raises `PullFailed`."""
+    """`scheme://host[:port]`, in lower case and ASCII, without the scheme's default port. Raises `PullFailed`."""
     try:
         parsed = httpx.URL(url)
         host = parsed.raw_host.decode("ascii").lower()
@@ -351,8 +351,8 @@ def origin_of(url: str) -> str:
 def _read_small(reply: Reply, max_bytes: int) -> SmallResponse:
     encoding = reply.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        raise PullFailed(f"{reply.hop.url.host} answers in the encoding {encoding[:40]!r}, which was not requested")
-    too_large = PullFailed(f"the answer of {reply.hop.url.host} has more than {max_bytes:,} bytes")
+        raise PullFailed(f"{reply.hop.url.host} answered in the encoding {encoding[:40]!r}, which was not requested")
+    too_large = PullFailed(f"the response of {reply.hop.url.host} has more than {max_bytes:,} bytes")
     if (reply.length or 0) > max_bytes:
         raise too_large
     inflate = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding == "gzip" else None
@@ -361,31 +361,31 @@ def _read_small(reply: Reply, max_bytes: int) -> SmallResponse:
         if inflate is None:
             body += piece
         else:
-            try:  # one byte more than allowed is enough to know
+            try:  # one byte over the limit is enough to know
                 body += inflate.decompress(piece, max_bytes + 1 - len(body))
             except zlib.error as error:
-                raise PullFailed(f"{reply.hop.url.host} answers with broken gzip: {error}") from error
+                raise PullFailed(f"{reply.hop.url.host} answered with broken gzip: {error}") from error
         if len(body) > max_bytes:
             raise too_large
     if inflate is not None and body and (not inflate.eof or inflate.unused_data):
-        raise Retryable(f"the answer of {reply.hop.url.host} is truncated or followed by other data")
+        raise Retryable(f"the response of {reply.hop.url.host} is truncated or followed by other data")
     return SmallResponse(reply.status, reply.headers, bytes(body), str(reply.hop.url))
 
 
 @contextmanager
 def _explained(url: httpx.URL) -> Iterator[None]:
-    """Turns errors of the connection into ours."""
+    """Turns connection errors into ours."""
     host = url.host
     try:
         yield
     except (InvalidRequest, httpx.InvalidURL, UnicodeEncodeError) as error:
-        raise PullFailed(f"{host} cannot be sent this request: {error}") from error
+        raise PullFailed(f"this request cannot be sent to {host}: {error}") from error
     except ProxyFailed as error:
-        raise Retryable(f"the proxy does not connect to {host}: {error}", is_outage=True) from error
+        raise Retryable(f"the proxy cannot connect to {host}: {error}", is_outage=True) from error
     except NotTrusted as error:
         raise PullFailed(
             f"the certificate of {host} is not trusted: {error}; "
-            "if your network has its own authority, name its certificate as CA file"
+            "if your network has its own CA, give its certificate as the CA file"
         ) from error
     except NoConnection as error:
         raise Retryable(f"no connection to {host}: {error}", is_outage=True) from error

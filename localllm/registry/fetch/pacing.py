@@ -1,4 +1,4 @@
-"""When to try again, and how fast to go: pure functions and a token bucket that is handed its clock.
+"""When to retry, and how fast to go: pure functions, and a token bucket whose clock is passed in.
 
 Knows nothing of sockets, threads or files.
 """
@@ -16,49 +16,49 @@ from email.utils import parsedate_to_datetime
 from localllm.errors import PullFailed
 
 MAX_MISTAKES = 6
-"""A file is given up after this many useless responses in a row without a new byte on disk."""
+"""A file is abandoned after this many unusable responses in a row without a new byte on disk."""
 PATIENCE_S = 600.0
-"""A source that does not answer is given up after this long without a new byte on disk."""
+"""A source that does not respond is abandoned after this long without a new byte on disk."""
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
-"""The 52x are Cloudflare's, for an origin that does not answer."""
+"""The 52x are Cloudflare's, for an origin that does not respond."""
 _RESET = re.compile(r"\bt=(\d{1,6})\b", re.ASCII)
 BURST_S = 0.25
-"""Of a bandwidth limit, that may be taken at once."""
+"""Seconds' worth of a bandwidth limit that may be used at once."""
 
 
 class Retryable(PullFailed):
-    """Worth another attempt."""
+    """A failure worth another attempt."""
 
     def __init__(
         self, message: str, *, retry_after_s: float | None = None, busy: bool = False, is_outage: bool = False
     ) -> None:
         super().__init__(message)
         self.is_outage = is_outage
-        """The network or the server is down and may come back; otherwise, what arrived was unusable."""
+        """Whether the network or the server is down and may come back; otherwise the response was unusable."""
         self.retry_after_s = retry_after_s
-        """What the server asked for."""
+        """Seconds to wait, as requested by the server."""
         self.busy = busy
-        """The server is overloaded, possibly by our own connections."""
+        """Whether the server is overloaded, possibly by our own connections."""
 
 
 def is_retryable(status: int) -> bool:
-    """Whether the same request may be answered better later. 401, 403 and 404 may not."""
+    """Whether the same request may succeed later. After 401, 403 and 404 it will not."""
     return status in RETRYABLE_STATUSES
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """How long to wait before trying again."""
+    """How long to wait before a retry."""
 
     first_s: float = 1.0
     max_s: float = 32.0
     max_retry_after_s: float = 86400.0
-    """Upper bound on a server's own retry delay, if the caller waits that long."""
+    """Upper limit on a delay requested by the server, if the caller waits that long."""
 
     def pause_s(self, failures: int, *, retry_after_s: float | None = None, chance: float) -> float:
-        """After so many failures in a row (1 is the first); `chance` in [0, 1) spreads clients.
+        """The pause after `num_failures` in a row (from 1); `chance` in [0, 1) spreads clients.
 
-        Between half and all of 1, 2, 4 ... 32 s, but as long as the server asked for, within reason.
+        Between half and all of 1, 2, 4 ... 32 s, or as long as the server requested, up to the limit.
         """
         longest = min(self.max_s, self.first_s * 2.0 ** min(failures - 1, 30))
         own = longest * (0.5 + chance / 2)
@@ -66,7 +66,7 @@ class Backoff:
 
 
 def retry_after_s(value: str | None, now: datetime | None = None) -> float | None:
-    """The header `Retry-After`: seconds, or a date. None if it is missing or invalid."""
+    """Parses `Retry-After`: seconds or a date. None if it is missing or invalid."""
     if value is None or len(value) > 64:
         return None
     text = value.strip()
@@ -82,7 +82,7 @@ def retry_after_s(value: str | None, now: datetime | None = None) -> float | Non
 
 
 def rate_limit_reset_s(value: str | None) -> float | None:
-    """The header `RateLimit`, as in `"api";r=0;t=55`: seconds until more requests are allowed. None: it doesn't say."""
+    """Parses `RateLimit`, as in `"api";r=0;t=55`: seconds until more requests are allowed, or None."""
     match = None if value is None else _RESET.search(value[:200])
     return None if match is None else float(match[1])
 
@@ -91,14 +91,14 @@ DEFAULT_BACKOFF = Backoff()
 
 
 class TokenBucket:
-    """A bandwidth limit that any number of threads share. Takes first and pays afterwards, so no piece is too big."""
+    """A bandwidth limit shared by threads. Bytes are taken first and paid for later, so no piece is too large."""
 
     def __init__(self, bytes_per_s: int, now: Callable[[], float] = time.monotonic) -> None:
         self._rate = bytes_per_s
         self._now = now
         self._lock = threading.Lock()
         self._free_at = now()
-        """When all that was taken is paid for."""
+        """The time at which all bytes taken so far are paid for."""
 
     def take(self, size_bytes: int) -> float:
         """Seconds to wait before taking more."""

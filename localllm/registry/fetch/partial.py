@@ -3,9 +3,9 @@
     ID.part         sparse, as long as the whole file
     ID.part.json    `Record`, replaced as a whole; ID.part.json.tmp while it is written
 
-A byte is recorded only after it was written. What was recorded since the machine booted survives any crash of the
-process; after a power failure, only what was synced before it was recorded does (`Record.synced`). Knows nothing of
-where the bytes come from, and locks nothing between processes: the store does.
+A byte is recorded only after it was written. Everything recorded since the machine booted survives a crash of the
+process; only what was synced before it was recorded (`Record.synced`) survives a power failure. Knows nothing of where
+the bytes come from, and does no locking between processes, which is the store's task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from localllm.registry.fetch.ranges import Range, Ranges
 
 VERSION = 1
 MAX_RECORD_BYTES = 1024 * 1024
-"""A real record has a few hundred bytes."""
+"""A valid record has a few hundred bytes."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,9 +30,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     version: int = VERSION
     size_bytes: int
-    """Of the whole."""
+    """Size of the complete file."""
     digest: str | None = None
-    """Of the complete file, as the source gave it; a different one invalidates the record."""
+    """Of the complete file, according to the source; a different one invalidates the record."""
     validator: str | None = None
     """ETag or Last-Modified, for If-Range."""
     ranges: tuple[Range, ...] = ()
@@ -40,7 +40,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boot_id: str | None = None
 
     def good(self, boot_id: str | None) -> Ranges:
-        """The ranges that are valid now."""
+        """The ranges that are valid, given whether the machine has rebooted since."""
         return Ranges(self.ranges if boot_id is not None and boot_id == self.boot_id else self.synced)
 
 
@@ -50,7 +50,7 @@ def sidecar_of(partial: Path) -> Path:
 
 
 def read_record(partial: Path) -> Record | None:
-    """None if there is none, or it is unusable."""
+    """The note of a partial file; None if it is missing or unusable."""
     try:
         with open(sidecar_of(partial), "rb") as file:
             raw = file.read(MAX_RECORD_BYTES + 1)
@@ -83,7 +83,7 @@ class PartialFile:
     """An open partial file. Any thread may write and record."""
 
     def __init__(self, path: Path) -> None:
-        """Opens it; makes it if it is not there, never through a link."""
+        """Opens or creates the file, never through a link."""
         self.path = path
         self._fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT)
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class PartialFile:
         self._boot_id = osdep.boot_id()
 
     def close(self) -> None:
-        """No more writing and recording."""
+        """Ends writing and recording."""
         with self._lock:
             os.close(self._fd)
             self._fd = -1
@@ -102,23 +102,23 @@ class PartialFile:
             osdep.write_at(self._fd, data, offset)
 
     def set_size(self, size_bytes: int) -> None:
-        """Cuts, or adds zeros that take no room."""
+        """Truncates the file, or extends it with a hole."""
         with disk_errors_are_clear(self.path.parent):
             os.ftruncate(self._fd, size_bytes)
 
     def forget(self, generation: int) -> None:
-        """Nothing of it is good any more, from this generation of its content on. Later records of older ones are not
-        written, so that none can claim what is about to be overwritten."""
+        """Invalidates everything, since a new generation of the content begins. Records of older generations are no
+        longer written, so none can claim bytes that are about to be overwritten."""
         with self._lock:
             self._generation = generation
             osdep.remove_file(sidecar_of(self.path))
 
     def record(self, record: Record, generation: int) -> None:
-        """Replaces the note, at once for other processes and some time later for the disk."""
+        """Replaces the note: visible to other processes at once, on disk some time later."""
         self._replace(record, generation, durable=False)
 
     def sync_and_record(self, record: Record, generation: int) -> None:
-        """Takes the record's ranges to the disk first. May take seconds; `close` may be called meanwhile."""
+        """As `record`, after flushing the ranges to disk. May take seconds; `close` may be called meanwhile."""
         with self._lock:
             if self._fd < 0:
                 return

@@ -1,6 +1,6 @@
-"""Which bytes of a file are there: half-open ranges, and how to read and write them in HTTP's headers. Pure.
+"""Which bytes of a file have arrived, as half-open ranges, and their form in HTTP headers. Pure.
 
-|####....######....|   of size 18: [0, 4) and [8, 14) are there, [4, 8) and [14, 18) are missing, the front is 4
+|####....######....|   of size 18: [0, 4) and [8, 14) have arrived, [4, 8) and [14, 18) are missing, the front is 4
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 MIN_CHUNK_BYTES = 1024 * 1024
 MAX_CHUNK_BYTES = 8 * 1024 * 1024
-"""Requested at once where the rate is not known. Larger chunks save round trips, smaller ones let the hash follow
+"""Requested at a time while the rate is unknown. Larger chunks save round trips; smaller ones let the hash follow
 more closely."""
 MAX_FAST_CHUNK_BYTES = 32 * 1024 * 1024
-"""Requested at once over a fast connection, where a round trip costs more bytes."""
+"""Requested at a time over a fast connection, where a round trip costs more bytes."""
 CHUNK_S = 2.0
-"""How long a chunk should take, within those bounds: a round trip between two is lost."""
+"""Target duration of a chunk, within those bounds: each chunk costs a round trip."""
 
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII | re.IGNORECASE)
 _UNSATISFIED = re.compile(r"bytes \*/(\d{1,19})", re.ASCII | re.IGNORECASE)
@@ -27,7 +27,7 @@ Range = tuple[int, int]
 
 
 class Ranges:
-    """A set of numbers, as sorted ranges that neither overlap nor touch."""
+    """A set of integers, as sorted ranges that neither overlap nor touch."""
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
         self._starts: list[int] = []
@@ -36,9 +36,9 @@ class Ranges:
             self.add(start, end)
 
     def add(self, start: int, end: int) -> None:
-        """Joins what it overlaps or touches. An empty range changes nothing."""
+        """Adds a range, merging those it overlaps or touches. An empty range changes nothing."""
         if not 0 <= start <= end:
-            raise ValueError(f"[{start}, {end}) is no range")
+            raise ValueError(f"[{start}, {end}) is not a range")
         if start == end:
             return
         first = bisect_left(self._ends, start)
@@ -79,15 +79,15 @@ class Ranges:
 
 
 def chunk_bytes(bytes_per_s: float) -> int:
-    """What to request at once over a connection that has this rate."""
+    """Bytes to request at a time over a connection with this rate."""
     return min(MAX_FAST_CHUNK_BYTES, max(MAX_CHUNK_BYTES, int(bytes_per_s * CHUNK_S)))
 
 
 def next_chunk(held: Ranges, size: int, connections: int, most: int = MAX_CHUNK_BYTES) -> Range | None:
     """The next missing piece to request, or None; `held` is what has arrived or is on its way.
 
-    The only connection requests all that is missing in one place. Of several, each requests a chunk of at most `most`
-    bytes: less towards the end, so that they finish together and the hash is not far behind.
+    A single connection requests the whole gap. With several, each requests at most `most` bytes, and less towards the
+    end, so that they finish together and the hash is not far behind.
     """
     missing = held.missing(size)
     if not missing:
@@ -106,11 +106,11 @@ class ContentRange:
     start: int
     end: int
     total: int | None
-    """None: the server does not know (`*`)."""
+    """None if the server does not know it (`*`)."""
 
 
 def parse_content_range(value: str | None) -> ContentRange | None:
-    """None for anything but a valid range of bytes."""
+    """Parses the header; None for anything but a valid byte range."""
     match = _CONTENT_RANGE.fullmatch(value.strip()) if value is not None else None
     if match is None:
         return None
@@ -120,6 +120,6 @@ def parse_content_range(value: str | None) -> ContentRange | None:
 
 
 def parse_unsatisfied(value: str | None) -> int | None:
-    """The size in `Content-Range: bytes */SIZE` of a 416."""
+    """The size in a 416's `Content-Range: bytes */SIZE`."""
     match = _UNSATISFIED.fullmatch(value.strip()) if value is not None else None
     return None if match is None else int(match[1])

@@ -1,8 +1,8 @@
-"""The route of a request: direct or through a proxy, to any address or to public ones only, and which CAs it trusts.
+"""The route of a request: direct or through a proxy, to any address or only public ones, and which CAs it trusts.
 
-The proxy is the one of the options, else the environment's (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, as
-the system spells them). It may be at a private address, and it resolves host names itself, so behind one only literal
-addresses and names like localhost can be refused, which `net` does. Knows nothing of redirects or credentials.
+The proxy comes from the options, else from the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, as
+the system spells them). It may have a private address, and it resolves host names itself, so behind a proxy only
+literal addresses and names like localhost can be refused, which `net` does. Knows nothing of redirects or credentials.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
 
 class Timeouts(NamedTuple):
-    """Of one request, in seconds."""
+    """Timeouts of one request, in seconds."""
 
     connect_s: float
     read_s: float
-    """Without a single byte."""
+    """The longest wait for a byte."""
 
 
 class _Route(NamedTuple):
-    """What connections that may stand in for each other have in common."""
+    """Key of interchangeable connections."""
 
     scheme: str
     host: str
@@ -48,8 +48,8 @@ class Routes:
     def __init__(
         self, proxy: str | None, ca_file: Path | None, resolver: Resolve, *, max_bytes_per_s: int | None = None
     ) -> None:
-        """`max_bytes_per_s`: no more than a quarter of a second's bytes are received at once, so that a slow limit
-        is not a burst every few seconds."""
+        """`max_bytes_per_s`: at most a quarter of a second's bytes are received at once, so that a low limit does not
+        cause a burst every few seconds."""
         self._buffer_bytes = BUFFER_BYTES if max_bytes_per_s is None else min(BUFFER_BYTES, max_bytes_per_s // 4)
         self._proxy = None if proxy is None else _checked_proxy(proxy)
         self._ca_file = ca_file
@@ -59,7 +59,7 @@ class Routes:
         self._dialers = {guarded: Dialer(resolver, guarded=guarded) for guarded in (False, True)}
 
     def send(self, url: httpx.URL, request: Request, timeouts: Timeouts, patience: Patience, *, guarded: bool) -> Reply:
-        """The response, whose body is still to be read. Raises `LinkError`, `ForbiddenAddress`."""
+        """Sends a request; the response's body is still to be read. Raises `LinkError`, `ForbiddenAddress`."""
         proxy = self._proxy_for(url)
         scheme = url.scheme
         host, port = url.raw_host.decode("ascii"), url.port or _PORTS[scheme]
@@ -106,7 +106,7 @@ class Routes:
             answer = Connection(stream).send(Request(b"CONNECT", target, headers), timeouts.connect_s, patience)
             if not 200 <= answer.status < 300:
                 stream.close()
-                raise ProxyFailed(f"it answers {answer.status} to CONNECT")
+                raise ProxyFailed(f"it answered {answer.status} to CONNECT")
             return answer.end_tunnel()
         return stream
 
@@ -120,14 +120,14 @@ class Routes:
         return _checked_proxy(found if "://" in found else f"http://{found}")
 
     def _ssl_context(self) -> ssl.SSLContext:
-        """Created with the first https URL: reading the CAs takes 20 ms and more."""
+        """Created for the first https URL, since reading the CAs takes 20 ms or more."""
         with self._lock:
             if self._context is None:
                 try:
                     context = httpx.create_ssl_context()  # SSL_CERT_FILE and SSL_CERT_DIR, else certifi's
                     if self._ca_file is not None:
                         context.load_verify_locations(cafile=self._ca_file)
-                except OSError as error:  # ssl.SSLError is one
+                except OSError as error:  # ssl.SSLError is an OSError
                     raise InvalidParameter(
                         f"the CA file {self._ca_file} cannot be used: {error}", param="ca_file"
                     ) from error
@@ -136,7 +136,7 @@ class Routes:
 
 
 class Reply:
-    """A response whose body has not been read yet. Closed by `close`."""
+    """A response whose body has not been read yet. To be closed with `close`."""
 
     def __init__(self, exchange: Exchange, route: _Route, idle: Idle) -> None:
         self._exchange = exchange
@@ -148,7 +148,7 @@ class Reply:
         self.body = exchange.body
 
     def close(self) -> None:
-        """The connection waits for another request if this response was read to its end."""
+        """Keeps the connection for another request if this response was read to its end."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -170,8 +170,8 @@ def _checked_proxy(text: str) -> str:
         url = httpx.Proxy(text).url
     except (ValueError, httpx.InvalidURL) as error:
         raise InvalidParameter(
-            "proxy must be a URL like http://HOST:PORT or socks5://HOST:PORT", param="proxy"
+            "proxy must be a URL such as http://HOST:PORT or socks5://HOST:PORT", param="proxy"
         ) from error
     if not url.host:
-        raise InvalidParameter("proxy names no host; write http://HOST:PORT", param="proxy")
+        raise InvalidParameter("proxy has no host; write http://HOST:PORT", param="proxy")
     return text

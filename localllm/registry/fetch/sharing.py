@@ -1,4 +1,4 @@
-"""How connections share what is on its way: a free one takes over a part of what another one has requested."""
+"""Load balancing between connections: an idle one takes over part of what another one has requested."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from localllm.registry.fetch.ranges import Range
 
 MIN_STEAL_BYTES = 512 * 1024
 SLOW_S = 2.0
-"""A flight that has taken this long, and needs as long again, is helped by a connection that is free."""
+"""An idle connection helps a flight that has taken this long and needs as long again."""
 DEAD_S = 5.0
-"""A flight on which nothing arrived for so long is replaced by such a connection."""
+"""An idle connection replaces a flight that has received nothing for this long."""
 
 
 def shorten(flights: Sequence[Flight], chunk_bytes: int) -> bool:
-    """A flight that was the only one leaves to others what lies more than a chunk ahead of it. False: there is none."""
+    """Cuts a flight that requested a whole gap to one chunk, leaving the rest to others. False if there is none."""
     for flight in flights:
         if flight.end is not None and flight.end - flight.pos > 2 * chunk_bytes and not flight.dropped:
             flight.end = flight.pos + chunk_bytes
@@ -30,7 +30,7 @@ def steal(flights: Sequence[Flight], now: float) -> Range | None:
         if flight.is_paused or flight.end is None:
             continue
         if now - flight.moved_at > DEAD_S:
-            flight.dropped = True  # when its thread notices, its rest is missing again
+            flight.dropped = True  # once its thread notices, the rest of its range is missing again
             return None
         rest, moved, seconds = flight.end - flight.pos, flight.pos - flight.start, now - flight.started_at
         rest_s = rest * seconds / moved if moved else seconds

@@ -1,9 +1,9 @@
 """TCP and TLS connections to checked addresses, with timeouts, deadlines and prompt cancellation.
 
-A host name is resolved once and every address it has is checked before one of them is connected to, so a second DNS
-answer cannot lead elsewhere (DNS rebinding). The Host header and SNI still come from the URL. Sockets are non-blocking:
-threads wait in slices of `SLICE_S` and check their `Patience` in between, because closing a socket from another thread
-does not wake a reader. Knows nothing of HTTP or proxies.
+A host name is resolved once, and all its addresses are checked before connecting to one, so a second DNS answer cannot
+lead elsewhere (DNS rebinding). The Host header and SNI still come from the URL. Sockets are non-blocking: threads wait
+in slices of `SLICE_S` and check their `Patience` in between, because closing a socket from another thread does not wake
+a reader. Knows nothing of HTTP or proxies.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NoConnection(LinkError):
 
 
 class NotTrusted(NoConnection):
-    """The certificate does not match the host, or no trusted authority issued it."""
+    """The certificate does not match the host, or no trusted CA issued it."""
 
 
 @dataclass(frozen=True)
@@ -53,30 +53,30 @@ class Patience:
 
     is_cancelled: Callable[[], bool] = lambda: False
     deadline: float | None = None
-    """On the clock of `time.monotonic`."""
+    """As a time of `time.monotonic`."""
 
     def check(self) -> None:
         """Raises `Cancelled`, or `PullFailed` past the deadline."""
         if self.is_cancelled():
             raise Cancelled("cancelled; the bytes received so far are kept")
         if self.deadline is not None and time.monotonic() > self.deadline:
-            raise PullFailed("the server takes too long to send a small response")
+            raise PullFailed("the server took too long to send a small response")
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """Asks the system's resolver."""
+    """Resolves a host with the system's resolver."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 class Dialer:
-    """Opens connections. `guarded`: to public addresses only."""
+    """Opens connections; if `guarded`, only to public addresses."""
 
     def __init__(self, resolver: Resolve = resolve, *, guarded: bool) -> None:
         self._resolve = resolver
         self._guarded = guarded
         self._good: dict[tuple[str, int], str] = {}
-        """The address that last accepted a connection: tried first, so that no other one waits for a dead address."""
+        """The address that last accepted a connection: tried first, to avoid waiting for dead ones."""
 
     def dial(self, host: str, port: int, timeout_s: float, patience: Patience) -> Stream:
         """Raises `NoConnection`, or `ForbiddenAddress` if any address of the host is not allowed."""
@@ -99,10 +99,10 @@ class Dialer:
                 continue
             self._good[host, port] = address
             return Stream(connected, patience)
-        raise NoConnection(f"{host} does not answer: {failure}") from failure
+        raise NoConnection(f"{host} does not respond: {failure}") from failure
 
     def _addresses(self, host: str, port: int, deadline: float, patience: Patience) -> list[str]:
-        """A resolver cannot be interrupted, so it runs in a thread that may outlive the request."""
+        """Resolves in a thread that may outlive the request, since a resolver cannot be interrupted."""
         found: list[list[str] | OSError] = []
         done = threading.Event()
 
@@ -144,7 +144,7 @@ def _connect(address: str, port: int, deadline: float, patience: Patience) -> so
 
 
 def _wait(sock: socket.socket, events: int, deadline: float, patience: Patience) -> None:
-    """Until the socket is ready. Raises `TimeoutError` at the deadline, and what `patience` raises."""
+    """Waits until the socket is ready. Raises `TimeoutError` at the deadline, and what `patience` raises."""
     with _Selector() as selector:
         selector.register(sock, events)
         while True:
@@ -157,12 +157,12 @@ def _wait(sock: socket.socket, events: int, deadline: float, patience: Patience)
 
 
 class Stream:
-    """A connected socket, with or without TLS. Operations time out when no byte moves."""
+    """A connected socket, with or without TLS. Operations time out if no byte moves."""
 
     def __init__(self, sock: socket.socket, patience: Patience) -> None:
         self._sock = sock
         self.patience = patience
-        """Of the request that uses the connection now."""
+        """The patience of the current request."""
 
     def read_into(self, buffer: memoryview, timeout_s: float) -> int:
         """Receives what has arrived; 0 at the end. Raises `LinkError`."""
@@ -170,7 +170,7 @@ class Stream:
         try:
             return self._patiently(lambda: receive(self._sock, buffer), selectors.EVENT_READ, timeout_s)
         except TimeoutError as error:
-            raise LinkError("nothing arrives any more") from error
+            raise LinkError("no more data arrived") from error
         except OSError as error:
             raise LinkError(str(error)) from error
 
@@ -191,10 +191,10 @@ class Stream:
         self._sock.close()
 
     def start_tls(self, context: ssl.SSLContext, server_name: str, timeout_s: float) -> None:
-        """Raises `NoConnection`; the connection is closed then."""
+        """Adds TLS. Raises `NoConnection`, after closing the connection."""
         try:
             if isinstance(self._sock, ssl.SSLSocket):
-                raise NoConnection("a proxy that is itself reached by https cannot be used for https")
+                raise NoConnection("a proxy with an https URL cannot be used for https")
             wrapped = context.wrap_socket(self._sock, server_hostname=server_name, do_handshake_on_connect=False)
             self._sock = wrapped
             self._patiently(wrapped.do_handshake, selectors.EVENT_READ, timeout_s)
@@ -210,13 +210,13 @@ class Stream:
 
     @property
     def is_readable(self) -> bool:
-        """For idle connections: the server closed it, or sent bytes that nobody asked for."""
+        """Whether an idle connection is unusable: closed by the server, or with unsolicited bytes."""
         with _Selector() as selector:
             selector.register(self._sock, selectors.EVENT_READ)
             return bool(selector.select(0))
 
     def _patiently(self, operation: Callable[[], _T], events: int, timeout_s: float) -> _T:
-        """Tries at once, since data is usually there, and waits if not."""
+        """Tries at once, since data is usually ready; waits if it is not."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -231,7 +231,7 @@ class Stream:
 
 
 def _receive_records(sock: socket.socket, buffer: memoryview) -> int:
-    """A TLS record holds 16 KiB at most; reading several at once saves work in every layer above."""
+    """A TLS record holds at most 16 KiB; reading several at a time saves work in every layer above."""
     total = sock.recv_into(buffer)
     while 0 < total < len(buffer):
         try:
@@ -239,6 +239,6 @@ def _receive_records(sock: socket.socket, buffer: memoryview) -> int:
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             break
         if not received:
-            break  # the next read sees the end, too
+            break  # the next read reports the end again
         total += received
     return total

@@ -1,4 +1,4 @@
-"""The client's side of SOCKS5 (RFC 1928) with a user name and password (RFC 1929). The proxy resolves host names."""
+"""A SOCKS5 client (RFC 1928) with user name and password (RFC 1929). The proxy resolves host names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from localllm.registry.fetch.sockets import NoConnection, Stream
 
 _REFUSALS = {
     1: "general failure",
-    2: "its rules do not allow the connection",
+    2: "its rules forbid the connection",
     3: "network unreachable",
     4: "host unreachable",
     5: "connection refused",
@@ -19,11 +19,11 @@ _REFUSALS = {
 
 
 class ProxyFailed(NoConnection):
-    """The proxy does not connect to the host."""
+    """The proxy cannot connect to the host."""
 
 
 def enter_socks(stream: Stream, host: str, port: int, login: tuple[bytes, bytes] | None, timeout_s: float) -> None:
-    """Asks the proxy for a connection to the host. Raises `ProxyFailed`, `LinkError`; the stream is closed then."""
+    """Asks the proxy to connect to the host. Raises `ProxyFailed`, `LinkError`, after closing the stream."""
     try:
         _Handshake(stream, timeout_s).run(host, port, login)
     except BaseException:
@@ -36,7 +36,7 @@ def _address(host: str) -> bytes:
         return b"\x04" + socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
     name = host.encode("ascii")
     if len(name) > 255:
-        raise ProxyFailed("SOCKS5 takes a host name of at most 255 bytes")
+        raise ProxyFailed("SOCKS5 host names have at most 255 bytes")
     return b"\x03" + bytes([len(name)]) + name
 
 
@@ -49,14 +49,16 @@ class _Handshake:
         methods = b"\x00" if login is None else b"\x00\x02"
         method = self._ask(bytes([5, len(methods)]) + methods, 2)[1]
         if method not in methods:
-            raise ProxyFailed("it wants a login that is not supported" if login else "it wants a user and a password")
+            raise ProxyFailed(
+                "it requires an unsupported kind of login" if login else "it requires a user name and a password"
+            )
         if method == 2 and login is not None:
             user, password = login
             if not 0 < len(user) < 256 or len(password) > 255:
-                raise ProxyFailed("SOCKS5 takes a user and a password of at most 255 bytes each")
+                raise ProxyFailed("SOCKS5 user names and passwords have at most 255 bytes each")
             answer = self._ask(bytes([1, len(user)]) + user + bytes([len(password)]) + password, 2)
             if answer[1]:
-                raise ProxyFailed("it does not accept the user and the password")
+                raise ProxyFailed("it rejected the user name or password")
         answer = self._ask(b"\x05\x01\x00" + _address(host) + port.to_bytes(2, "big"), 4)
         if answer[1]:
             raise ProxyFailed(_REFUSALS.get(answer[1], f"error {answer[1]}"))

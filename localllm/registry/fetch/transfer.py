@@ -1,12 +1,12 @@
-"""One file on its way: which connection gets which bytes next, and what an answer or a failure means. Pure decisions.
+"""The transfer of one file: which connection gets which bytes next, and how to react to responses. Pure decisions.
 
     |==========>.........|=====>....|............|      a flight is one request: [start, pos) is written,
      start     pos     end                              [pos, end) is on its way
 
-A range that was given out and failed is simply missing again. The caller owns the lock, the clock and the sockets.
-Servers are trusted as little as possible: a 206 has to be for exactly the requested range, of the size and validator
-that the other answers had. If the bytes on disk cannot belong to the same file, the download restarts as a new
-generation, once all flights of the old one have landed.
+A range whose flight failed is simply missing again. The caller owns the lock, the clock and the sockets. Servers are
+trusted as little as possible: a 206 must be for exactly the requested range, with the same size and validator as other
+responses. If the bytes on disk cannot belong to the same file, the download restarts as a new generation, once all
+flights of the old one have ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from localllm.registry.remote import Credential, RemoteFile
 from localllm.registry.sources.source import MAX_FILE_BYTES
 
 PROGRESS_BYTES = 64 * 1024
-"""After this much progress, failures are counted from zero again."""
+"""After this much progress, the failure count restarts at zero."""
 MAX_RESTARTS = 3
 """A file that that has to be restarted more often than this is given up."""
 MAX_IGNORED_RANGES = 2
@@ -57,7 +57,7 @@ class Transfer:
         backoff: Backoff = DEFAULT_BACKOFF,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`record` and `good` are what an earlier download left. `patience_s`: how long nothing may come."""
+        """`record` and `good`: left by an earlier download. `patience_s`: the longest time without data."""
         self.file = file
         self.size = file.size_bytes
         self.validator: str | None = None
@@ -66,19 +66,19 @@ class Transfer:
         self.flights: list[Flight] = []
         self.synced: tuple[Range, ...] = ()
         self.suspect = False
-        """Its parts may come from different files; the digest decides."""
+        """Whether its parts may come from different files, which only the digest can tell."""
         self.credential = file.credential
         """Replaced when the server no longer accepts it."""
         self._backoff = backoff
         self._patience_s = patience_s
         self._hop: Hop | None = None
         self._has_ranges = False
-        """A response of this run has given the size and shown that ranges work."""
+        """Whether a response of this run has given the size and shown that ranges work."""
         self._no_ranges = False
         self._num_ignored = 0
         self._num_restarts = 0
         self._num_failures = 0
-        """Since the last progress; likewise the mistakes among them."""
+        """Failures since the last progress, and the unusable responses among them."""
         self._num_mistakes = 0
         self._outage_began: float | None = None
         self._renewed_at: int | None = None
@@ -94,7 +94,7 @@ class Transfer:
     def _resume(self, record: Record, good: Ranges) -> None:
         if record.digest != self._digest or self.file.size_bytes not in (None, record.size_bytes):
             return
-        if record.digest is None:  # then a request must confirm that it is still the same file
+        if record.digest is None:  # so a request must confirm that it is still the same file
             good = good.within(max(0, record.size_bytes - MIN_CHUNK_BYTES) if record.validator else 0)
         if good.num_bytes > 0:
             self.done, self.size, self.validator = good, record.size_bytes, record.validator
@@ -115,7 +115,7 @@ class Transfer:
 
     @property
     def present(self) -> int:
-        """Bytes that are written."""
+        """Bytes written."""
         return self.done.num_bytes + sum(
             flight.pos - flight.start for flight in self.flights if flight.generation == self.generation
         )
@@ -127,7 +127,7 @@ class Transfer:
 
     @property
     def host(self) -> str:
-        """That is asked now."""
+        """The host that requests currently go to."""
         return urlsplit(self.file.url).netloc if self._hop is None else self._hop.url.netloc.decode("ascii")
 
     @property
@@ -136,7 +136,7 @@ class Transfer:
 
     @property
     def front(self) -> Front:
-        """How far the hash may go."""
+        """How far the hash may proceed."""
         end = self.done.front
         for flight in self.flights:
             if flight.start == end and flight.generation == self.generation:
@@ -145,7 +145,7 @@ class Transfer:
         return Front(self.generation, end, self.is_complete)
 
     def record(self) -> Record | None:
-        """The note to write beside the file; None while there is nothing to record."""
+        """The note to write beside the file; None if there is nothing to record."""
         if self.size is None or (self._no_ranges and self.flights):  # a response in one piece cannot be resumed
             return None
         ranges = tuple(self.written)
@@ -154,17 +154,17 @@ class Transfer:
         )
 
     def wait_s(self, now: float) -> float:
-        """Seconds until `next_flight` may return something."""
+        """Seconds until `next_flight` may return a flight."""
         return max(0.0, self._not_before - now)
 
     def next_flight(self, now: float, connections: int, chunk_bytes: int = MAX_CHUNK_BYTES) -> Flight | None:
-        """What a free connection should request now, if anything: `chunk_bytes` at most, where there are several."""
+        """What a free connection should request now, if anything; with several, at most `chunk_bytes`."""
         if self.is_complete or now < self._not_before:
             return None
         if self._limit is not None and len(self.flights) >= self._limit:
             return None
         if any(flight.generation != self.generation for flight in self.flights):
-            return None  # one of them could still write
+            return None  # one of the old flights could still write
         if not self._has_ranges or self._no_ranges:
             return None if self.flights else self._launch(*self._probe(connections), now)
         assert self.size is not None
@@ -175,7 +175,7 @@ class Transfer:
         return None if chunk is None else self._launch(*chunk, now)
 
     def _held(self, size: int) -> Ranges:
-        """What has arrived or is on its way."""
+        """Ranges that have arrived or are on their way."""
         held = Ranges(self.done)
         for flight in self.flights:
             held.add(flight.start, size if flight.end is None else flight.end)
@@ -195,7 +195,7 @@ class Transfer:
         return flight
 
     def target(self, flight: Flight) -> Hop | None:
-        """Where to send the request instead of the file's own URL."""
+        """The URL to use instead of the file's own."""
         flight.remembered = self._hop is not None
         return self._hop
 
@@ -211,7 +211,7 @@ class Transfer:
     def answered(self, flight: Flight, reply: Reply) -> None:
         """Reads the head of a response. Raises `Retryable`, `Changed`, or `PullFailed` for permanent failures."""
         if flight.generation != self.generation:
-            raise Retryable("of no use any more")
+            raise Retryable("no longer of use")
         try:
             answer = read_answer(reply, self.file.file_name, flight.start, flight.asked_end)
         except Refused as refused:
@@ -219,7 +219,7 @@ class Transfer:
                 if refused.error.details.get("status") == 401 and self.file.renew is not None:
                     raise Expired(refused.error) from None
                 raise refused.error from None
-            self._hop = None  # a signed URL lives for minutes; the original one leads to a new one
+            self._hop = None  # a signed URL lives for minutes; the original URL leads to a new one
             raise Retryable(refused.error.message) from None
         if isinstance(answer, Part):
             self._part_answered(flight, answer)
@@ -232,14 +232,14 @@ class Transfer:
     def _part_answered(self, flight: Flight, part: Part) -> None:
         total = self.size if part.total is None else part.total
         if total is None:
-            raise PullFailed(f"the server does not say how large {self.file.file_name} is")
+            raise PullFailed(f"the server does not give the size of {self.file.file_name}")
         self._settle(total, part.validator)
         flight.answer_end = part.end
         flight.end = part.end if flight.end is None else min(flight.end, part.end)
         self._has_ranges = True
 
     def _whole_answered(self, flight: Flight, whole: Whole) -> None:
-        """The server does not support ranges, or the file has changed."""
+        """Handles a 200: the server does not support ranges, or the file has changed."""
         name = self.file.file_name
         is_alone = self.present == 0 and len(self.flights) == 1
         if flight.conditional and not is_alone:
@@ -247,12 +247,12 @@ class Transfer:
         if self._has_ranges and not is_alone:
             self._num_ignored += 1
             if self._num_ignored <= MAX_IGNORED_RANGES:
-                raise Retryable(f"the server sends all of {name} instead of a part")
+                raise Retryable(f"the server sent all of {name} instead of a range")
         self._no_ranges = True
         if not is_alone:
             raise Changed
         if not whole.is_framed and self.file.size_bytes is None:
-            raise PullFailed(f"the server does not say how large {name} is")
+            raise PullFailed(f"the server does not give the size of {name}")
         if whole.length is not None:
             self._settle(whole.length, whole.validator)
         flight.start = flight.pos = 0
@@ -268,12 +268,12 @@ class Transfer:
         raise PullFailed(f"the server has {shown} bytes of {self.file.file_name}, not {self.size}")
 
     def _settle(self, total: int, validator: str | None) -> None:
-        """Every response must describe the same file."""
+        """Checks that the response describes the same file as earlier ones."""
         name, expected = self.file.file_name, self.file.size_bytes
         if total > MAX_FILE_BYTES:
-            raise PullFailed(f"the server says that {name} has {total:,} bytes; no model file is that large")
+            raise PullFailed(f"the server gives the size of {name} as {total:,} bytes; no model file is that large")
         if expected is not None and total != expected:
-            raise PullFailed(f"the server has {total:,} bytes of {name}, and {expected:,} were expected")
+            raise PullFailed(f"the server has {total:,} bytes of {name} instead of {expected:,}")
         if self.size not in (None, total):
             raise Changed
         if self.size is not None and self.present > 0 and validator != self.validator:
@@ -283,36 +283,36 @@ class Transfer:
         self.size, self.validator = total, validator
 
     def landed(self, flight: Flight, connections: int) -> None:
-        """The response has ended. Raises `Retryable` if bytes are missing."""
+        """Handles the end of a response. Raises `Retryable` if bytes are missing."""
         if flight.end is None:
             flight.end = flight.pos
             if flight.generation == self.generation:
                 self._settle_size(flight.pos)
         if not flight.is_done:
-            raise Retryable(f"{self.file.file_name} ends too early")
-        self.left(flight)
+            raise Retryable(f"{self.file.file_name} ended too early")
+        self.remove(flight)
         if self._limit is not None:
             self._limit = min(self._limit + 1, connections)
 
     def _settle_size(self, size: int) -> None:
         if self.file.size_bytes not in (None, size):
-            raise PullFailed(f"{self.file.file_name} ends after {size:,} bytes, not {self.file.size_bytes:,}")
+            raise PullFailed(f"{self.file.file_name} ended after {size:,} bytes instead of {self.file.size_bytes:,}")
         self.size = size
 
-    def left(self, flight: Flight) -> None:
-        """The flight is over; the bytes it wrote stay."""
+    def remove(self, flight: Flight) -> None:
+        """Ends a flight; the bytes it wrote stay."""
         self.flights.remove(flight)
         if flight.generation == self.generation:
             self.done.add(flight.start, flight.pos)
 
     def failed(self, flight: Flight, error: Retryable, now: float, chance: float) -> None:
-        """Bytes that the flight did not deliver are missing again. Raises `PullFailed` if it was the last attempt."""
+        """Handles a failed flight, whose bytes are missing again. Raises `PullFailed` after the last attempt."""
         is_stale = flight.generation != self.generation
-        self.left(flight)
+        self.remove(flight)
         present = self.present
         if self._no_ranges and not is_stale:
             self._begin_anew()
-        if is_stale or flight.round != self._round:  # of one outage, every connection has a failure
+        if is_stale or flight.round != self._round:  # in one outage, every connection reports a failure
             return
         if present >= self._best + PROGRESS_BYTES:
             self._num_failures = self._num_mistakes = 0
@@ -345,7 +345,7 @@ class Transfer:
             ) from error
 
     def renewed(self, credential: Credential, error: PullFailed) -> None:
-        """Uses this credential from now on. Raises `error` if the previous one delivered nothing either."""
+        """Uses this credential from now on. Raises `error` if the previous renewal brought no bytes."""
         if self._renewed_at is not None and self.present <= self._renewed_at:
             raise error
         self._renewed_at, self.credential = self.present, credential
@@ -353,19 +353,19 @@ class Transfer:
     def changed(self, flight: Flight) -> None:
         """Restarts the file. Raises `PullFailed` after too many restarts."""
         is_stale = flight.generation != self.generation
-        self.left(flight)
+        self.remove(flight)
         if not is_stale:
-            self._restart(f"{self.file.file_name} keeps changing while it is downloaded")
+            self._restart(f"{self.file.file_name} keeps changing during the download")
 
     def verified(self, digest: Digest) -> bool:
-        """Whether this is the expected digest. False: the download restarts. Raises `PullFailed` if it is not what the
-        source said."""
+        """Checks the digest of the complete file. False: the download restarts. Raises `PullFailed` if the digest
+        differs from the source's."""
         expected = self.file.digest
         if expected is None or digest == expected:
             return True
         message = (
-            f"{self.file.file_name} arrived with the sha256 {digest.short}..., and its source says "
-            f"{expected.short}...; it was discarded. Try again, or report it to the source"
+            f"{self.file.file_name} arrived with the sha256 {digest.short}... instead of "
+            f"{expected.short}... and was discarded; try again, or report it to its source"
         )
         if not self.suspect:
             raise PullFailed(message, expected=str(expected), received=str(digest))

@@ -1,8 +1,8 @@
-"""How many connections a download uses: as many as make it faster, found by trying. Pure; it is handed its clock.
+"""Chooses the number of connections of a download by trial: as many as make it faster. Pure; its clock is passed in.
 
-One connection is the start. Twice as many are tried as soon as a rate is known, and kept while they bring at least
-`GAIN` times as much: servers that limit each connection, and long distances, reward that; a local network does not.
-What did not help is tried again later, fewer connections as well as more. Knows nothing of files or sockets.
+Starts with one connection. Twice as many are tried once a rate is known, and kept if they bring at least `GAIN` times
+the rate, as with servers that limit each connection and over long distances, but not on a local network. Changes that
+did not help are tried again later, to fewer connections as well as to more. Knows nothing of files or sockets.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 GAIN = 1.15
-"""Twice as many connections have to bring so many times the bytes."""
+"""Twice as many connections must bring at least this many times the rate."""
 LOSS = 0.95
-"""Half as many connections may bring this part of the bytes."""
+"""Half as many connections are kept if they bring at least this share of the rate."""
 WINDOW_S = 0.5
-"""A rate is measured for so long."""
+"""Duration of a rate measurement."""
 SETTLE_S = 3.0
-"""The longest wait until new connections receive something, or surplus ones are done."""
+"""The longest wait for new connections to receive data, or for surplus ones to end."""
 FIRST_HOLD_S = 10.0
-"""After a try that did not help, until the next one; doubled each time."""
+"""Pause after a trial that did not help; doubled each time."""
 MAX_HOLD_S = 160.0
 
 
@@ -31,14 +31,14 @@ class _Trial:
 
 
 class Width:
-    """Of one download."""
+    """The number of connections of one download."""
 
     def __init__(self, most: int, first: int = 1) -> None:
         self.most = most
         self.connections = first
-        """To use now."""
+        """Connections to use now."""
         self.bytes_per_s = 0.0
-        """Measured last, of all connections together."""
+        """Last measured rate of all connections together."""
         self._trial: _Trial | None = None
         self._changed_at: float | None = None
         self._window: tuple[float, int] | None = None
@@ -47,7 +47,7 @@ class Width:
         self._tries_fewer = False
 
     def observe(self, now: float, num_bytes: int, num_moving: int, *, is_limited: bool = False) -> None:
-        """`num_bytes` have arrived, over `num_moving` connections; `is_limited`: something else slows them down."""
+        """Counts `num_bytes` received over `num_moving` connections; `is_limited`: something else slows them down."""
         if is_limited or not num_moving or (self._window is not None and num_bytes < self._window[1]):
             self._window = None
             return
@@ -67,7 +67,7 @@ class Width:
         if num_moving != self.connections and now - self._changed_at < SETTLE_S:
             return False
         self._changed_at = None
-        return False  # the window begins here
+        return False  # a new window begins
 
     def _decide(self, now: float) -> None:
         trial, self._trial = self._trial, None
@@ -86,7 +86,7 @@ class Width:
         self._next_try, self._hold_s = now + self._hold_s, min(2 * self._hold_s, MAX_HOLD_S)
 
     def _try(self, now: float) -> None:
-        """Tries the next number in the current direction; at its end, the other direction is tried later."""
+        """Tries the next number in the current direction; at the limit, tries the other direction later."""
         wanted = max(1, self.connections // 2) if self._tries_fewer else min(self.most, 2 * self.connections)
         if wanted == self.connections:
             self._tries_fewer = not self._tries_fewer

@@ -1,1 +1,1 @@
-"""Models that other programs have put on this disk: finding and describing them. Changes nothing, adopts nothing."""
+"""Finds and describes models stored by other programs. Changes nothing and adopts nothing."""

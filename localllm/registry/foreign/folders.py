@@ -1,8 +1,8 @@
-"""Folders of GGUF files: LM Studio's, llama.cpp's cache, and whatever a user names.
+"""Folders of GGUF files: LM Studio's, llama.cpp's cache, and any that the user names.
 
-LM Studio keeps `PUBLISHER/REPO/FILE.gguf` as on Hugging Face. llama.cpp up to 2025 kept `USER_REPO_FILE.gguf` with a
-`.json` beside it that has the URL; since then it shares the Hugging Face cache (common/hf-cache.cpp). Knows nothing of
-what is in the files.
+LM Studio stores `PUBLISHER/REPO/FILE.gguf`, as on Hugging Face. Until 2025 llama.cpp stored `USER_REPO_FILE.gguf` with
+the URL in a `.json` beside it; since then it shares the Hugging Face cache (common/hf-cache.cpp). Knows nothing of what
+is in the files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RESOLVE = re.compile(r"https?://[^/]+/([^/]+/[^/]+)/resolve/([^/]+)/(.+\.gguf)"
 
 
 def scan_lmstudio(models_folder: Path, skipped: Skipped) -> Iterator[ForeignModel]:
-    """`PUBLISHER/REPO/...` is taken for the repository of that name; files elsewhere for what they are called."""
+    """`PUBLISHER/REPO/...` is taken as the repository of that name; other files are named after themselves."""
     by_place: dict[Place, list[Found]] = {}
     for path in gguf_files(models_folder, skipped):
         parts = path.relative_to(models_folder).parts
@@ -41,7 +41,7 @@ def scan_lmstudio(models_folder: Path, skipped: Skipped) -> Iterator[ForeignMode
 
 
 def lmstudio_folder(home: Path) -> Path:
-    """Where an LM Studio with this home folder keeps models: its settings may say elsewhere."""
+    """The models folder of an LM Studio with this home folder; its settings may name another one."""
     raw = read_small(home / "settings.json", MAX_SETTINGS_BYTES)
     try:
         settings = json.loads(raw) if raw is not None else {}
@@ -52,7 +52,7 @@ def lmstudio_folder(home: Path) -> Path:
 
 
 def scan_llama_cpp(cache: Path, skipped: Skipped) -> Iterator[ForeignModel]:
-    """Files with a URL beside them are of its repository, others are what they are called."""
+    """Files with a URL beside them belong to its repository; others are named after themselves."""
     yield from hf_cache.scan(cache, skipped)
     by_repo: dict[str, list[Found]] = {}
     loose: list[Found] = []
@@ -68,7 +68,7 @@ def scan_llama_cpp(cache: Path, skipped: Skipped) -> Iterator[ForeignModel]:
 
 
 def scan_path(path: Path, skipped: Skipped) -> Iterator[ForeignModel]:
-    """What a user named: another program's folder, any folder with all in it, or one file with its shards."""
+    """A path from the user: another program's folder, any folder of files, or one file with its shards."""
     if ollama.is_store(path):
         yield from ollama.scan(path, skipped)
     elif hf_cache.is_repository(path):
@@ -85,7 +85,7 @@ def scan_path(path: Path, skipped: Skipped) -> Iterator[ForeignModel]:
 
 
 def _scan_file(path: Path, skipped: Skipped) -> Iterator[ForeignModel]:
-    """Any regular file, whatever its suffix: its header says what it is."""
+    """One file with its shards; any suffix is accepted, since the header says what it is."""
     beside = _gguf_in(path.parent, skipped)
     files = [found_at(file, file.name) for file in (beside if path in beside else [path])]
     place = Place("folder", path.parent)
@@ -96,7 +96,7 @@ def _scan_file(path: Path, skipped: Skipped) -> Iterator[ForeignModel]:
         if any(file.path in wanted for file in model.files if file.role == "model"):
             yield model
             return
-    yield from models(of_it, place)  # a projector, named by itself
+    yield from models(of_it, place)  # the user named a projector by itself
 
 
 def _gguf_in(folder: Path, skipped: Skipped) -> list[Path]:
@@ -104,7 +104,7 @@ def _gguf_in(folder: Path, skipped: Skipped) -> list[Path]:
 
 
 def _origin(path: Path) -> HubFile | None:
-    """What the file beside it says of where it came from; None if that is not a repository's file."""
+    """The repository named by the `.json` beside the file; None if there is none or its URL is not of a repository."""
     raw = read_small(path.with_name(f"{path.name}.json"), MAX_SETTINGS_BYTES)
     try:
         said = json.loads(raw) if raw is not None else {}

@@ -1,6 +1,6 @@
-"""Files to models: shards together, the projector with its model, and what each header says.
+"""Groups files into models: shards together, a projector with its model, described by their headers.
 
-Knows nothing of whose files they are.
+Knows nothing of which program the files belong to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from localllm.registry.sources.quants import quant_of, shard_name, split_shard, 
 
 @dataclass(frozen=True)
 class Found:
-    """One GGUF file, by its place in a repository or folder."""
+    """One GGUF file, by its path in a repository or folder."""
 
     path: Path
     relative: str
@@ -34,28 +34,28 @@ class Found:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the files of a group lie."""
+    """The location of a group of files."""
 
     tool: Tool
     folder: Path
     repo: str | None = None
-    """USER/REPO on Hugging Face, if that is known."""
+    """USER/REPO on Hugging Face, if known."""
     revision: str | None = None
     latest: bool = True
-    """Whether that revision is what the name without one means."""
+    """Whether a name without a revision means this revision."""
 
 
 def found_at(path: Path, relative: str) -> Found:
-    """The file of that path, links followed."""
+    """The file at that path, with links followed."""
     size = size_of(path)
     if size is None:
-        problem = "is a link to a file that is not there" if path.is_symlink() else "is no regular file"
+        problem = "is a link to a missing file" if path.is_symlink() else "is not a regular file"
         return Found(path, relative, problem=problem)
     return Found(path.resolve(), relative, size)
 
 
 def models(files: Sequence[Found], place: Place) -> Iterator[ForeignModel]:
-    """The models that the files make. In a repository every projector serves its models; elsewhere its name must."""
+    """Groups the files. In a repository a projector belongs to every model, elsewhere only to one of its name."""
     groups: dict[tuple[str, int], list[Found]] = {}
     projectors = [file for file in files if "mmproj" in file.relative.rpartition("/")[2].lower()]
     for file in files:
@@ -77,14 +77,14 @@ def models(files: Sequence[Found], place: Place) -> Iterator[ForeignModel]:
 
 
 def describe(model: ForeignModel) -> ForeignModel:
-    """The same with what the headers of its files say, and the first problem that they have."""
+    """Adds facts from the files' headers, and the first problem found in them."""
     problem = model.problem
     first: Facts | None = None
     num_parameters = 0
     for file in model.files:
         facts = examine(file.path, file.role)
         if facts.problem is not None and problem is None:
-            of_file = "" if file is model.files[0] else f"has the file {file.file_name}, which "
+            of_file = "" if file is model.files[0] else f"includes the file {file.file_name}, which "
             problem = of_file + facts.problem
         if file.role == "model":
             num_parameters += facts.num_parameters
@@ -109,11 +109,11 @@ def _projector(projectors: Iterable[Found], model: Sequence[Found]) -> Found | N
 
 
 def _model(parts: list[Found], stem: str, count: int, projector: Found | None, place: Place) -> ForeignModel:
-    problem = next((f"has the file {file.relative}, which {file.problem}" for file in parts if file.problem), None)
+    problem = next((f"includes the file {file.relative}, which {file.problem}" for file in parts if file.problem), None)
     missing = {shard_name(stem, number, count) for number in range(1, min(count, 1000) + 1)}
     missing -= {shard_name(*split_shard(file.relative)) for file in parts}
     if missing and count > 1:
-        problem = f"is incomplete: {len(parts)} of its {count} files are there"
+        problem = f"is incomplete: {len(parts)} of its {count} files exist"
     files = [_file(file, "model") for file in parts if file.problem is None]
     if projector is not None and projector.problem is None:
         files.append(_file(projector, "projector"))
@@ -147,7 +147,7 @@ def _file(file: Found, role: str) -> ForeignFile:
 
 
 def _names(place: Place, relative: str, quant: str | None) -> list[str]:
-    """Names that it may have, the best first; never none."""
+    """Possible names, best first; never empty."""
     wanted: list[str] = []
     if place.repo is not None:
         at = "" if place.latest or place.revision is None else f"@{place.revision}"

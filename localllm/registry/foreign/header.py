@@ -1,6 +1,6 @@
-"""What a GGUF file's header says that matters before it is taken: is it a model, whose, and can llama.cpp read it.
+"""Checks a GGUF file's header before the file is added: is it a model, and can llama.cpp read this kind of file.
 
-Reads the header only, with every check of `localllm.gguf`. Whether llama.cpp has the architecture it does not know.
+Reads only the header, with all checks of `localllm.gguf`. Does not know whether llama.cpp supports the architecture.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from localllm.registry.manifest import Role
 from localllm.registry.sources.ollama_only import refused_header
 
 MAX_TEXT_CHARS = 200
-"""Of an architecture's or a licence's name."""
+"""Limit on the name of an architecture or licence."""
 
 _GUESSED_FILE_TYPE = 1024
 
 
 class Facts(NamedTuple):
-    """Of one file; where there is a problem the rest may be missing."""
+    """Facts about one file; if there is a problem, the rest may be missing."""
 
     header: Header | None
     architecture: str | None = None
@@ -29,11 +29,11 @@ class Facts(NamedTuple):
     num_parameters: int = 0
     license: str | None = None
     problem: str | None = None
-    """Why it is not usable in that role: a phrase that follows its name."""
+    """Why it cannot be used in that role: a phrase that follows the file name."""
 
 
 def examine(path: Path, role: Role) -> Facts:
-    """The facts about a file that shall be a model's (any shard's), or its projector's. Does not raise."""
+    """Facts about a file meant as a model (or any of its shards) or as a projector. Does not raise."""
     try:
         header = read_header(path)
     except LocalLLMError as error:
@@ -43,7 +43,7 @@ def examine(path: Path, role: Role) -> Facts:
 
 
 def facts_of(header: Header, role: Role) -> Facts:
-    """The same of a header that has been read."""
+    """As `examine`, for a header that has already been read."""
     architecture = _text(header, "general.architecture")
     return Facts(
         header=header,
@@ -58,17 +58,17 @@ def facts_of(header: Header, role: Role) -> Facts:
 def _not_a_model(header: Header, architecture: str | None) -> str | None:
     kind = _text(header, "general.type")
     if kind == "adapter" or "adapter.type" in header.metadata:
-        return "is a LoRA adapter, and adapters cannot be applied yet"
+        return "is a LoRA adapter, and adapters are not supported yet"
     if kind == "imatrix":
-        return "is an importance matrix for quantizing, not a model"
+        return "is an importance matrix for quantization, not a model"
     if _is_projector(kind, architecture):
-        return "is a projector (mmproj) without its model"
+        return "is a projector (mmproj), not a model by itself"
     if _value(header, "split.no") not in (None, 0):
-        return None  # a later shard says less of itself
+        return None  # later shards have less metadata
     if architecture is None:
-        return "does not name its architecture"
+        return "does not state its architecture"
     if not header.tensors and "split.count" not in header.metadata:
-        return "is a vocabulary without a model"
+        return "has a vocabulary but no weights"
     refused = refused_header(architecture, (tensor.name for tensor in header.tensors))
     return None if refused is None else f"cannot be read by llama.cpp: {refused}"
 

@@ -1,7 +1,7 @@
 """The Hugging Face cache: `models--USER--REPO/snapshots/COMMIT/PATH`, links into `blobs/`. Newer llama.cpp shares it.
 
-A blob's name is the sha256 of its content for large files, which `adopt` verifies; on systems without links the files
-lie in the snapshot itself and no digest is known. Only GGUF files are looked at. The layout: huggingface_hub's
+A large file's blob is named by its sha256, which `adopt` verifies; on systems without links the files are in the
+snapshot itself and no digest is known. Only GGUF files are considered. Layout: huggingface_hub's
 docs/source/en/guides/manage-cache.md.
 """
 
@@ -22,11 +22,11 @@ from localllm.registry.naming import canonical
 _PREFIX = "models--"
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 MAX_DEPTH = 4
-"""Folders inside a repository."""
+"""Maximum depth of folders inside a repository."""
 
 
 def is_cache(folder: Path) -> bool:
-    """Whether repositories lie in it."""
+    """Whether the folder contains repositories."""
     try:
         return any(path.is_dir() for path in folder.glob(f"{_PREFIX}*"))
     except OSError:
@@ -45,7 +45,7 @@ def scan(cache: Path, skipped: Skipped) -> Iterator[ForeignModel]:
 
 
 def scan_repository(folder: Path, skipped: Skipped) -> Iterator[ForeignModel]:
-    """The models of one repository: the newest snapshot's, and of older ones what differs."""
+    """The models of one repository: the newest snapshot's, and those of older snapshots that differ."""
     repo = folder.name.removeprefix(_PREFIX).replace("--", "/")
     named = canonical(f"hf.co/{repo}") is not None
     latest = _latest(folder)
@@ -63,7 +63,7 @@ def scan_repository(folder: Path, skipped: Skipped) -> Iterator[ForeignModel]:
                 yield model if named else dataclasses.replace(model, name=f"{repo}/{model.name}")
     unfinished = sum(path.name.endswith(".incomplete") for path in files_in(folder / "blobs", skipped))
     if unfinished:
-        skipped(f"{repo} has {unfinished} unfinished downloads in {folder / 'blobs'}, which were left out")
+        skipped(f"{repo} has {unfinished} unfinished downloads in {folder / 'blobs'}, which were skipped")
 
 
 def _latest(folder: Path) -> str | None:
@@ -73,7 +73,7 @@ def _latest(folder: Path) -> str | None:
 
 
 def _found(path: Path, snapshot: Path, folder: Path) -> Found:
-    """The digest is believed of a link into the repository's own blobs only."""
+    """Describes one file. A digest is taken only from a link into the repository's own blobs."""
     found = found_at(path, path.relative_to(snapshot).as_posix())
     if found.problem is not None:
         return dataclasses.replace(found, problem="is not fully downloaded")
@@ -81,7 +81,7 @@ def _found(path: Path, snapshot: Path, folder: Path) -> Found:
         return found
     try:
         return dataclasses.replace(found, digest=Digest(found.path.name))
-    except InvalidParameter:  # a small file: the blob is named after git's hash
+    except InvalidParameter:  # a small file, whose blob is named by git's hash
         return found
 
 

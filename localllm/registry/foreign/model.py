@@ -1,6 +1,6 @@
-"""A model that another program keeps: plain data, with its problems in words.
+"""A model stored by another program: plain data, with problems as phrases.
 
-Nothing here has been verified: digests are what the other program says, until `adopt` has hashed the files.
+Nothing here has been verified: digests are the other program's claims until `adopt` has hashed the files.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from localllm.types import Message, SamplingParams
 Tool = Literal["ollama", "huggingface", "lmstudio", "llama.cpp", "folder"]
 TOOLS: tuple[Tool, ...] = ("ollama", "huggingface", "lmstudio", "llama.cpp", "folder")
 Skipped = Callable[[str], None]
-"""Called with a sentence on what was left out of a search, and why."""
+"""Called with a sentence about what a search skipped, and why."""
 
 _NOT_PLAIN = re.compile(r'[\x00-\x1f/\\:*?"<>|]')
 
 
 class Root(NamedTuple):
-    """Where to look, and whose it is."""
+    """A folder to search, and the program it belongs to."""
 
     tool: Tool
     path: Path
@@ -38,10 +38,10 @@ class ForeignFile:
     path: Path
     """Links followed."""
     file_name: str
-    """Its own name, not its name in the store: it identifies shards."""
+    """The file's own name, not its name in the store; it identifies shards."""
     size_bytes: int
     digest: Digest | None
-    """What the other program says that it is."""
+    """According to the other program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +50,15 @@ class ForeignModel:
 
     tool: Tool
     name: str
-    """As the program calls it."""
+    """The program's name for it."""
     suggested_name: str
-    """Canonical; under which it may be adopted."""
+    """A canonical name under which it can be adopted."""
     other_names: tuple[str, ...] = ()
-    """In case that one is taken."""
+    """Alternatives in case that name is taken."""
     source: str
-    """Where it came from at first, as far as is known, else its path."""
+    """Its original source if known, else its path."""
     files: tuple[ForeignFile, ...]
-    """The model's, in order, then the projector's; those that are there."""
+    """The model's files in order, then the projector; only those that exist."""
     architecture: str | None = None
     quant: str | None = None
     num_parameters: int | None = None
@@ -68,15 +68,15 @@ class ForeignModel:
     template: str | None = None
     """Jinja only."""
     fallback_template: str | None = None
-    """Jinja, for a file without a template of its own."""
+    """Jinja, for a file without its own template."""
     messages: tuple[Message, ...] = ()
     params: SamplingParams = field(default_factory=SamplingParams)
     stop: tuple[str, ...] = ()
     ctx: int | None = None
     notices: tuple[str, ...] = ()
-    """What will be different from how the other program runs it."""
+    """Differences from how the other program runs it."""
     problem: str | None = None
-    """Why it cannot be adopted: a phrase that follows its name."""
+    """Why it cannot be adopted: a phrase that follows the name."""
 
     @property
     def size_bytes(self) -> int:
@@ -84,6 +84,6 @@ class ForeignModel:
 
 
 def file_name_of(name: str) -> str:
-    """A name that a manifest takes, as like this one as can be."""
+    """The closest name that a manifest accepts."""
     plain = _NOT_PLAIN.sub("_", name)[-255:]
     return "model.gguf" if plain in ("", ".", "..") else plain

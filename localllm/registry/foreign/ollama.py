@@ -1,8 +1,8 @@
-"""Ollama's store: `manifests/HOST/NAMESPACE/MODEL/TAG` name layers, which lie in `blobs/sha256-HEX`.
+"""Ollama's store: the manifests `manifests/HOST/NAMESPACE/MODEL/TAG` list layers, stored as `blobs/sha256-HEX`.
 
-A layer is a model's file, a projector, or a small text (parameters, system message, licence). Templates in Go's
-language are left out, as llama.cpp takes the model's own. Nothing of the store is believed: names, digests, sizes and
-texts are checked, and a digest becomes a path only by `Digest`. Source: manifest/ and types/model/ of Ollama's.
+A layer is a model's file, a projector, or a small text (parameters, system message, licence). Nothing in the store is
+trusted: names, digests, sizes and texts are checked, and a digest becomes a path only through `Digest`. Source:
+manifest/ and types/model/ of Ollama.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from localllm.registry.sources.source import clean
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 MAX_MODELS = 10_000
 MAX_TEXTS = 100
-"""Small layers of one model."""
+"""Limit on the small layers of one model."""
 _KIND = "application/vnd.ollama.image."
 _ROLES: dict[str, Role] = {"model": "model", "projector": "projector"}
 _TEXTS = ("template", "prompt", "system", "params", "messages", "license")
 _UNUSABLE = {
-    "adapter": "has a LoRA adapter, and adapters cannot be applied yet",
-    "tensor": "consists of safetensors for Ollama's own engine, not of a GGUF file",
+    "adapter": "has a LoRA adapter, and adapters are not supported yet",
+    "tensor": "consists of safetensors for Ollama's own engine, not a GGUF file",
 }
 _HUB_HOSTS = ("hf.co", "huggingface.co")
 
@@ -55,7 +55,7 @@ class _Manifest(msgspec.Struct):
 
 
 class _Broken(Exception):
-    """Why the model cannot be adopted, as a phrase that follows its name."""
+    """Why the model cannot be adopted: a phrase that follows its name."""
 
 
 def is_store(folder: Path) -> bool:
@@ -63,10 +63,10 @@ def is_store(folder: Path) -> bool:
 
 
 def scan(store: Path, skipped: Skipped) -> Iterator[ForeignModel]:
-    """Every model of the store that has a manifest, the broken ones too."""
+    """Every model of the store that has a manifest, including broken ones."""
     for number, manifest in enumerate(_manifests(store, skipped)):
         if number >= MAX_MODELS:
-            skipped(f"{store} has more than {MAX_MODELS:,} models: the rest was not looked at")
+            skipped(f"{store} has more than {MAX_MODELS:,} models; the rest was skipped")
             return
         yield _model(store, manifest)
 
@@ -95,16 +95,14 @@ def _model(store: Path, path: Path) -> ForeignModel:
     )
     try:
         if best is None:
-            raise _Broken("has a name that Ollama itself would not take")
+            raise _Broken("has a name that Ollama itself would not accept")
         manifest = _read_manifest(path)
         files = tuple(_files(store, manifest, f"{name}-{tag}"))
         found = describe(dataclasses.replace(model, files=files))
         found = _with_texts(found, _read_texts(store, manifest), shown)
     except _Broken as broken:
         return dataclasses.replace(model, problem=str(broken))
-    if (
-        found.suggested_name.startswith("hf.co/") and tag == "latest" and found.quant
-    ):  # Ollama's choice, which we know now
+    if found.suggested_name.startswith("hf.co/") and tag == "latest" and found.quant:  # what `latest` was is known now
         better = canonical(f"hf.co/{namespace}/{name}:{found.quant}") or found.suggested_name
         return dataclasses.replace(found, suggested_name=better, other_names=(found.suggested_name, short))
     return found
@@ -117,7 +115,7 @@ def _name(host: str, namespace: str, name: str, tag: str) -> str | None:
 
 
 def _shown(host: str, namespace: str, name: str, tag: str) -> str:
-    """As `ollama list` does."""
+    """Formatted as in `ollama list`."""
     if host == "registry.ollama.ai":
         return f"{name}:{tag}" if namespace == "library" else f"{namespace}/{name}:{tag}"
     return f"{host}/{namespace}/{name}:{tag}"
@@ -126,13 +124,13 @@ def _shown(host: str, namespace: str, name: str, tag: str) -> str:
 def _read_manifest(path: Path) -> _Manifest:
     raw = read_small(path, MAX_MANIFEST_BYTES)
     if raw is None:
-        raise _Broken(f"has a manifest that cannot be read, or has more than {MAX_MANIFEST_BYTES:,} bytes")
+        raise _Broken(f"has a manifest that cannot be read or exceeds {MAX_MANIFEST_BYTES:,} bytes")
     try:
         manifest = msgspec.json.decode(raw, type=_Manifest)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise _Broken(f"has a damaged manifest: {clean(str(error))}") from error
     if len(manifest.layers) > MAX_FILES:
-        raise _Broken(f"has {len(manifest.layers):,} layers; at most {MAX_FILES:,} are read")
+        raise _Broken(f"has {len(manifest.layers):,} layers; at most {MAX_FILES:,} are supported")
     return manifest
 
 
@@ -150,12 +148,12 @@ def _files(store: Path, manifest: _Manifest, stem: str) -> Iterator[ForeignFile]
         if size_bytes is None:
             begun = path.with_name(f"{path.name}-partial")
             raise _Broken(
-                "is not fully downloaded; let Ollama pull it again, or localllm"
+                "is not fully downloaded; pull it again with Ollama or localllm"
                 if size_of(begun) is not None
-                else f"lacks its file {path.name}; let Ollama pull it again, or localllm"
+                else f"lacks its file {path.name}; pull it again with Ollama or localllm"
             )
         if size_bytes != layer.size:
-            raise _Broken(f"has a file of {size_bytes:,} bytes that should have {layer.size:,}: {path.name}")
+            raise _Broken(f"has a file of {size_bytes:,} bytes instead of {layer.size:,}: {path.name}")
         role = _ROLES[layer.kind]
         prefix = "" if role == "model" else "mmproj-" if number == 1 else f"mmproj-{number}-"
         yield ForeignFile(
@@ -164,7 +162,7 @@ def _files(store: Path, manifest: _Manifest, stem: str) -> Iterator[ForeignFile]
 
 
 def _without_model(store: Path, manifest: _Manifest) -> str:
-    """A model of Ollama's own servers has a config alone."""
+    """A model that runs on Ollama's servers consists of a config only."""
     config: object = None
     if manifest.config is not None:
         try:
@@ -172,7 +170,7 @@ def _without_model(store: Path, manifest: _Manifest) -> str:
         except (_Broken, ValueError, RecursionError):
             config = None
     if isinstance(config, dict) and config.get("remote_host"):
-        return "runs on somebody else's servers: it has no file here"
+        return "runs on Ollama's servers and has no local file"
     return "has no model file"
 
 
@@ -180,23 +178,23 @@ def _blob(store: Path, layer: _Layer) -> tuple[Path, Digest]:
     try:
         digest = Digest.parse(layer.digest)
     except InvalidParameter as error:
-        raise _Broken(f"has a layer whose digest is none: {clean(layer.digest)[:80]!r}") from error
+        raise _Broken(f"has a layer with an invalid digest: {clean(layer.digest)[:80]!r}") from error
     return store / "blobs" / digest.file_name, digest
 
 
 def _read_texts(store: Path, manifest: _Manifest) -> list[tuple[str, bytes]]:
-    """Kind and content of each small layer. Raises `_Broken` for one that is not what its digest says."""
+    """Kind and content of each small layer. Raises `_Broken` for content that does not match its digest."""
     layers = [layer for layer in manifest.layers if layer.kind in _TEXTS]
     if len(layers) > MAX_TEXTS:
-        raise _Broken(f"has {len(layers):,} texts; at most {MAX_TEXTS} are read")
+        raise _Broken(f"has {len(layers):,} text layers; at most {MAX_TEXTS} are supported")
     texts = []
     for layer in layers:
         path, digest = _blob(store, layer)
         content = read_small(path, MAX_TEXT_BYTES)
         if content is None:
-            raise _Broken(f"lacks its {layer.kind} ({path.name}), or that is larger than {MAX_TEXT_BYTES:,} bytes")
+            raise _Broken(f"has a {layer.kind} ({path.name}) that is missing or larger than {MAX_TEXT_BYTES:,} bytes")
         if hashlib.sha256(content).hexdigest() != digest.hex:
-            raise _Broken(f"has a damaged {layer.kind}: {path.name} is not what its name says")
+            raise _Broken(f"has a damaged {layer.kind}: the content of {path.name} does not match its name")
         texts.append((layer.kind, content))
     return texts
 
@@ -205,7 +203,7 @@ def _with_texts(model: ForeignModel, texts: list[tuple[str, bytes]], shown: str)
     try:
         found = read_texts(texts, clean(shown))
     except PullFailed as error:
-        raise _Broken(f"has a text that cannot be used: {error.message}") from error
+        raise _Broken(f"has a text layer that cannot be used: {error.message}") from error
     return dataclasses.replace(
         model,
         license=model.license or found.license,

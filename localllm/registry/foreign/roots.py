@@ -1,6 +1,6 @@
-"""Where other programs keep their models, by their own environment variables and defaults.
+"""Where other programs store models, by their own environment variables and defaults.
 
-Branches on the operating system are `osdep`'s. Whether a folder exists is not asked here.
+Differences between operating systems are handled by `osdep`. Does not check whether a folder exists.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_POINTER_BYTES = 4096
 
 
 def default_roots(environ: Mapping[str, str] | None = None, home: Path | None = None) -> list[Root]:
-    """In the order in which they are searched; the same folder never twice."""
+    """Folders in search order, without duplicates."""
     environ = os.environ if environ is None else environ
     home = Path.home() if home is None else home
     roots = [Root("ollama", path) for path in _ollama(environ, home)]
@@ -47,7 +47,7 @@ def _hugging_face(environ: Mapping[str, str], home: Path) -> Path:
 
 
 def _lmstudio(home: Path) -> list[Path]:
-    """The home that LM Studio's pointer file names, and the two that it has had."""
+    """The home folder named by LM Studio's pointer file, then its current and former defaults."""
     pointer = read_small(home / ".lmstudio-home-pointer", MAX_POINTER_BYTES)
     named = "" if pointer is None else pointer.decode("utf-8", "replace").strip()
     homes = [home / ".lmstudio", home / ".cache" / "lm-studio"]

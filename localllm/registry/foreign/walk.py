@@ -1,6 +1,6 @@
-"""Looks through folders that others fill: bounded, links followed once, and what is left out is said.
+"""Searches folders that other programs fill: bounded, following each link once, and reporting what was skipped.
 
-Opens no file but small ones that are asked for by name. Knows nothing of what it finds.
+Opens only small files that are requested by name. Knows nothing of what it finds.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from localllm.registry.foreign.model import Skipped
 
 MAX_FOLDERS = 20_000
 MAX_ENTRIES = 500_000
-"""In all folders under one root."""
+"""Limit on the entries of all folders under one root."""
 MAX_DEPTH = 16
 
 
 def gguf_files(root: Path, skipped: Skipped, *, max_depth: int = MAX_DEPTH) -> Iterator[Path]:
-    """Every file named *.gguf under `root` (links that lead nowhere too), folder by folder, in the order of names.
+    """Every file named *.gguf under `root` (including dangling links), folder by folder, in order of names.
 
-    A folder that can be reached in two ways is entered once, so that a loop of links ends.
+    A folder reachable in several ways is entered once, so that loops of links end.
     """
     seen: set[tuple[int, int]] = set()
     pending = [(root, 0)]
@@ -30,7 +30,7 @@ def gguf_files(root: Path, skipped: Skipped, *, max_depth: int = MAX_DEPTH) -> I
         folder, depth = pending.pop()
         if len(seen) >= MAX_FOLDERS or num_entries >= MAX_ENTRIES:
             skipped(
-                f"{root} has more than {MAX_FOLDERS:,} folders or {MAX_ENTRIES:,} files: the rest was not searched; "
+                f"{root} has more than {MAX_FOLDERS:,} folders or {MAX_ENTRIES:,} files; the rest was not searched: "
                 "name a folder inside it"
             )
             return
@@ -43,21 +43,21 @@ def gguf_files(root: Path, skipped: Skipped, *, max_depth: int = MAX_DEPTH) -> I
             elif entry.name.lower().endswith(".gguf"):
                 yield Path(entry.path)
         if folders and depth >= max_depth:
-            skipped(f"{folder} is {max_depth} folders deep: what is in its folders was not searched")
+            skipped(f"{folder} is {max_depth} folders deep; its subfolders were not searched")
         else:
             pending += reversed(folders)
 
 
 def subfolders(folder: Path, skipped: Skipped) -> list[Path]:
-    """The folders in it, in the order of their names; none if it is not there."""
+    """The subfolders in order of their names; empty if `folder` does not exist."""
     found = [Path(entry.path) for entry in _entries(folder, set(), skipped) if _is_folder(entry)]
     if len(found) > MAX_FOLDERS:
-        skipped(f"{folder} has more than {MAX_FOLDERS:,} folders: the rest was not searched")
+        skipped(f"{folder} has more than {MAX_FOLDERS:,} folders; the rest was not searched")
     return found[:MAX_FOLDERS]
 
 
 def files_in(folder: Path, skipped: Skipped) -> list[Path]:
-    """The regular files in it, links followed, in the order of their names."""
+    """The regular files in it, with links followed, in order of their names."""
     entries = _entries(folder, set(), skipped)
     return [Path(entry.path) for entry in entries[:MAX_ENTRIES] if _is_regular(Path(entry.path))]
 
@@ -67,7 +67,7 @@ def read_small(path: Path, max_bytes: int) -> bytes | None:
     try:
         if not _is_regular(path):
             return None
-        # Should a FIFO take the file's place in between, opening it must not wait for a writer.
+        # If a FIFO replaces the file in between, opening it must not wait for a writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
             content = file.read(max_bytes + 1)
     except (OSError, ValueError):  # ValueError: a zero byte in the path
@@ -76,7 +76,7 @@ def read_small(path: Path, max_bytes: int) -> bytes | None:
 
 
 def size_of(path: Path) -> int | None:
-    """Of a regular file, links followed; None for anything else."""
+    """The size of a regular file, with links followed; None for anything else."""
     try:
         status = path.stat()
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""Chat templates in Go's language, as Ollama's models have them, become Jinja; `translate` says what is covered."""
+"""Translates Go chat templates, as Ollama's models have them, to Jinja; `translating` lists what is supported."""

@@ -1,6 +1,6 @@
-"""Go's text/template as text and actions, and the tokens of an action. Source: the package's documentation.
+"""Splits a Go text/template into text and actions, and actions into tokens. Source: the package's documentation.
 
-`{{- ` and ` -}}` trim the text beside them. Knows nothing of what actions mean.
+`{{- ` and ` -}}` trim adjacent text. Knows nothing of the meaning of actions.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ _TRIMMED = " \t\r\n"
 
 @dataclass(frozen=True)
 class Token:
-    """A word of an action."""
+    """A token of an action."""
 
     kind: str
     """string, number, variable, field, dot, name, sign, or end."""
     text: str
-    """Of a string, what it means."""
+    """The value of a string, with escapes resolved."""
     at: int
     """Its offset in the template."""
     glued: bool
-    """Nothing is between it and the token before it."""
+    """Whether it follows the previous token without a space."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """What is copied."""
+    """Literal text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Action:
-    """What is between braces."""
+    """The content of a pair of braces."""
 
     tokens: tuple[Token, ...]
     at: int
 
 
 def refused(source: str, at: int, reason: str) -> InvalidParameter:
-    """The error for what is at an offset."""
+    """The error for a position in the template."""
     line, column = source.count("\n", 0, at) + 1, at - source.rfind("\n", 0, at)
     return InvalidParameter(f"the Go template, line {line}, column {column}: {reason}", param="template")
 
 
 def split(source: str) -> Iterator[Text | Action]:
-    """Texts, already trimmed, and actions; comments are gone. Raises `InvalidParameter`."""
+    """Trimmed text and actions, without comments. Raises `InvalidParameter`."""
     position, trims = 0, False
     while True:
         start = source.find("{{", position)

@@ -1,6 +1,7 @@
-"""Go's text/template as a tree: what is printed, set, chosen and repeated. Refuses by name what is not covered.
+"""Parses a Go text/template into a tree of output, assignments, branches and loops. Unsupported constructs are refused
+by name.
 
-Knows nothing of Jinja, nor of what fields and functions mean.
+Knows nothing of Jinja, nor of the meaning of fields and functions.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from localllm.registry.go_template.lexing import Action, Text, Token, refused, split
 
 MAX_DEPTH = 60
-"""Of blocks and parentheses within each other."""
+"""Nesting limit of blocks, and of parentheses."""
 _REFUSED = ("define", "template", "block")
 
 
@@ -23,17 +24,17 @@ class Literal:
 
 @dataclass(frozen=True)
 class Reference:
-    """`.A.B`, `$.A`, `$x.A`, `(...).A`: where it starts, and the fields from there on."""
+    """`.A.B`, `$.A`, `$x.A`, `(...).A`: a starting point and the fields from there."""
 
     start: Expression | str
-    """Another expression, `.` or a variable with its dollar sign."""
+    """An expression, `.`, or a variable including its dollar sign."""
     fields: tuple[str, ...]
     at: int
 
 
 @dataclass(frozen=True)
 class Call:
-    """A function and its arguments; those of a pipeline come last."""
+    """A function and its arguments; a piped value comes last."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -66,7 +67,7 @@ class Branch:
 
     kind: str
     variables: tuple[str, ...]
-    """Declared in it: none, the value, or index and value."""
+    """Variables it declares: none, the value, or index and value."""
     value: Expression
     at: int
     body: list[Node] = field(default_factory=list)
@@ -85,13 +86,13 @@ Node = Text | Print | Assign | Branch | Jump
 
 @dataclass(frozen=True)
 class _Open:
-    """A block that has not ended."""
+    """An open block."""
 
     branch: Branch
     parent: list[Node]
-    """Where it stands, and what follows it."""
+    """The body that its nodes are added to."""
     is_else_if: bool
-    """It ends together with the block before it."""
+    """Whether it ends together with the enclosing block."""
 
 
 def parse(source: str) -> list[Node]:
@@ -136,7 +137,7 @@ def parse(source: str) -> list[Node]:
                     continue
                 current = ended.parent
         if len(open_) > MAX_DEPTH:
-            raise refused(source, part.at, f"more than {MAX_DEPTH} blocks within each other")
+            raise refused(source, part.at, f"blocks are nested more than {MAX_DEPTH} deep")
         words.end()
     if open_:
         raise refused(source, open_[-1].branch.at, f"this {open_[-1].branch.kind} has no end")
@@ -189,7 +190,7 @@ class _Words:
                 if token.kind == "variable":
                     names.append(token.text)
             if len(names) > 1 and kind != "range":
-                raise refused(self._source, action.at, f"{kind} declares one variable")
+                raise refused(self._source, action.at, f"{kind} can declare only one variable")
         return Branch(kind, tuple(names), self.pipeline(), action.at)
 
     def pipeline(self) -> Expression:
@@ -226,7 +227,7 @@ class _Words:
         if token.text == "(" and token.kind == "sign":
             self._depth += 1
             if self._depth > MAX_DEPTH:
-                raise refused(self._source, token.at, f"more than {MAX_DEPTH} parentheses within each other")
+                raise refused(self._source, token.at, f"parentheses are nested more than {MAX_DEPTH} deep")
             value = self.pipeline()
             if self.take().text != ")":
                 raise refused(self._source, token.at, "this parenthesis is not closed")
@@ -240,11 +241,11 @@ class _Words:
         raise self._unexpected(token)
 
     def _fields(self) -> tuple[str, ...]:
-        """Those that follow without a blank."""
+        """Fields that follow without a space."""
         fields = []
         while self.peek.kind == "field" and self.peek.glued:
             fields.append(self.take().text[1:])
         return tuple(fields)
 
     def _unexpected(self, token: Token) -> Exception:
-        return refused(self._source, token.at, f"{token.text!r} is not expected here" if token.text else "too short")
+        return refused(self._source, token.at, f"unexpected {token.text!r}" if token.text else "too short")

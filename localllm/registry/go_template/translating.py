@@ -1,11 +1,11 @@
-"""Ollama's chat templates in Jinja, with the meaning that Ollama gives them.
+"""Translates Ollama's Go chat templates to Jinja, with Ollama's semantics.
 
-Covered: text, comments, trimming, `if`/`else if`/`else`, `with`, `range` with `break` and `continue`, variables,
+Supported: text, comments, trimming, `if`/`else if`/`else`, `with`, `range` with `break` and `continue`, variables,
 pipelines, parentheses; the functions of `_FUNCTIONS`; the fields of `_ROOT` and `_FIELDS`. Refused by name and
 position: `define`, `template`, `block`, and any other function, field or literal.
 
-A template that names `.Messages` gets them, merged by role, once. Any other is of the older kind: it is rendered once
-for each turn with `.System`, `.Prompt` and `.Response`, and for the last one as far as `.Response`.
+A template that uses `.Messages` is rendered once, with messages merged by role. Any other is of the older kind: it is
+rendered once per turn with `.System`, `.Prompt` and `.Response`, and for the last turn up to `.Response`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FIELDS = {
     "Enum": "enum",
     "Items": "items",
 }
-"""Of messages, tools and calls."""
+"""Fields of messages, tools and calls."""
 _ROOT = {
     "System": "go_system",
     "Prompt": "go_prompt",
@@ -75,13 +75,13 @@ _FUNCTIONS: dict[str, tuple[int, int, Callable[..., str]]] = {
     "printf": (1, 99, lambda pattern, *values: f"{pattern} | format({', '.join(values)})"),
     "currentDate": (0, 0, lambda: "strftime_now('%Y-%m-%d')"),
 }
-"""Name -> the fewest and the most arguments, and what it is in Jinja."""
+"""Name -> minimum and maximum number of arguments, and its Jinja equivalent."""
 
 _PRINT = (
     "{%- macro go_print(value) -%}{%- if value is string -%}{{ value }}{%- elif value is defined and value is not none "
     "-%}{{ value | tojson(separators=(',', ':')) }}{%- endif -%}{%- endmacro -%}"
 )
-"""As Go prints text, numbers, and tools and their arguments, which are JSON."""
+"""Prints values as Go does: text, numbers, and tools and their arguments, which are JSON."""
 _TEXT = (
     "{%- set text = message.content if message.content is string else (message.content or []) "
     "| selectattr('type', 'equalto', 'text') | map(attribute='text') | join -%}"
@@ -96,7 +96,7 @@ _MERGED = (
     "{%- set go_system = go.system -%}{%- set go_messages = go.messages -%}{%- set go_prompt = '' -%}"
     "{%- set go_response = '' -%}"
 )
-"""Messages of one role in a row are one message, and all system messages together are `.System`."""
+"""Merges consecutive messages of one role, and collects all system messages in `.System`."""
 _TURN = "{{- go_turn(turn.system, turn.prompt, turn.response) -}}"
 _CLEARED = "{%- set turn.system = '' -%}{%- set turn.prompt = '' -%}{%- set turn.response = '' -%}"
 _TURNS = (
@@ -108,11 +108,11 @@ _TURNS = (
     "{%- if turn.response and not add_generation_prompt -%}" + _TURN + "{%- else -%}"
     "{{- go_last(turn.system, turn.prompt, turn.response) -}}{%- endif -%}"
 )  # fmt: skip
-"""A turn is over when a user or system message follows an answer; the last one waits for its answer."""
+"""A turn ends when a user or system message follows an answer; the last one awaits its answer."""
 
 
 def to_jinja(source: str) -> str:
-    """Raises `InvalidParameter` with line and column for what is not covered."""
+    """Translates a template. Raises `InvalidParameter` with line and column for unsupported constructs."""
     nodes = parse(source)
     names = {name for node in nodes for name in _root_fields(node)}
     if "Messages" in names:
@@ -128,7 +128,7 @@ def to_jinja(source: str) -> str:
 
 
 def _expressions(node: Node) -> Iterator[Expression]:
-    """Those of the node itself, and within them."""
+    """Yields the expressions of a node, including nested ones."""
     if isinstance(node, (Print, Assign, Branch)):
         waiting: list[Expression] = [node.value]
         while waiting:
@@ -150,7 +150,7 @@ def _root_fields(node: Node) -> Iterator[str]:
 
 
 def _until_response(nodes: Sequence[Node]) -> tuple[list[Node], bool]:
-    """What comes before `.Response` is printed, and that; whether it is there."""
+    """The nodes up to and including `.Response`, and whether it occurs."""
     kept: list[Node] = []
     for node in nodes:
         if isinstance(node, Branch):
@@ -173,13 +173,13 @@ def _any_of(first: str, sign: str, others: Sequence[str]) -> str:
 
 
 class _Writer:
-    """Writes nodes. Go's variables live in a Jinja namespace, so that assignments leave loops."""
+    """Writes nodes as Jinja. Go variables live in a Jinja namespace, so that assignments in loops persist."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._scopes: list[dict[str, str]] = [{}]
         self._dots: list[str | None] = [None]
-        """What the dot is; None: the root."""
+        """The current value of the dot; None: the root."""
         self._count = 0
 
     def write(self, nodes: Sequence[Node]) -> str:
@@ -217,7 +217,7 @@ class _Writer:
         for scope in reversed(self._scopes):
             if variable in scope:
                 return scope[variable]
-        raise refused(self._source, at, f"the variable {variable} is not set before")
+        raise refused(self._source, at, f"the variable {variable} is used before it is set")
 
     def _choice(self, node: Branch) -> str:
         value = self._value(node.value)
@@ -272,7 +272,7 @@ class _Writer:
         first = call.arguments[0]
         text = first.value if isinstance(first, Literal) else None
         if not isinstance(text, str) or any(verb[:1] not in "sdv" for verb in text.replace("%%", "").split("%")[1:]):
-            raise refused(self._source, call.at, "printf is supported with %s, %d and %v only")
+            raise refused(self._source, call.at, "printf is supported only with %s, %d and %v")
         return _quoted(text.replace("%v", "%s"))
 
     def _reference(self, reference: Reference) -> str:
@@ -282,7 +282,7 @@ class _Writer:
         else:
             root = reference.start == "$" or (reference.start == "." and self._dots[-1] is None)
             if root and not fields:
-                raise refused(self._source, reference.at, f"{reference.start!r} alone is not supported here")
+                raise refused(self._source, reference.at, f"{reference.start!r} without a field is not supported here")
             if root:
                 name = fields.pop(0)
                 if name not in _ROOT:
@@ -312,5 +312,5 @@ def _constant(value: float | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of Jinja's, in which nothing looks like a tag."""
+    """A Jinja string literal that contains nothing that looks like a tag."""
     return json.dumps(text, ensure_ascii=False).replace("{", "\\x7b").replace("}", "\\x7d").replace("'", "\\x27")

@@ -1,1 +1,1 @@
-"""What the world has: hubs, registries and URLs to plans. Knows nothing of sockets and disks."""
+"""Resolves models on hubs, in registries and at URLs to plans. Knows nothing of sockets and disks."""

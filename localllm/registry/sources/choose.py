@@ -1,7 +1,7 @@
-"""Which files of a repository make the model, and in which quantization: pure functions of what a repository lists.
+"""Chooses a model's files and quantization: pure functions of a repository's list of files.
 
-A split model is one model. What is beside a model (projectors, imatrix, drafts, adapters) is no model. Knows nothing of
-networks; that of this machine which matters, a number of bytes, is handed in. What is in the files it cannot know.
+A split model is one model. Companion files (projectors, imatrix, drafts, adapters) are not models. Knows nothing of
+networks or of the content of files; all it needs of this machine, a number of bytes, is passed in.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from localllm.registry.sources.quants import (
 from localllm.registry.sources.source import shown_size
 
 SMALL_BYTES = (("Q8_0", 2_000_000_000), ("Q6_K", 1_500_000_000), ("Q5_K_M", 1_300_000_000))
-"""A model that is no larger than this in that quantization (about 2 billion weights) is taken in it: small models lose
-most by four bits, and gain least."""
+"""A model of at most this size in that quantization (about 2 billion weights) is taken in it: small models lose the
+most quality at four bits and save the least."""
 HEADROOM_BYTES = 512 * 1024 * 1024
-"""For the KV cache and compute buffers, besides a tenth of the weights. A guess: the header is not known yet."""
+"""Allowance for the KV cache and compute buffers, besides a tenth of the weights. A guess without the header."""
 MAX_LISTED = 40
-"""Quantizations in an error's text."""
+"""Limit on the quantizations listed in an error message."""
 
 _BESIDES = {"mmproj": "a projector (mmproj)", "imatrix": "an importance matrix (imatrix)"}
-"""What a file is that has such a word in its name: never a model."""
+"""Word in a file's name -> what kind of file it is; never a model."""
 _BESIDE = re.compile(r"(?:^|[-._/ ])(?:draft|mtp|eagle[0-9]*|dflash|lora|adapters?|vocab)(?=$|[-._/ ])", re.IGNORECASE)
-"""Names of what helps a model, or changes it; a model only where there is nothing else."""
+"""Names of files that assist or modify a model; taken as models only if there is no other candidate."""
 _PROJECTOR_ORDER = ("F16", "BF16", "F32", "Q8_0")
 
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A GGUF file as a repository lists it."""
+    """A GGUF file as listed by a repository."""
 
     path: str
     size_bytes: int
@@ -60,7 +60,7 @@ class ListedFile:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that one could take: one file, or the shards of one in order."""
+    """A model to choose from: one file, or its shards in order."""
 
     files: tuple[ListedFile, ...]
     num_shards: int = 1
@@ -79,7 +79,7 @@ class Candidate:
 
     @property
     def whole(self) -> bool:
-        """All of its shards are there."""
+        """Whether all its shards are listed."""
         return len(self.files) == self.num_shards
 
     def __str__(self) -> str:
@@ -89,25 +89,25 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen."""
+    """The chosen model."""
 
     candidate: Candidate
     why: str | None = None
-    """A phrase, if this one was not asked for."""
+    """Why it was chosen, as a phrase, unless it was requested."""
     notice: str | None = None
 
 
 Needs = Callable[[Candidate, int], int]
-"""Bytes of memory of a candidate and of so many bytes loaded beside it."""
+"""(candidate, bytes loaded besides) -> bytes of memory needed."""
 
 
 def needed_bytes(size_bytes: int) -> int:
-    """About the memory that files of this size take with a conversation in it."""
+    """Estimated memory for files of this size, including the KV cache of a conversation."""
     return size_bytes + size_bytes // 10 + HEADROOM_BYTES
 
 
 def candidates(files: Iterable[ListedFile]) -> list[Candidate]:
-    """Every model among the files, the largest first; of a file and its split copy in one quantization, the file."""
+    """Every model among the files, largest first. A single file is preferred to its split copy."""
     shards: dict[tuple[str, int], list[ListedFile]] = {}
     for file in files:
         if not any(word in file.name.lower() for word in _BESIDES):
@@ -131,16 +131,16 @@ def choose(
     extra_bytes: int = 0,
     needs: Needs | None = None,
 ) -> Choice:
-    """The model of `repo` to take, in the quantization asked for, else the one that fits.
+    """The model of `repo` in the requested quantization, or else in the best one that fits in memory.
 
-    `budget_bytes` is the memory that a model may use here (None: any), `extra_bytes` what is loaded beside it.
-    `needs`: what each takes of that memory; None: a guess by its size.
+    `budget_bytes`: the memory that a model may use (None: any). `extra_bytes`: what is loaded besides. `needs`: the
+    memory that each candidate needs; None: estimated from its size.
 
-    Raises `ModelNotFound` that lists what is there, or `InvalidParameter` when several models are meant.
+    Raises `ModelNotFound`, listing what the repository has, or `InvalidParameter` if several models match.
     """
     found = candidates(files)
     if not found:
-        raise ModelNotFound(f"{repo} has no GGUF file that is a model", param="model")
+        raise ModelNotFound(f"{repo} has no model among its GGUF files", param="model")
     if quant is not None and quant.lower() != "latest":
         return _asked(found, quant, repo)
     whole = [one for one in found if one.whole]
@@ -150,11 +150,11 @@ def choose(
 
 
 def choose_file(files: Sequence[ListedFile], path: str, repo: str) -> Candidate:
-    """The model that has this file, with its other shards. Raises `ModelNotFound` or `InvalidParameter`."""
+    """The model that this file is part of, with its other shards. Raises `ModelNotFound` or `InvalidParameter`."""
     wanted = next((file for file in files if file.path == path), None)
     if wanted is None:
         near = [file.path for file in files if file.name.lower() == path.rpartition("/")[2].lower()]
-        there = f"did you mean {near[0]}?" if near else f"there are {_some(sorted(file.path for file in files))}"
+        there = f"did you mean {near[0]}?" if near else f"it has {_some(sorted(file.path for file in files))}"
         raise ModelNotFound(f"{repo} has no file {path}; {there}", param="model")
     for word in _BESIDES:
         if word in wanted.name.lower():
@@ -168,7 +168,7 @@ def choose_file(files: Sequence[ListedFile], path: str, repo: str) -> Candidate:
 
 
 def projector(files: Iterable[ListedFile], model: Candidate) -> ListedFile | None:
-    """The mmproj file that belongs to the model: the nearest folder above it, its name, then F16 before others."""
+    """The model's projector (mmproj): by nearest parent folder, then by name, then F16 before other types."""
     base = without_quant(model.files[0].path)
 
     def rank(file: ListedFile) -> tuple[int, bool, int, str]:
@@ -199,7 +199,7 @@ def _asked(found: list[Candidate], quant: str, repo: str) -> Choice:
         raise _several(whole, f"in {quant}", repo)
     notice = None
     if whole[0].quant in REMOVED:
-        notice = f"llama.cpp reads {whole[0].quant} no longer; take Q4_0, which it repacks by itself"
+        notice = f"llama.cpp no longer reads {whole[0].quant}; use Q4_0, which it repacks when loading"
     return Choice(whole[0], notice=notice)
 
 
@@ -211,30 +211,30 @@ def _default(whole: list[Candidate], budget_bytes: int | None, repo: str, extra_
     def fits(one: Candidate) -> bool:
         return budget_bytes is None or needs(one, extra_bytes) <= budget_bytes
 
-    room = "" if budget_bytes is None else f" for the {shown_size(budget_bytes)} of memory"
+    room = "" if budget_bytes is None else f" for {shown_size(budget_bytes)} of memory"
     usual = [one for one in whole if one.quant not in REMOVED] or whole
     if len(usual) == 1:
         notice = None if fits(usual[0]) else _too_large(usual[0], needs(usual[0], extra_bytes), budget_bytes)
-        return Choice(usual[0], "it is the only one there", notice)
+        return Choice(usual[0], "it is the only one", notice)
     for quant, most_bytes in SMALL_BYTES:
         small = _in(usual, quant)
         if small and small[0].size_bytes <= most_bytes and fits(small[0]):
-            return Choice(_one(small, repo), "the model is small, and this is near to lossless")
+            return Choice(_one(small, repo), "the model is small, and this quantization is nearly lossless")
     ranked = _ranked(usual)
     fitting = next((same for same in ranked if fits(same[0])), None)
     if fitting is None:
         smallest = min(usual, key=lambda one: one.size_bytes)
         return Choice(
-            smallest, "it is the smallest there", _too_large(smallest, needs(smallest, extra_bytes), budget_bytes)
+            smallest, "it is the smallest one", _too_large(smallest, needs(smallest, extra_bytes), budget_bytes)
         )
     chosen = _one(fitting, repo)
     if fitting is ranked[0]:
-        return Choice(chosen, "it is the usual compromise of size and quality")
+        return Choice(chosen, "it is the usual compromise between size and quality")
     return Choice(chosen, f"{ranked[0][0]} is too large{room}")
 
 
 def _ranked(usual: list[Candidate]) -> list[list[Candidate]]:
-    """By preference; in one list what only its model tells apart. Of what has no four bits, the next larger."""
+    """Candidates by preference. Those in one list differ only in the model; without four bits, the next larger."""
     four = [one for one in usual if one.quant is not None and bits(one.quant) == 4]
     less = [one for one in usual if one.quant is not None and 0 < bits(one.quant) < 4]
     more = [one for one in usual if one not in four and one not in less]
@@ -261,23 +261,23 @@ def _one(same: list[Candidate], repo: str) -> Candidate:
 
 def _several(same: list[Candidate], what: str, repo: str) -> InvalidParameter:
     names = _some([f"hf:{repo}/{one.files[0].path} ({shown_size(one.size_bytes)})" for one in same])
-    return InvalidParameter(f"{repo} has more than one model {what}; name the file: {names}", param="model")
+    return InvalidParameter(f"{repo} has more than one model {what}; give the name of a file: {names}", param="model")
 
 
 def _incomplete(one: Candidate, repo: str) -> ModelNotFound:
     return ModelNotFound(
-        f"{repo} has {len(one.files):,} of the {one.num_shards:,} files of {one.stem}; the others are missing there",
+        f"{repo} has only {len(one.files):,} of the {one.num_shards:,} files of {one.stem}",
         param="model",
     )
 
 
 def _too_large(one: Candidate, need_bytes: int, budget_bytes: int | None) -> str:
     needed, there = shown_size(need_bytes), shown_size(budget_bytes or 0)
-    return f"{one} will probably not fit: it needs about {needed} of memory, and there are {there}"
+    return f"{one} will probably not fit in memory: it needs about {needed}, and {there} are available"
 
 
 def _listed(found: list[Candidate]) -> str:
-    """Quantizations with their sizes, small ones first; whole file names where there is no quantization."""
+    """Quantizations with their sizes, small ones first; file names for models without a quantization."""
     return _some([str(one) for one in sorted(found, key=lambda one: one.size_bytes) if one.whole])
 
 

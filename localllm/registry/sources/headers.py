@@ -1,6 +1,6 @@
-"""What the models of a repository are, before any is downloaded: one header of each, by range requests.
+"""Describes the models of a repository without downloading them, from one header of each, read by range requests.
 
-The quantizations of one model differ in their weights only, so one header serves them all. Knows nothing of memory.
+The quantizations of one model differ only in their weights, so one header serves them all. Knows nothing of memory.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from localllm.types import ModelInfo
 from localllm.types.products import Products
 
 MAX_MODELS = 8
-"""Whose headers are read in one repository; of more the first ones."""
+"""Models per repository whose headers are read; the first ones if there are more."""
 
 Measure = Callable[[ModelInfo], int]
-"""Bytes of memory that a model needs. Raises `LocalLLMError` for one that cannot be loaded."""
+"""The memory that a model needs, in bytes. Raises `LocalLLMError` for one that cannot be loaded."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A model that one could download."""
+    """A downloadable model."""
 
     name: str
-    """That names it to `pull`."""
+    """The name that pulls it."""
     quant: str | None
     size_bytes: int
     num_files: int
     info: ModelInfo | None
     why_not: str | None = None
-    """Why nothing more is known of it."""
+    """Why nothing more is known."""
     license: str | None = None
     is_chosen: bool = False
-    """It is what a pull without a quantization would take on this machine."""
+    """Whether a pull without a quantization would choose it on this machine."""
     why: str | None = None
-    """Why this one is: a phrase."""
+    """Why it would be chosen: a phrase."""
 
 
 class Headers:
-    """Of one repository. Asks when it is asked, and once for each model."""
+    """The headers of one repository, each requested when first needed."""
 
     def __init__(
         self, candidates: Sequence[Candidate], remote: Callable[[Candidate], RemoteFile], fetch: Fetch
@@ -61,7 +61,7 @@ class Headers:
         self._known: dict[str, Header | LocalLLMError] = {}
 
     def info(self, candidate: Candidate) -> ModelInfo:
-        """With the weights of this one. Raises `PullFailed`, `InvalidModelFile`."""
+        """The header's model with the weights of this candidate. Raises `PullFailed`, `InvalidModelFile`."""
         model = _model_of(candidate)
         if model not in self._known:
             self._known[model] = self._read(self._models.get(model, [candidate]))
@@ -72,8 +72,8 @@ class Headers:
 
     def _read(self, same: list[Candidate]) -> Header | LocalLLMError:
         if len(self._known) >= MAX_MODELS:
-            return PullFailed(f"more than {MAX_MODELS} models are in one repository; name the file")
-        # A file that is not split has all the tensors' names in its header; the smallest is as good as any.
+            return PullFailed(f"the repository has more than {MAX_MODELS} models; give the name of a file")
+        # Only an unsplit file has all tensor names in its header; among those, the smallest will do.
         one = min(same, key=lambda each: (each.num_shards, each.size_bytes))
         try:
             return remote_header(self._remote(one), self._fetch)
@@ -82,7 +82,7 @@ class Headers:
 
 
 def plan_offer(plan: PullPlan, fetch: Fetch) -> Offer:
-    """The one model of a source that has no choice."""
+    """The model of a source that has only one."""
     models = [file for file in plan.files if file.role == "model"]
     size_bytes = sum(file.size_bytes or 0 for file in models)
     info, why_not = None, None
@@ -97,7 +97,7 @@ def plan_offer(plan: PullPlan, fetch: Fetch) -> Offer:
 
 
 def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> ModelInfo:
-    """The same model with its weights in another quantization; of a header that lacks tensors, in equal layers."""
+    """The same model in another quantization; if the header lacks tensors, all layers are taken as equal."""
     every = info.num_layers + 1
     if is_whole and info.size_bytes:
         layers = tuple(size * size_bytes // info.size_bytes for size in info.layer_bytes)
@@ -109,7 +109,7 @@ def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> Model
 
 
 def _resized(header: Header, size_bytes: int, quant: str | None, *, is_whole: bool) -> ModelInfo:
-    """The header's model in a file of that size and quantization, which may be another one."""
+    """The header's model in a file of that size and quantization, which may differ from the header's."""
     read = model_info([header])
     info = resized(read, size_bytes, is_whole=is_whole)
     if is_whole and header.size_bytes == size_bytes:

@@ -1,6 +1,6 @@
-"""Models from Hugging Face: a repository's name to the files to have, at one commit, with their sha256.
+"""Models from Hugging Face: resolves a repository's name to files at one commit, with their sha256.
 
-Knows nothing of sockets and disks; `hub_api` has the requests, `choose` the choice.
+Knows nothing of sockets and disks; `hub_api` makes the requests, `choose` the choice.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def plan(
 ) -> PullPlan:
     """What to download for `name`, now.
 
-    `budget_bytes`: the memory that a model may use on this machine, from which the quantization follows if none is
-    named; None: any. `with_projector`: whether to take the file that turns pictures into embeddings, where there is
-    one; otherwise a notice says that it is left out. `measure` tells from a header what a model needs, and so a
-    header is read; None, or a header that cannot be read: it is guessed by the files' size.
+    `budget_bytes`: the memory that a model may use on this machine, which determines the quantization if none is named;
+    None: any. `with_projector`: whether to include the model's projector for images; if not, a notice says so.
+    `measure` computes the memory need from a header, which is then read; without it, or if no header can be read, the
+    need is estimated from the file size.
 
-    `token` goes to the endpoint's origin only. Raises
-    `ModelNotFound`, `AccessDenied`, `PullFailed`, or `InvalidParameter` where several models are meant.
+    `token` is sent only to the endpoint's origin. Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, or
+    `InvalidParameter` if several models match.
     """
     hub = Hub(fetch, endpoint, token)
     listing = hub.listing(name.repo, name.revision)
@@ -54,7 +54,7 @@ def plan(
     elif beside is not None:
         notices.append(left_out(beside.name, beside.size_bytes))
     if any(file.digest is None for file in files):
-        notices.append(f"{hub.host} does not say the sha256 of every file; what arrives cannot be checked")
+        notices.append(f"{hub.host} does not give the sha256 of every file, so the download cannot be verified")
     return PullPlan(
         name=str(name),
         source=f"hf.co/{listing.repo}@{listing.commit}",
@@ -71,7 +71,7 @@ def plan(
 def search(
     words: str, fetch: Fetch, *, endpoint: str = DEFAULT_ENDPOINT, token: str | None = None, limit: int = 20
 ) -> list[HubHit]:
-    """Repositories with GGUF files in whose names the words occur, the most downloaded first, `limit` at most.
+    """At most `limit` repositories with GGUF files whose names contain the words, most downloaded first.
 
     Raises `PullFailed`.
     """
@@ -88,9 +88,9 @@ def offers(
     budget_bytes: int | None = None,
     measure: Measure | None = None,
 ) -> list[Offer]:
-    """Every model of a repository, or that of the file or quantization named, and what its header says.
+    """Every model of a repository, or the one with the named file or quantization, with facts from its header.
 
-    `preferred`: the quantization that a pull would take; None: as `plan` chooses with `budget_bytes` and `measure`.
+    `preferred`: the quantization that a pull would choose; None: as `plan` chooses with `budget_bytes` and `measure`.
     Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, `InvalidParameter`.
     """
     hub = Hub(fetch, endpoint, token)
@@ -108,7 +108,7 @@ def offers(
         wanted = HubRepo(name.repo, preferred, name.revision)
         try:
             chosen, _ = _choose(wanted, listing, budget_bytes, False, needs)
-        except (InvalidParameter, ModelNotFound):  # it has several models, or not this quantization
+        except (InvalidParameter, ModelNotFound):  # it has several models, or lacks this quantization
             chosen = None
     alone = [quant for quant in (one.quant for one in found) if [each.quant for each in found].count(quant) == 1]
     return [_offer(name, one, headers, listing, chosen, by_quant=one.quant in alone) for one in found]
@@ -147,7 +147,7 @@ def _offer(
 
 
 class _Measured:
-    """Memory by the headers, guessed where they cannot be read."""
+    """Memory needs from the headers, estimated if they cannot be read."""
 
     def __init__(self, headers: Headers, measure: Measure) -> None:
         self._headers = headers
@@ -158,7 +158,7 @@ class _Measured:
         return choose.needed_bytes(one.size_bytes + extra_bytes) if known is None else known + extra_bytes
 
     def known(self, one: Candidate) -> int | None:
-        """None where nothing tells: a download then says what is wrong with the file."""
+        """None if it cannot be determined: the download will then report what is wrong with the file."""
         info = self.info(one)
         try:
             return None if info is None else self._measure(info)
@@ -166,7 +166,7 @@ class _Measured:
             return None
 
     def info(self, one: Candidate) -> ModelInfo | None:
-        """What its header says; None where none can be read."""
+        """Facts from its header; None if no header can be read."""
         try:
             return self._headers.info(one)
         except Cancelled:
@@ -211,7 +211,7 @@ def _remote(hub: Hub, listing: Listing, file: ListedFile, role: Role) -> RemoteF
 def _no_gguf(listing: Listing) -> ModelNotFound:
     model = clean(listing.repo.rpartition("/")[2])
     return ModelNotFound(
-        f"{listing.repo} has {listing.num_files:,} files, but no GGUF file; others may have converted it: "
+        f"{listing.repo} has {listing.num_files:,} files, but no GGUF file; look for a converted copy: "
         f"localllm search {model}",
         param="model",
     )

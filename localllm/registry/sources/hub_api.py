@@ -1,11 +1,11 @@
-"""Hugging Face's HTTP API, as far as models need it: what a repository holds, and a search. Errors say what to do.
+"""The parts of Hugging Face's HTTP API that models need: a repository's content, and search. Errors name the remedy.
 
     GET /api/models/USER/REPO/revision/REV?blobs=true    commit, licence, and each file's size and sha256 (LFS)
-    GET /api/models/USER/REPO/tree/COMMIT?recursive=true the same of files where a mirror leaves it out; in pages
-    GET /api/models/USER/REPO/auth-check                 whether a token opens a gated repository
+    GET /api/models/USER/REPO/tree/COMMIT?recursive=true the files, if a mirror omits them above; in pages
+    GET /api/models/USER/REPO/auth-check                 whether a token grants access to a gated repository
     GET /api/models?search=WORDS&filter=gguf             repositories
 
-Shapes: `ModelInfo`, `RepoSibling`, `RepoFile` and `hf_raise_for_status` of the library huggingface_hub. Knows nothing
+Formats: `ModelInfo`, `RepoSibling`, `RepoFile` and `hf_raise_for_status` of the library huggingface_hub. Knows nothing
 of quantizations, nor which file is wanted.
 """
 
@@ -30,7 +30,7 @@ from localllm.registry.sources.source import Fetch, SizeBytes, clean, decode, he
 DEFAULT_ENDPOINT = "https://huggingface.co"
 MAX_HITS = 100
 MAX_PAGES = 50
-"""Of a repository's file list, with 1,000 files each."""
+"""Limit on the pages of a repository's file list, with 1,000 files each."""
 MAX_PATH_CHARS = 1024
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?", re.ASCII)
@@ -46,7 +46,7 @@ class _Lfs(msgspec.Struct):
 
 
 class _Sibling(msgspec.Struct):
-    """A file: called `rfilename` among a model's siblings, `path` in a tree."""
+    """A file; its name is `rfilename` in a model's siblings, `path` in a tree."""
 
     rfilename: str = ""
     path: str = ""
@@ -75,7 +75,7 @@ class HubHit(msgspec.Struct, frozen=True, kw_only=True):
     """A repository with GGUF files."""
 
     id: str
-    """USER/REPO; `hf.co/` before it makes a name that can be pulled."""
+    """USER/REPO; prefixed with `hf.co/` it is a name that can be pulled."""
     downloads: int
     """In the last 30 days."""
     likes: int
@@ -83,7 +83,7 @@ class HubHit(msgspec.Struct, frozen=True, kw_only=True):
     updated: str | None
     """RFC 3339."""
     gated: bool
-    """It requires an account that has accepted its terms."""
+    """Whether it requires an account that has accepted its terms."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ class Listing:
 
 
 class Hub:
-    """One endpoint and the token for it."""
+    """One endpoint and its token."""
 
     def __init__(self, fetch: Fetch, endpoint: str = DEFAULT_ENDPOINT, token: str | None = None) -> None:
-        """`endpoint` is HF_ENDPOINT, `token` HF_TOKEN. Raises `InvalidParameter` for what is neither."""
+        """`endpoint` is HF_ENDPOINT, `token` is HF_TOKEN. Raises `InvalidParameter` for invalid ones."""
         parts = urlsplit(endpoint)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or "@" in parts.netloc:
             raise InvalidParameter(
-                f"{clean(endpoint)!r} is not an endpoint; set HF_ENDPOINT to one like {DEFAULT_ENDPOINT}",
+                f"{clean(endpoint)!r} is not a valid endpoint; set HF_ENDPOINT to a URL like {DEFAULT_ENDPOINT}",
                 param="endpoint",
             )
         token = (token or "").strip()
@@ -120,44 +120,46 @@ class Hub:
         self.credential = Credential(self._origin, f"Bearer {token}") if token else None
 
     def listing(self, repo: str, revision: str | None) -> Listing:
-        """What `repo` holds. Raises `ModelNotFound`, `AccessDenied` or `PullFailed`."""
+        """The content of `repo`. Raises `ModelNotFound`, `AccessDenied` or `PullFailed`."""
         url = f"{self.endpoint}/api/models/{repo}/revision/{quote(revision or 'main', safe='')}?blobs=true"
         response = self._get(url)
         if response.status != 200:
             self._explain(response, repo, revision)
         info = decode(response.body, _Info, f"{self.host} (of {repo})")
         if not _COMMIT.fullmatch(info.sha):
-            raise PullFailed(f"{self.host} calls {clean(info.sha)!r} the commit of {repo}, which is not a commit")
+            raise PullFailed(
+                f"{self.host} gives {clean(info.sha)!r} as the commit of {repo}, which is not a valid commit"
+            )
         self._check_gate(info, repo)
         ggufs = [one for one in info.siblings if one.rfilename.lower().endswith(".gguf")]
         if any(one.lfs is None or one.size is None for one in ggufs):
             ggufs = self._tree(repo, info.sha) or ggufs
         if len(ggufs) > MAX_FILES:
-            raise PullFailed(f"{repo} lists {len(ggufs):,} GGUF files; the most is {MAX_FILES:,}")
+            raise PullFailed(f"{repo} lists {len(ggufs):,} GGUF files; at most {MAX_FILES:,} are supported")
         files = tuple(self._listed(one, repo) for one in ggufs)
         if len({file.path for file in files}) != len(files):
             raise PullFailed(f"{self.host} lists a file of {repo} twice")
         return Listing(repo, info.sha, files, len(info.siblings), _license(info.cardData, info.tags))
 
     def file_url(self, listing: Listing, path: str) -> str:
-        """Where its bytes are, at exactly that commit."""
+        """The download URL of a file at exactly that commit."""
         return f"{self.endpoint}/{listing.repo}/resolve/{listing.commit}/{quote(path, safe='/')}"
 
     def search(self, words: str, limit: int) -> list[HubHit]:
-        """The most downloaded first. Raises `PullFailed`."""
+        """Repositories that match, most downloaded first. Raises `PullFailed`."""
         asked = [("search", words), ("filter", "gguf"), ("sort", "downloads"), ("direction", "-1"), ("limit", limit)]
         asked += [("expand", name) for name in ("downloads", "likes", "lastModified", "tags", "gated")]
         response = self._get(f"{self.endpoint}/api/models?{urlencode(asked)}")
         if response.status != 200:
             self._refuse(response, "the search")
         found = decode(response.body, list[_Found], f"{self.host} (the search)")
-        return [_hit(one) for one in found if _REPO.fullmatch(one.id)][:limit]  # others have no name here
+        return [_hit(one) for one in found if _REPO.fullmatch(one.id)][:limit]  # other ids are not valid names here
 
     def _get(self, url: str) -> SmallResponse:
         return self._fetch.get_small(url, credential=self.credential, named_by_user=self.named_by_user)
 
     def _tree(self, repo: str, commit: str) -> list[_Sibling]:
-        """The GGUF files of the repository's tree; none where the endpoint has no such thing."""
+        """The GGUF files of the repository's tree; empty if the endpoint does not support trees."""
         url: str | None = f"{self.endpoint}/api/models/{repo}/tree/{commit}?recursive=true"
         found: list[_Sibling] = []
         for _ in range(MAX_PAGES):
@@ -187,18 +189,18 @@ class Hub:
         path = one.rfilename or one.path
         parts = path.split("/")
         if any(part in ("", ".", "..") for part in parts) or "\\" in path or not path.isprintable():
-            raise PullFailed(f"{self.host} lists {clean(path)!r} in {repo}, which is not a path inside a repository")
+            raise PullFailed(f"{self.host} lists {clean(path)!r} in {repo}, which is not a valid path in a repository")
         if len(path) > MAX_PATH_CHARS:
             raise PullFailed(f"{self.host} lists a path of {len(path):,} characters in {repo}")
         lfs = one.lfs or _Lfs()
-        size = one.size if lfs.size is None else lfs.size  # without LFS data, a size may be that of the pointer
+        size = one.size if lfs.size is None else lfs.size  # without LFS data, the size may be that of the pointer
         if size is None:
-            raise PullFailed(f"{self.host} does not say how large {clean(path)} of {repo} is")
+            raise PullFailed(f"{self.host} does not give the size of {clean(path)} of {repo}")
         sha256 = lfs.sha256 or lfs.oid
         try:
             digest = None if sha256 is None else Digest(sha256.removeprefix("sha256:"))
         except InvalidParameter as error:
-            raise PullFailed(f"{self.host} gives {clean(path)} of {repo} a wrong digest: {error}") from error
+            raise PullFailed(f"{self.host} gives an invalid digest for {clean(path)} of {repo}: {error}") from error
         return ListedFile(path, size, digest)
 
     def _check_gate(self, info: _Info, repo: str) -> None:
@@ -208,45 +210,49 @@ class Hub:
         if self.credential is None:
             raise self._gated(repo)
         if self._get(f"{self.endpoint}/api/models/{repo}/auth-check").status in (401, 403):
-            raise self._gated(repo)  # any other response: the download will report it
+            raise self._gated(repo)  # for any other response the download will report the error
 
     def _gated(self, repo: str) -> AccessDenied:
-        token = "with the account of HF_TOKEN" if self.credential else "and set HF_TOKEN to a token of your account"
+        token = (
+            "with the account that HF_TOKEN belongs to"
+            if self.credential
+            else "and set HF_TOKEN to a token of your account"
+        )
         return AccessDenied(
             f"{repo} is gated: accept its terms on {DEFAULT_ENDPOINT}/{repo} {token}", param="model", status=403
         )
 
     def _explain(self, response: SmallResponse, repo: str, revision: str | None) -> NoReturn:
-        """What the status means: https://huggingface.co/docs/hub/api and `hf_raise_for_status`."""
+        """The error for a status: https://huggingface.co/docs/hub/api and `hf_raise_for_status`."""
         code = header(response, "x-error-code")
         if code == "GatedRepo":
             raise self._gated(repo)
         if code == "RevisionNotFound":
             raise ModelNotFound(f"{repo} has no revision {revision}", param="model")
         if response.status == 401 and self.credential is not None and code != "RepoNotFound":
-            raise AccessDenied(f"{self.host} does not accept the token in HF_TOKEN; make a new one there", status=401)
+            raise AccessDenied(f"{self.host} does not accept the token in HF_TOKEN; create a new one there", status=401)
         if response.status in (401, 404):
             private = "" if self.credential else ", or it is private (then set HF_TOKEN)"
-            raise ModelNotFound(f"{self.host} has no repository {repo}{private}{self._meant(repo)}", param="model")
+            raise ModelNotFound(f"{self.host} has no repository {repo}{private}{self._suggestion(repo)}", param="model")
         self._refuse(response, repo)
 
     def _refuse(self, response: SmallResponse, what: str) -> NoReturn:
         status, said = response.status, header(response, "x-error-message")
         because = f" ({said})" if said else ""
         if status in (401, 403):
-            remedy = "use a token that may read it" if self.credential else "set HF_TOKEN"
-            raise AccessDenied(f"{self.host} does not give {what}{because}; {remedy}", status=status)
+            remedy = "use a token with read access to it" if self.credential else "set HF_TOKEN"
+            raise AccessDenied(f"{self.host} denies access to {what}{because}; {remedy}", status=status)
         if status == 429:
             wait_s = rate_limit_reset_s(header(response, "ratelimit")) or retry_after_s(header(response, "retry-after"))
-            when = f"in {wait_s:.0f} s" if wait_s else "in some minutes"
+            when = f"in {wait_s:.0f} s" if wait_s else "in a few minutes"
             more = "" if self.credential else "; with HF_TOKEN set more requests are allowed"
             raise PullFailed(f"{self.host} has received too many requests; try again {when}{more}", status=status)
         if status >= 500:
-            raise PullFailed(f"{self.host} answers {status}{because}; try again later", status=status)
-        raise PullFailed(f"{self.host} answers {status} for {what}{because}", status=status)
+            raise PullFailed(f"{self.host} answered {status}{because}; try again later", status=status)
+        raise PullFailed(f"{self.host} answered {status} for {what}{because}", status=status)
 
-    def _meant(self, repo: str) -> str:
-        """`; did you mean ...?`, if a search finds something. Best effort: the error at hand is told either way."""
+    def _suggestion(self, repo: str) -> str:
+        """`; did you mean ...?` if a search finds something. Best effort, since the error is reported either way."""
         try:
             hits = self.search(repo.rpartition("/")[2].removesuffix("-GGUF").removesuffix("-gguf"), 3)
         except Cancelled:
@@ -268,7 +274,7 @@ def _hit(one: _Found) -> HubHit:
 
 
 def _license(card: Any, tags: list[str] | None) -> str | None:
-    """Of the model card; `other` is replaced by what the card calls it, and where it is."""
+    """The licence from the model card; `other` is replaced by the name and link in the card."""
     card = card if isinstance(card, dict) else {}
     said = card.get("license")
     names = [str(one) for one in said[:8]] if isinstance(said, list) else [said] if isinstance(said, str) else []

@@ -3,8 +3,8 @@
     GET https://HOST/v2/NAMESPACE/MODEL/manifests/TAG    config and layers, each by media type, size and sha256
     GET https://HOST/v2/NAMESPACE/MODEL/blobs/sha256:HEX their content
 
-Small layers are read here and checked against their digests; the model's file is planned, not read. So what is in it
-(its architecture, its chat template) is known only after the download: `ollama_only.refused_header` judges it then.
+Small layers are read here and checked against their digests; the model's file is not read, so its content (its
+architecture, its chat template) is known only after the download, when `ollama_only.refused_header` checks it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from localllm.registry.sources.source import Fetch, SizeBytes, checked_file_name
 
 ACCEPT = "application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.manifest.v1+json"
 KIND = "application/vnd.ollama.image."
-"""Begins the media types of Ollama's layers."""
+"""Prefix of the media types of Ollama's layers."""
 MAX_TEXT_BYTES = 1024 * 1024
-"""Of one small layer."""
+"""Limit on one small layer."""
 MAX_TEXT_LAYERS = 32
 
 _INDEXES = ("application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.oci.image.index.v1+json")
 _TEXTS = ("system", "params", "messages", "license", JINJA, *GO)
 _REFUSED = {
-    "adapter": "it comes with an adapter (LoRA), and adapters are not supported yet; pull the model it was made for",
-    "draft": "it comes with a draft model, which only Ollama's patched loader reads; pull a tag without one",
-    "tensor": "its weights are safetensors, not a GGUF file, and only Ollama reads those",
+    "adapter": "it includes a LoRA adapter, and adapters are not supported yet; pull its base model",
+    "draft": "it includes a draft model, which only Ollama's patched loader reads; pull a tag without one",
+    "tensor": "its weights are safetensors, not a GGUF file, which only Ollama reads",
 }
 _QUANT = re.compile(r"[A-Z0-9_]{1,20}", re.ASCII)
 _NO_QUANTS = ("", "unknown")
@@ -59,7 +59,7 @@ class _Manifest(msgspec.Struct):
 
 
 class _Kind(msgspec.Struct):
-    """What an index says of itself; a manifest says it as well, or nothing."""
+    """The media type that identifies an index; a manifest has its own, or none."""
 
     mediaType: str = ""
 
@@ -85,11 +85,11 @@ def plan(
 ) -> PullPlan:
     """What to download for `name`, now.
 
-    `logins`: host, with its port if it has one -> what to log in with. `insecure_hosts`: those that are spoken to
-    without TLS, besides this machine itself. `with_projector`: as `hub.plan` has it.
+    `logins`: HOST or HOST:PORT -> its login. `insecure_hosts`: contacted without TLS, as this machine itself always is.
+    `with_projector`: as in `hub.plan`.
 
-    Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, and
-    `UnsupportedParameter` for a file that is not a GGUF model that llama.cpp can read.
+    Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, and `UnsupportedParameter` for anything but a GGUF model that
+    llama.cpp can read.
     """
     registry = _Registry(name, fetch, (logins or {}).get(name.host), insecure_hosts)
     manifest, digest = registry.manifest()
@@ -119,7 +119,7 @@ def plan(
 
 
 class _Registry:
-    """One model of one registry: asks, logs in where it must, checks what comes."""
+    """One model of one registry: makes requests, logs in if required, and checks responses."""
 
     def __init__(self, name: RegistryName, fetch: Fetch, login: Login | None, insecure_hosts: Collection[str]) -> None:
         plain = is_plain(name.host, insecure_hosts)
@@ -144,28 +144,28 @@ class _Registry:
         digest = Digest(hashlib.sha256(response.body).hexdigest())
         said = header(response, "docker-content-digest")
         if said.startswith("sha256:") and said != str(digest):
-            raise PullFailed(f"the manifest of {self.name} did not arrive as {self.name.host} sent it; try again")
+            raise PullFailed(f"the manifest of {self.name} was damaged on the way from {self.name.host}; try again")
         manifest = decode(response.body, _Manifest, origin)
         if manifest.schemaVersion != 2 or len(manifest.layers) > MAX_FILES:
             raise PullFailed(
-                f"{origin} is of version {manifest.schemaVersion} with {len(manifest.layers):,} layers; "
-                f"known is version 2 with at most {MAX_FILES:,}"
+                f"{origin} has version {manifest.schemaVersion} and {len(manifest.layers):,} layers; "
+                f"supported is version 2 with at most {MAX_FILES:,}"
             )
         return manifest, digest
 
     def text(self, layer: _Layer, kind: str) -> bytes:
-        """The content of a small layer, which is what its digest says."""
+        """The content of a small layer, checked against its digest."""
         what = f"the {kind} of {self.name}"
         if layer.size > MAX_TEXT_BYTES:
-            raise PullFailed(f"{what} has {layer.size:,} bytes; the most is {MAX_TEXT_BYTES:,}")
+            raise PullFailed(f"{what} has {layer.size:,} bytes; the limit is {MAX_TEXT_BYTES:,}")
         response = self._get(self.blob_url(layer.digest), max_bytes=MAX_TEXT_BYTES)
         self._check(response, what)
         if hashlib.sha256(response.body).hexdigest() != layer.digest.hex:
-            raise PullFailed(f"{what} is not what its digest {layer.digest.short} says; nothing of it was used")
+            raise PullFailed(f"{what} does not match its digest {layer.digest.short} and was not used")
         return response.body
 
     def renewed(self) -> Credential | None:
-        """A replacement for the credential that is no longer accepted; None: there is none."""
+        """Replaces a credential that is no longer accepted; None if that is impossible."""
         self.credential = None
         response = self._get(f"{self._base}/manifests/{self.name.tag}", headers={"Accept": ACCEPT})
         return self.credential if response.status == 200 else None
@@ -195,34 +195,34 @@ class _Registry:
         if status == 200:
             return
         if status in (401, 403):
-            have = "the login configured for it is not enough" if self._login else "configure a login for it"
-            raise AccessDenied(f"{host} does not give {what} to everybody; {have}", status=status)
+            have = "the login configured for it lacks permission" if self._login else "configure a login for it"
+            raise AccessDenied(f"{host} denies access to {what}; {have}", status=status)
         if status == 404:
             raise ModelNotFound(f"{host} has no {what}; check the name and the tag", param="model")
         if status == 429:
             wait = header(response, "retry-after")
             raise PullFailed(f"{host} has received too many requests; try again {f'in {wait} s' if wait else 'later'}")
-        raise PullFailed(f"{host} answers {status} for {what}", status=status)
+        raise PullFailed(f"{host} answered {status} for {what}", status=status)
 
 
 def _check_kinds(name: RegistryName, manifest: _Manifest, kinds: list[str]) -> None:
-    """That it is one GGUF file and things we know. Raises `UnsupportedParameter`."""
+    """Checks that it consists of one GGUF file and known layers. Raises `UnsupportedParameter`."""
     for kind, reason in _REFUSED.items():
         if kind in kinds:
             raise UnsupportedParameter(f"{name} cannot be used: {reason}", param="model")
     if kinds.count("model") != 1:
         there = ", ".join(sorted({clean(layer.mediaType)[:60] for layer in manifest.layers})[:8]) or "nothing"
         many = f"{kinds.count('model')} model files" if "model" in kinds else "no model file"
-        raise UnsupportedParameter(f"{name} has {many}, where one is expected; it consists of {there}", param="model")
+        raise UnsupportedParameter(f"{name} has {many} instead of one; it consists of {there}", param="model")
 
 
 def _check_config(name: RegistryName, config: _Config) -> None:
     if config.remote_host or config.remote_model:
         where = clean(config.remote_host) or "another machine"
-        raise UnsupportedParameter(f"{name} runs on {where} only; there is nothing to download", param="model")
+        raise UnsupportedParameter(f"{name} only runs on {where}; there is nothing to download", param="model")
     if config.model_format.lower() not in ("gguf", ""):
         raise UnsupportedParameter(
-            f"{name} is of the format {clean(config.model_format)}, not GGUF, and only Ollama reads it", param="model"
+            f"{name} has the format {clean(config.model_format)}, not GGUF, and only Ollama reads it", param="model"
         )
     refused = refused_family(config.model_family)
     if refused is not None:
@@ -253,7 +253,7 @@ def _files(registry: _Registry, by_kind: list[tuple[str, _Layer]], *, with_proje
 def _texts(registry: _Registry, by_kind: list[tuple[str, _Layer]]) -> Texts:
     wanted = [(kind, layer) for kind, layer in by_kind if kind in _TEXTS]
     if len(wanted) > MAX_TEXT_LAYERS:
-        raise PullFailed(f"{registry.name} has {len(wanted):,} texts; the most is {MAX_TEXT_LAYERS}")
+        raise PullFailed(f"{registry.name} has {len(wanted):,} text layers; at most {MAX_TEXT_LAYERS} are supported")
     return read_texts([(kind, registry.text(layer, kind)) for kind, layer in wanted], str(registry.name))
 
 
@@ -262,11 +262,13 @@ def _notices(config: _Config, by_kind: list[tuple[str, _Layer]], *, with_project
     notices = []
     if config.renderer or config.parser:
         named = clean(config.renderer or config.parser)
-        notices.append(f"Ollama formats its chats with code of its own ({named}); here the file's own template does it")
+        notices.append(f"Ollama formats its chats with built-in code ({named}); localllm uses the file's own template")
     family = config.model_family.lower()
     if config.requires or (family in OFTEN_ITS_OWN and "projector" not in kinds):
         version = f" {clean(config.requires)}" if config.requires else ""
-        notices.append(f"it was made for Ollama{version} and may need Ollama's patched loader; the file will tell")
+        notices.append(
+            f"it was made for Ollama{version} and may need Ollama's patched loader; this shows after the download"
+        )
     projectors = [layer for kind, layer in by_kind if kind == "projector"]
     if projectors and not with_projector:
         notices.append(left_out(projectors[0].digest.short, projectors[0].size))
@@ -274,12 +276,12 @@ def _notices(config: _Config, by_kind: list[tuple[str, _Layer]], *, with_project
         notices.append(f"it has {kinds.count('projector')} projectors; the first is used")
     unknown = sorted({clean(kind)[:60] for kind in kinds} - {"model", "projector", *_TEXTS})
     if unknown:
-        notices.append(f"layers of unknown kinds are left out: {', '.join(unknown[:8])}")
+        notices.append(f"layers of unknown kinds are ignored: {', '.join(unknown[:8])}")
     return notices
 
 
 def is_plain(host: str, insecure_hosts: Collection[str]) -> bool:
-    """Whether a registry is spoken to without TLS."""
+    """Whether a registry is contacted without TLS."""
     bare = host.partition(":")[0]
     return _is_loopback(bare) or bool({host, bare} & {each.lower() for each in insecure_hosts})
 

@@ -1,9 +1,9 @@
 """Logging in to a registry: from its 401 to the headers worth trying.
 
-The answer names the place where tokens are to be had, and a rogue one would name its own (CVE-2025-51471). So what the
-caller configured for the host goes to the registry's own origin only. A place elsewhere (as Docker Hub and GitLab have)
-is asked without saying who we are, unless its address is private, and what it gives goes to the registry only.
-Ollama's own signature with a key pair is not spoken: public models need none.
+The 401 names a token server, and a rogue registry would name its own (CVE-2025-51471). So a configured login is sent
+only to the registry's own origin. A token server elsewhere (as Docker Hub and GitLab have) is asked anonymously, unless
+its address is private, and its token is sent only to the registry. Ollama's signatures with a key pair are not
+implemented: public models need none.
 Protocol: https://distribution.github.io/distribution/spec/auth/token/
 """
 
@@ -31,14 +31,14 @@ _SAFE = re.compile(r"[\x21-\x7e]{1,32768}", re.ASCII)
 
 @dataclass(frozen=True)
 class Login:
-    """What the user configured for one host: user and password, or a token alone."""
+    """The login configured for one host: user and password, or only a token."""
 
     secret: str = field(repr=False)
     user: str | None = None
 
     @property
     def authorization(self) -> str:
-        """The header's value. Raises `InvalidParameter` for what no header can carry."""
+        """The header's value. Raises `InvalidParameter` if a header cannot carry it."""
         if self.user is None:
             value = f"Bearer {self.secret}"
         else:
@@ -57,9 +57,9 @@ class _Token(msgspec.Struct):
 def credentials(
     challenge: str, origin: str, fetch: Fetch, login: Login | None, *, named_by_user: bool
 ) -> Iterator[Credential]:
-    """What to answer to `WWW-Authenticate: challenge` of that origin, one after the other.
+    """Credentials to try, in order, in response to `WWW-Authenticate: challenge` from that origin.
 
-    Raises `AccessDenied` if the place for tokens is not a URL to be asked, or if a login would have to go there.
+    Raises `AccessDenied` if the token server's URL is unusable, or if a login would have to be sent elsewhere.
     """
     configured = None if login is None else Credential(origin, login.authorization)
     scheme, _, rest = challenge[:MAX_CHALLENGE_CHARS].strip().partition(" ")
@@ -78,8 +78,8 @@ def credentials(
         elif realm.is_foreign:
             host = host_of(origin)
             raise AccessDenied(
-                f"{host} wants its login at {host_of(url)}, and logins are sent to the registry itself only; "
-                f"make a token there, and set LOCALLLM_REGISTRY_LOGINS={host}=TOKEN"
+                f"{host} wants its login at {host_of(url)}, but logins are sent only to the registry itself; "
+                f"create a token there, and set LOCALLLM_REGISTRY_LOGINS={host}=TOKEN"
             )
         else:
             theirs = _token(fetch, url, origin, configured, named_by_user=named_by_user)
@@ -88,7 +88,7 @@ def credentials(
 
 
 class _Realm:
-    """The place where tokens are to be had. Raises `AccessDenied` for an invalid one."""
+    """The URL of the token server. Raises `AccessDenied` for an invalid one."""
 
     def __init__(self, parameters: dict[str, str], origin: str) -> None:
         realm = parameters.get("realm", "")
@@ -101,7 +101,7 @@ class _Realm:
         weaker = origin.startswith("https:") and parts.scheme != "https"
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or weaker:
             raise AccessDenied(
-                f"{host_of(origin)} wants a login at {clean(realm)!r}, where no tokens are fetched; nothing was sent"
+                f"{host_of(origin)} wants a login at {clean(realm)!r}, which is not contacted; nothing was sent"
             )
         asked = [("service", parameters[name]) for name in ("service",) if name in parameters]
         asked += [("scope", scope) for scope in parameters.get("scope", "").split()]
@@ -112,7 +112,7 @@ class _Realm:
 def _token(
     fetch: Fetch, url: str, origin: str, credential: Credential | None, *, named_by_user: bool
 ) -> Credential | None:
-    """None: the server issues no token."""
+    """The token; None if the server issues none."""
     response = fetch.get_small(url, credential=credential, named_by_user=named_by_user, max_bytes=MAX_TOKEN_BYTES)
     if response.status != 200:
         return None

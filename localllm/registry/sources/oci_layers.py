@@ -1,6 +1,7 @@
-"""The small layers of Ollama's models: system message, parameters, first messages, licences. Bytes to typed values.
+"""Parses the small layers of Ollama's models: system message, parameters, first messages, licences.
 
-What cannot be honoured becomes a notice, so that a model is not lost for a parameter. Knows nothing of registries.
+What cannot be honoured becomes a notice, so that one parameter does not make a model unusable. Knows nothing of
+registries.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from localllm.registry.sources.source import clean, decode
 from localllm.types import Message
 
 JINJA = "application/vnd.localllm.template.jinja"
-"""The media type of a chat template of ours: Ollama's are in Go's language."""
+"""Our media type for a Jinja chat template: Ollama's are Go templates."""
 GO = ("template", "prompt")
-"""The kinds of layers with a template in Go's language."""
+"""The kinds of layers with a Go template."""
 MAX_PARAMETERS = 100
 MAX_MESSAGES = 1000
 ROLES = ("system", "user", "assistant")
 
 _LICENSES = {"apache license": "Apache-2.0", "mit license": "MIT"}
-"""How the text of a licence begins -> its SPDX name."""
+"""Beginning of a licence's text -> its SPDX identifier."""
 
 
 class _Message(msgspec.Struct):
@@ -37,7 +38,7 @@ class _Message(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Texts:
-    """What the layers say, taken together."""
+    """The content of all small layers."""
 
     system: str | None
     license: str | None
@@ -45,13 +46,13 @@ class Texts:
     messages: tuple[Message, ...]
     template: str | None
     fallback: str | None
-    """A template for files that have none: the one in Go's language, in Jinja."""
+    """For files without a template: the Go template, translated to Jinja."""
     parameters: Parameters
     notices: tuple[str, ...]
 
 
 def read_texts(layers: list[tuple[str, bytes]], origin: str) -> Texts:
-    """`(kind, content)` of each. Raises `PullFailed` for content that is not text, or not of the form of its kind."""
+    """Parses `(kind, content)` pairs. Raises `PullFailed` for content that is not valid for its kind."""
     licenses = [_license_text(content) for kind, content in layers if kind == "license"]
     systems = [_text(content, f"the system message of {origin}") for kind, content in layers if kind == "system"]
     values: dict[str, Any] = {}
@@ -64,7 +65,7 @@ def read_texts(layers: list[tuple[str, bytes]], origin: str) -> Texts:
             found, said = _messages(content, origin)
             messages, notices = messages + found, notices + said
     if len(values) > MAX_PARAMETERS:
-        raise PullFailed(f"{origin} sets {len(values):,} parameters; the most is {MAX_PARAMETERS}")
+        raise PullFailed(f"{origin} sets {len(values):,} parameters; at most {MAX_PARAMETERS} are supported")
     parameters, unused = collect_usable(values)
     template, fallback, said = _templates(layers, origin)
     notices += said
@@ -81,7 +82,7 @@ def read_texts(layers: list[tuple[str, bytes]], origin: str) -> Texts:
 
 
 def _templates(layers: list[tuple[str, bytes]], origin: str) -> tuple[str | None, str | None, list[str]]:
-    """The one in Jinja, the one in Go's language, translated, and what to say."""
+    """The Jinja template, the translated Go template, and notices."""
     template = fallback = None
     notices: list[str] = []
     for kind, content in layers:
@@ -106,7 +107,7 @@ def _text(content: bytes, what: str) -> str:
 
 
 def _license_text(content: bytes) -> str:
-    """Whatever it is encoded in: no model is lost for an umlaut in its licence."""
+    """Decodes a licence in any encoding, so that an umlaut in it does not make a model unusable."""
     for encoding in ("utf-16",) if content.startswith((b"\xff\xfe", b"\xfe\xff")) else ("utf-8-sig", "cp1252"):
         try:
             return content.decode(encoding)
@@ -118,15 +119,17 @@ def _license_text(content: bytes) -> str:
 def _messages(content: bytes, origin: str) -> tuple[list[Message], list[str]]:
     found = decode(content, list[_Message], f"the messages of {origin}")
     if len(found) > MAX_MESSAGES:
-        raise PullFailed(f"{origin} begins every chat with {len(found):,} messages; the most is {MAX_MESSAGES:,}")
+        raise PullFailed(
+            f"{origin} begins every chat with {len(found):,} messages; at most {MAX_MESSAGES:,} are supported"
+        )
     usable = [one for one in found if one.role in ROLES and not one.images]
     notices = []
     if len(usable) < len(found):
-        notices.append(f"{len(found) - len(usable)} of its first messages have pictures or unknown roles; left out")
+        notices.append(f"{len(found) - len(usable)} of its first messages have images or unknown roles and are ignored")
     return [Message(one.role, one.content) for one in usable], notices
 
 
 def _license(text: str) -> str | None:
-    """Its first line, or the short name of a licence that everybody knows."""
+    """The short name of a well-known licence, else the first line of its text."""
     line = next((clean(line) for line in text[:4000].splitlines() if line.strip()), "")
     return _LICENSES.get(line.lower().strip(" ."), line) or None

@@ -1,6 +1,6 @@
-"""Uploads to a registry that speaks OCI: contents by their digest, then the manifest that names them.
+"""Uploads to an OCI registry: blobs by digest, then the manifest that lists them.
 
-    HEAD /v2/NAMESPACE/MODEL/blobs/sha256:HEX          200: it is there already
+    HEAD /v2/NAMESPACE/MODEL/blobs/sha256:HEX          200: it exists already
     POST /v2/NAMESPACE/MODEL/blobs/uploads/            202 with a Location
     PUT  LOCATION?digest=sha256:HEX                    201
     PUT  /v2/NAMESPACE/MODEL/manifests/TAG             201
@@ -27,14 +27,14 @@ from localllm.registry.sources.oci_auth import Login, credentials
 from localllm.registry.sources.source import clean, header
 
 COMMIT_TIMEOUT_S = 600.0
-"""For a registry to check what it was sent."""
+"""Time for a registry to verify an upload."""
 
 Open = Callable[[], Iterable[bytes]]
-"""The content, from its beginning."""
+"""Opens the content from the beginning."""
 
 
 class Uploads:
-    """To one name of a registry."""
+    """Uploads to one name in a registry."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class Uploads:
         named_by_user: bool = True,
         cancel: threading.Event,
     ) -> None:
-        """`named_by_user`: a person named the host, so that it may be private. Raises `UnsupportedParameter`."""
+        """`named_by_user`: the user named the host, which may then be private. Raises `UnsupportedParameter`."""
         if name.host == DEFAULT_HOST:
             raise UnsupportedParameter(
-                f"{name.host} takes only what is signed with a key of Ollama's own; push to another registry: "
+                f"{name.host} accepts only uploads signed with an Ollama key; push to another registry: "
                 "ollama:HOST/NAMESPACE/MODEL:TAG",
                 param="model",
             )
@@ -63,7 +63,7 @@ class Uploads:
         self._credential: Credential | None = None
 
     def blob(self, digest: Digest, size_bytes: int, content: Open) -> bool:
-        """Sends a content unless it is there; whether it was sent. Tries again as downloads do.
+        """Uploads a blob unless it exists; returns whether it was uploaded. Retries as downloads do.
 
         Raises `AccessDenied`, `PullFailed`, `Cancelled`.
         """
@@ -82,7 +82,7 @@ class Uploads:
                 self._net.pause(pause_s, self._cancel.is_set)
 
     def manifest(self, raw: bytes, media_type: str) -> None:
-        """The name means this from now on. Raises as `blob`."""
+        """Publishes the manifest under the name. Raises as `blob`."""
         url = f"{self._base}/manifests/{self.name.tag}"
         response = self._ask("PUT", url, {"Content-Type": media_type}, raw)
         if response.status not in (200, 201):
@@ -96,7 +96,7 @@ class Uploads:
             self._refuse(begun, "an upload")
         url = urljoin(begun.url, begun.headers.get("location") or "")
         if url == begun.url or (self._origin.startswith("https:") and not url.startswith("https:")):
-            raise PullFailed(f"{self.name.host} does not say where to upload to, or not by https")
+            raise PullFailed(f"{self.name.host} gives no URL to upload to, or one without https")
         url += f"{'&' if '?' in url else '?'}digest={digest}"
         sent = self._net.send(
             "PUT",
@@ -108,9 +108,9 @@ class Uploads:
             timeout_s=COMMIT_TIMEOUT_S,
             cancel=self._cancel,
         )
-        if sent.status == 401:  # the token has expired on the way
+        if sent.status == 401:  # the token expired during the upload
             self._credential = None
-            raise Retryable(f"{self.name.host} answers 401 to an upload", is_outage=True)
+            raise Retryable(f"{self.name.host} answered 401 to an upload", is_outage=True)
         if sent.status != 201:
             self._refuse(sent, f"{digest.short}")
         return True
@@ -138,15 +138,19 @@ class Uploads:
                     self._credential = credential
                     break
         if response.status in (408, 429, 500, 502, 503, 504):
-            raise Retryable(f"{self.name.host} answers {response.status}", is_outage=True)
+            raise Retryable(f"{self.name.host} answered {response.status}", is_outage=True)
         return response
 
     def _refuse(self, response: SmallResponse, what: str) -> NoReturn:
         host, status = self.name.host, response.status
         if status in (401, 403):
-            have = "the login configured for it may not" if self._login else "configure a login for it (docker login)"
-            raise AccessDenied(f"{host} takes no uploads to {self.name} from everybody; {have}", status=status)
+            have = (
+                "the login configured for it lacks permission"
+                if self._login
+                else "configure a login for it (docker login)"
+            )
+            raise AccessDenied(f"{host} denies uploads to {self.name}; {have}", status=status)
         said = clean(response.body[:400].decode("utf-8", "replace")) or header(response, "x-error-message")
         raise PullFailed(
-            f"{host} answers {status} to {what} of {self.name}{f': {said}' if said else ''}", status=status
+            f"{host} answered {status} to {what} of {self.name}{f': {said}' if said else ''}", status=status
         )

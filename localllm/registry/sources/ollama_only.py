@@ -1,8 +1,8 @@
-"""Which GGUF files only Ollama reads, and what to take instead.
+"""Recognizes GGUF files that only Ollama reads, and suggests what to use instead.
 
-Ollama publishes files in layouts of its own and rewrites them in memory while it loads them (llama/compat/README.md of
-its source, which is where these lists come from). Stock llama.cpp, which we use, cannot read such a file. Knows what a
-header says and what a registry's config says; whether a load succeeds in the end, it cannot know.
+Ollama publishes files in its own layouts and rewrites them in memory while loading (llama/compat/README.md of its
+source, from which these lists come). Stock llama.cpp, which we use, cannot read such files. Judges by the header and
+the registry's config, so a file that passes may still fail to load.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ STOCK_NAMES = {
     "nemotron_h_omni": "nemotron_h_moe",
     "mllama": None,
 }
-"""Ollama's own `general.architecture` -> what llama.cpp calls the same, if it knows it."""
+"""Ollama's own `general.architecture` -> llama.cpp's name for it, if it supports it."""
 OFTEN_ITS_OWN = frozenset(
     ["gemma3", "gemma3n", "gemma4", "lfm2", "llama4", "mistral3", "nemotron_h_moe",
      "qwen35", "qwen35moe", "qwen3next", "qwen3vl", "qwen3vlmoe"]
 )  # fmt: skip
-"""Architectures of both, of which Ollama has published files in a layout of its own."""
+"""Architectures that both support, but for which Ollama has published files in its own layout."""
 EMBEDDED = ("v.", "mm.", "a.", "s.")
-"""Beginnings of tensors' names that belong into a projector file; Ollama puts them into the model's."""
+"""Name prefixes of tensors that belong in a projector file, but which Ollama puts into the model's file."""
 
-REMEDY = "take the same model from Hugging Face: localllm search"
+REMEDY = "get the same model from Hugging Face: localllm search"
 
 
 def refused_family(family: str) -> str | None:
-    """Why a model of this family, as a registry's config calls it, cannot be read here; None: perhaps it can."""
+    """Why a model of this family (from a registry's config) cannot be read here; None if it may be readable."""
     name = family.lower()
     if name not in STOCK_NAMES:
         return None
     stock = STOCK_NAMES[name]
     known = f" (llama.cpp's is {stock})" if stock else ""
-    return f"its file is of the architecture {name}{known}, which only Ollama's patched loader reads; {REMEDY} {name}"
+    return f"its file has the architecture {name}{known}, which only Ollama's patched loader reads; {REMEDY} {name}"
 
 
 def refused_header(architecture: str, tensor_names: Iterable[str]) -> str | None:
-    """The same of a file, by its header."""
+    """As `refused_family`, judged by a file's header."""
     reason = refused_family(architecture)
     if reason is not None or architecture == "clip":
         return reason

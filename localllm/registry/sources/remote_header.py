@@ -1,6 +1,6 @@
-"""A GGUF header read where it lies, by range requests: as much as it takes, and no more than a bound.
+"""Reads a remote GGUF header by range requests, up to a size limit.
 
-The way out is a `Fetch`, with its guard, its retries and its limits. Knows nothing of what a header says.
+Requests go through a `Fetch`, with its guard, retries and limits. Knows nothing of the content of headers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from localllm.registry.remote import RemoteFile
 from localllm.registry.sources.source import Fetch, host_of
 
 FIRST_BYTES, PIECE_BYTES = 512 << 10, 4 << 20
-"""Of the first request and of the others: most headers are in two or three."""
+"""Bytes per request, the first and the others: most headers take two or three."""
 MAX_HEADER_BYTES = 96 << 20
-"""Of one file. The largest header seen, of 260 k tokens with merges, has 20 MB."""
+"""Limit on one header. The largest one seen, with 260 k tokens and merges, has 20 MB."""
 
 
 def remote_header(file: RemoteFile, fetch: Fetch) -> Header:
@@ -28,7 +28,7 @@ class RangedFile:
     """A remote file as a `gguf.Source`."""
 
     def __init__(self, file: RemoteFile, fetch: Fetch) -> None:
-        """Asks for its beginning. Raises as `remote_header` does."""
+        """Requests the beginning of the file. Raises as `remote_header` does."""
         self._file = file
         self._fetch = fetch
         self._at = 0
@@ -39,7 +39,7 @@ class RangedFile:
         self._piece, total = self._ask(0)
         if self._size_bytes is None:
             if total is None:
-                raise PullFailed(f"{self._host} does not say how large {file.file_name} is")
+                raise PullFailed(f"{self._host} does not give the size of {file.file_name}")
             self._size_bytes = total
 
     @property
@@ -51,7 +51,7 @@ class RangedFile:
         return offset
 
     def read(self, count: int, /) -> bytes:
-        """Buffered bytes; requests the next piece when there are none."""
+        """Buffered bytes; requests the next piece if there are none."""
         begin = self._at - self._base
         if not 0 <= begin < len(self._piece):
             if self._at >= self.size_bytes:
@@ -70,7 +70,7 @@ class RangedFile:
         return host_of(self._file.url)
 
     def _ask(self, start: int) -> tuple[bytes, int | None]:
-        """A piece from there, and how large the whole is said to be."""
+        """The piece at an offset, and the size of the whole file according to the server."""
         if self._read_bytes >= MAX_HEADER_BYTES:
             raise PullFailed(f"the header of {self._file.file_name} has more than {MAX_HEADER_BYTES:,} bytes")
         most_bytes = PIECE_BYTES if start else min(FIRST_BYTES, PIECE_BYTES)
@@ -85,13 +85,13 @@ class RangedFile:
         self._read_bytes += len(response.body)
         name = self._file.file_name
         if response.status in (401, 403):
-            raise AccessDenied(f"{self._host} answers {response.status} when asked for {name}", status=response.status)
-        if response.status == 200 and start == 0:  # it ignores ranges, and the file is small
+            raise AccessDenied(f"{self._host} answered {response.status} for {name}", status=response.status)
+        if response.status == 200 and start == 0:  # the server ignores ranges, and the file is small
             return response.body, len(response.body)
         span = parse_content_range(response.headers.get("content-range"))
         if response.status != 206 or span is None or span.start != start or span.end - start != len(response.body):
             raise PullFailed(
-                f"{self._host} gives no part of {name} (it answers {response.status}); the whole has to be pulled",
+                f"{self._host} does not serve ranges of {name} (it answered {response.status}); pull the whole file",
                 status=response.status,
             )
         return response.body, span.total

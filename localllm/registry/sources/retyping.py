@@ -1,6 +1,6 @@
-"""What the matrices of a quantization are, from the header of another one of the same model and the file's size.
+"""Infers a quantization's tensor types from the header of another quantization of the same model and the file size.
 
-llama.cpp's recipes take a type for most matrices, a better one for some, and one for the output head: how many get the
+llama.cpp's recipes use one type for most matrices, a better one for some, and one for the output head; how many get the
 better one follows from the size. Knows nothing of files and speeds.
 """
 
@@ -30,18 +30,18 @@ _RECIPES: dict[str, tuple[str, str, str]] = {
     "IQ2_S": ("IQ2_S", "Q4_K", "Q5_K"), "IQ2_XS": ("IQ2_XS", "Q4_K", "Q5_K"), "IQ2_XXS": ("IQ2_XXS", "Q4_K", "Q5_K"),
     "IQ1_M": ("IQ1_M", "Q4_K", "Q5_K"), "IQ1_S": ("IQ1_S", "Q4_K", "Q5_K"),
 }  # fmt: skip
-"""Quantization -> type of most matrices, of the better ones, of the head (llama-quant.cpp)."""
+"""Quantization -> types of most matrices, of the better ones, and of the head (llama-quant.cpp)."""
 _NARROW = {
     "Q2_K": "IQ4_NL", "Q3_K": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0", "IQ4_XS": "IQ4_NL",
     "IQ3_S": "IQ4_NL", "IQ3_XXS": "IQ4_NL", "IQ2_S": "IQ4_NL", "IQ2_XS": "IQ4_NL", "IQ2_XXS": "IQ4_NL",
     "IQ1_S": "IQ4_NL", "IQ1_M": "IQ4_NL",
 }  # fmt: skip
-"""What llama.cpp uses where a row is not a multiple of 256."""
+"""The types llama.cpp falls back to if a row is not a multiple of 256."""
 _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
 
 
 def retyped(products: Products, quant: str | None, *, from_bytes: int, to_bytes: int) -> Products:
-    """Of a file of `to_bytes`, called `quant`. Nothing where no recipe of that name is known."""
+    """For a file of `to_bytes` with the quantization `quant`. Empty if no recipe of that name is known."""
     recipe = None if quant is None else _RECIPES.get(plain(quant))
     if recipe is None or not products.matrices:
         return Products()
@@ -56,7 +56,7 @@ def retyped(products: Products, quant: str | None, *, from_bytes: int, to_bytes:
 
 
 def _named_by_user(each: Matrices, type: str) -> Matrices:
-    """What is F32 in a quantized file stays that: a router, say."""
+    """Matrices that are F32 in a quantized file, such as routers, stay F32."""
     if each.type == "F32":
         return each
     name = _NARROW.get(type, type) if each.inputs % _BLOCKS[type].length else type
@@ -69,7 +69,7 @@ def _bytes(each: Matrices) -> float:
 
 
 def _beside(products: Products, size_bytes: int, factor: float) -> float:
-    """Vectors as they are, and the embedding, whose rows are read, in about the type of the matrices."""
+    """Vectors keep their type; the embedding, of which single rows are read, gets roughly the type of the matrices."""
     vectors = 4 * products.vector_numbers
     return vectors + max(0.0, size_bytes - vectors - sum(map(_bytes, products.matrices))) * factor
 

@@ -1,4 +1,4 @@
-"""What the sources of models (`hub`, `oci`, `web`) share: how they send requests and read responses.
+"""Shared by the sources of models (`hub`, `oci`, `web`): sending requests and reading responses.
 
 Server data is untrusted: it must be bounded, of the expected type and printable, or the plan fails with `PullFailed`.
 Knows nothing of sockets; `net` does.
@@ -21,9 +21,9 @@ from localllm.registry.manifest import MAX_MANIFEST_BYTES
 from localllm.registry.remote import Credential
 
 MAX_FILE_BYTES = 16 * 1024**4
-"""No model's file is larger; a server that says so is wrong."""
+"""No model file is larger; a server that claims so is wrong."""
 MAX_SHOWN_CHARS = 200
-"""Of what a server says, in our messages."""
+"""Limit on text from a server in our messages."""
 SizeBytes = Annotated[int, msgspec.Meta(ge=0, le=MAX_FILE_BYTES)]
 
 _FORBIDDEN_IN_NAMES = frozenset('/\\:*?"<>|')
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class Fetch(Protocol):
-    """The way out; a `Net` is one."""
+    """Makes requests; implemented by `Net`."""
 
     def get_small(
         self,
@@ -43,13 +43,13 @@ class Fetch(Protocol):
         max_bytes: int = MAX_MANIFEST_BYTES,
         headers: Mapping[str, str] | None = None,
     ) -> SmallResponse:
-        """Any status is an answer. Raises `PullFailed` when there is none, or it is larger than `max_bytes`."""
+        """Returns a response of any status. Raises `PullFailed` if there is none, or it is larger than `max_bytes`."""
         ...
 
 
 @dataclass(frozen=True)
 class CancellableFetch:
-    """A `Net` whose requests end when the flag is set, with `Cancelled`."""
+    """A `Net` whose requests raise `Cancelled` once the flag is set."""
 
     net: Net
     cancel: threading.Event
@@ -75,11 +75,11 @@ class CancellableFetch:
 
 
 def decode(body: bytes, kind: type[_T], origin: str) -> _T:
-    """JSON of that type, digests included. Raises `PullFailed` that names the field and `origin`."""
+    """Decodes JSON to that type, including digests. Raises `PullFailed` that names the field and `origin`."""
     try:
         return msgspec.json.decode(body, type=kind, dec_hook=decode_digest)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        raise PullFailed(f"{origin} sends what localllm cannot use: {clean(str(error))}") from error
+        raise PullFailed(f"{origin} sent an unusable response: {clean(str(error))}") from error
 
 
 def clean(text: str) -> str:
@@ -90,15 +90,15 @@ def clean(text: str) -> str:
 
 
 def checked_file_name(name: str, origin: str) -> str:
-    """The name itself, which any system can keep. Raises `PullFailed`."""
+    """Returns the name if every file system supports it. Raises `PullFailed`."""
     bad = name in ("", ".", "..") or len(name) > 255 or any(c in _FORBIDDEN_IN_NAMES or ord(c) < 32 for c in name)
     if bad or not name.isprintable():
-        raise PullFailed(f"{origin} calls a file {clean(name)!r}, a name that not every file system supports")
+        raise PullFailed(f"{origin} names a file {clean(name)!r}, which not every file system supports")
     return name
 
 
 def shown_size(size_bytes: int) -> str:
-    """For people: `4.92 GB`, `145 MB`, `610 kB`."""
+    """Human-readable: `4.92 GB`, `145 MB`, `610 kB`."""
     unit, factor = next((one for one in _UNITS if size_bytes >= one[1]), ("kB", 1000))
     return f"{size_bytes / factor:.3g} {unit}" if size_bytes < 1000 * factor else f"{size_bytes // factor:,} {unit}"
 
@@ -110,10 +110,10 @@ def left_out(file_name: str, size_bytes: int) -> str:
 
 
 def header(response: SmallResponse, name: str) -> str:
-    """Cleaned; empty when there is none."""
+    """Cleaned; empty if there is none."""
     return clean(response.headers.get(name) or "")
 
 
 def host_of(url: str) -> str:
-    """For messages: host and port as they stand in the URL."""
+    """For messages: host and port as in the URL."""
     return urlsplit(url).netloc.rpartition("@")[2]

@@ -1,7 +1,7 @@
 """Models from plain URLs: the number, sizes and names of their files. Nothing more is known before the download.
 
-A plain URL comes without a digest: the received bytes are hashed and accepted. The address of a file on Hugging Face,
-as a browser shows it, is told apart by `hub_file`, since there the digest can be had.
+A plain URL comes without a digest, so the received bytes are hashed and accepted. `hub_file` recognizes the URL of a
+file on Hugging Face, as a browser shows it, since Hugging Face provides the digest.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from localllm.registry.sources.source import Fetch, checked_file_name, clean, he
 
 MAX_SHARDS = 256
 PROBE_BYTES = 64 * 1024
-"""A server that sends more when asked for one byte does not know ranges."""
+"""A server that sends more than this for a request of one byte does not support ranges."""
 
 _TOTAL = re.compile(r"bytes \d+-\d+/(\d{1,18})")
 _HUB = re.compile(r"/(?P<repo>[^/]+/[^/]+)/(?:resolve|blob|raw)/(?P<revision>[^/]+)/(?P<path>.+)")
 
 
 def plan(name: UrlName, fetch: Fetch) -> PullPlan:
-    """What to download for `name`; a URL of one shard stands for all of them. Raises `ModelNotFound`, `AccessDenied` or
+    """What to download for `name`; the URL of one shard stands for all. Raises `ModelNotFound`, `AccessDenied` or
     `PullFailed`."""
     urls = _urls(name.url)
     files = tuple(
@@ -43,7 +43,7 @@ def plan(name: UrlName, fetch: Fetch) -> PullPlan:
 
 
 def hub_file(name: UrlName) -> HubFile | None:
-    """The file that the URL means, if it is one of Hugging Face."""
+    """The Hugging Face file that the URL points to, if it does."""
     parts = urlsplit(name.url)
     match = _HUB.fullmatch(unquote(parts.path)) if parts.hostname in ("huggingface.co", "hf.co") else None
     if match is None:
@@ -52,7 +52,7 @@ def hub_file(name: UrlName) -> HubFile | None:
     try:
         found = names.parse(f"hf:{match['repo']}/{match['path']}{revision}")
     except InvalidParameter:
-        return None  # a file that has no such name; its URL is still one
+        return None  # not a valid name, but still a valid URL
     return found if isinstance(found, HubFile) else None
 
 
@@ -62,7 +62,9 @@ def _urls(url: str) -> list[str]:
     if count == 1:
         return [url]
     if not 1 <= number <= count <= MAX_SHARDS:
-        raise InvalidParameter(f"{url} is file {number:,} of {count:,}; at most {MAX_SHARDS} are taken", param="model")
+        raise InvalidParameter(
+            f"{url} is file {number:,} of {count:,}; at most {MAX_SHARDS} are supported", param="model"
+        )
     return [urlunsplit(parts._replace(path=shard_name(stem, one, count))) for one in range(1, count + 1)]
 
 
@@ -71,7 +73,7 @@ def _file_name(url: str) -> str:
 
 
 def _probe(fetch: Fetch, url: str) -> int | None:
-    """The size in bytes; None where the server does not say it without sending everything."""
+    """The size in bytes; None if the server does not give it without sending the whole file."""
     try:
         response = fetch.get_small(
             url,
@@ -82,16 +84,16 @@ def _probe(fetch: Fetch, url: str) -> int | None:
     except (Cancelled, ForbiddenAddress, Retryable):
         raise
     except PullFailed:
-        return None  # it sends more than was asked for; anything worse is met by the download again
+        return None  # it sends more than requested; the download will meet anything worse again
     host = clean(host_of(response.url))
     if response.status in (404, 410):
         raise ModelNotFound(f"{host} has no {url}", param="model")
     if response.status in (401, 403):
-        raise AccessDenied(f"{host} does not give {url} publicly; download it yourself and pass its path")
+        raise AccessDenied(f"{host} does not serve {url} publicly; download it yourself and give its path")
     if response.status not in (200, 206):
-        raise PullFailed(f"{host} answers {response.status} for {url}", status=response.status)
+        raise PullFailed(f"{host} answered {response.status} for {url}", status=response.status)
     if header(response, "content-type").startswith("text/html"):
-        raise PullFailed(f"{url} is a web page, not a file; look for a link to the file itself on it")
+        raise PullFailed(f"{url} is a web page, not a file; use the link to the file itself")
     if response.status == 200:
         return len(response.body)
     total = _TOTAL.fullmatch(header(response, "content-range"))

@@ -119,10 +119,10 @@ def _turn(message: InputMessage, path: str) -> Iterator[Message]:
     elif message.role == "assistant":
         yield _answer(message.content, f"{path}.content")
     else:
-        yield from _said(message.role, message.content, f"{path}.content")
+        yield from _block_messages(message.role, message.content, f"{path}.content")
 
 
-def _said(role: str, blocks: Sequence[ContentBlock], path: str) -> Iterator[Message]:
+def _block_messages(role: str, blocks: Sequence[ContentBlock], path: str) -> Iterator[Message]:
     """Results and texts in order: one message per result; consecutive texts are joined."""
     texts: list[str] = []
     for index, block in enumerate(blocks):

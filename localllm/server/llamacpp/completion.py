@@ -90,7 +90,7 @@ async def _respond(request: Request, asking: Asking, body: AnswerFields, sources
         silence_s = None if body.sse_ping_interval is None else max(0, body.sse_ping_interval)
         events, id = _events(body, answers, stories), log.id_of(request.scope)
         return asking.stream(answering, events, lambda error: [sse.data(error_body(error))], id=id, silence_s=silence_s)
-    replies = await asking.whole(answers, _told(body, answers, stories))
+    replies = await asking.whole(answers, _whole_replies(body, answers, stories))
 
     def encoded() -> bytes:
         told = [_chosen(reply, body) for reply in replies]
@@ -109,7 +109,9 @@ def _chosen(reply: WholeReply, body: AnswerFields) -> Any:
     return only(reply, body.response_fields) if body.response_fields else reply
 
 
-async def _told(body: AnswerFields, answers: Sequence[Answer], stories: Sequence[CompletionStory]) -> list[WholeReply]:
+async def _whole_replies(
+    body: AnswerFields, answers: Sequence[Answer], stories: Sequence[CompletionStory]
+) -> list[WholeReply]:
     """Runs the stories to their ends, discarding events. Raises the error of the first that fails."""
     made: list[WholeReply] = []
     for answer, story in zip(answers, stories, strict=True):  # the others are generated while one is awaited

@@ -107,11 +107,11 @@ async def pull(request: Request) -> Response:
     state, asked, headers = await read(request, body.PullRequest)
     news = _News[body.PullEvent]()
 
-    def tell(progress: PullState) -> None:
+    def report(progress: PullState) -> None:
         news.put(body.PullEvent(status="pulling", progress=progress))
 
     async def work() -> body.PullEvent:
-        return body.PullEvent(status="success", model=await state.runtime.pull(asked.model, tell))
+        return body.PullEvent(status="success", model=await state.runtime.pull(asked.model, report))
 
     return await _respond(request, work(), news, headers, stream=asked.stream is not False)
 

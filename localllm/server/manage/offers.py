@@ -19,7 +19,7 @@ from localllm.server import sse
 from localllm.server.body import json_response
 from localllm.server.callers import caller_of
 from localllm.server.manage.reading import read
-from localllm.supervisor.fit import Fit
+from localllm.supervisor.memory_fit import Fit
 from localllm.supervisor.placing import CPU
 
 SPARE_BYTES = 500 * 10**6
@@ -114,7 +114,7 @@ def _offered(one: Rated, name: str) -> body.OfferedModel:
         license=offer.license,
         chosen=offer.is_chosen,
         why=offer.why,
-        fit=None if isinstance(plan, str) else _fit(plan),
+        fit=None if isinstance(plan, str) else _model_fit(plan),
         problem=plan if isinstance(plan, str) else None,
         speed=None
         if isinstance(speed, NotPredicted)
@@ -127,7 +127,7 @@ def _offered(one: Rated, name: str) -> body.OfferedModel:
     )
 
 
-def _fit(plan: Fit) -> body.ModelFit:
+def _model_fit(plan: Fit) -> body.ModelFit:
     return body.ModelFit(
         fits=plan.fits,
         need_bytes=plan.need_bytes,

@@ -92,8 +92,8 @@ def _rows(settings: Settings, id: str, model: str) -> list[body.ModelSetting]:
                 key=key,
                 kind=kind,
                 choices=list(choices),
-                value=_told(key, row.value),
-                default=_told(key, defaults.get(key)),
+                value=_public_value(key, row.value),
+                default=_public_value(key, defaults.get(key)),
                 source="config.toml" if row.source == where else row.source,
                 own=row.is_own,
                 loading=key in LOADING or key == "keep_alive",
@@ -113,7 +113,7 @@ def _why_fixed(settings: Settings, key: str, value: Any) -> str | None:
     return None
 
 
-def _told(key: str, value: Any) -> Any:
+def _public_value(key: str, value: Any) -> Any:
     """Of a file of the server's its name alone."""
     if key in ("chat_template", "draft") and isinstance(value, str):
         try:

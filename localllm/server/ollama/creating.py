@@ -13,7 +13,7 @@ from localllm.server.callers import caller_of
 from localllm.server.errors import TooLarge
 from localllm.server.ollama.asked import model_of, read
 from localllm.server.ollama.names import ours
-from localllm.server.ollama.progress import Progress, Tell, respond
+from localllm.server.ollama.progress import Progress, Report, respond
 from localllm.server.ollama.pulling import pull
 from localllm.server.ollama.replies import ProgressLine
 from localllm.server.ollama.requests import CreateRequest, PushRequest
@@ -31,9 +31,9 @@ async def create(request: Request) -> Response:
     headers, name = given.headers(state), ours(body.asked_model)
     body.made(name, body.base)  # errors in the request get a status
 
-    async def work(tell: Tell) -> None:
-        base = None if body.base is None else await _base(state, body.base, tell)
-        await state.runtime.make(body.made(name, base), lambda made: tell(_line(made)))
+    async def work(report: Report) -> None:
+        base = None if body.base is None else await _base(state, body.base, report)
+        await state.runtime.make(body.made(name, base), lambda made: report(_line(made)))
 
     return await respond(request, state, Progress(work), headers, stream=body.stream is not False)
 
@@ -68,19 +68,19 @@ async def push(request: Request) -> Response:
     state, body, given = await read(request, PushRequest)
     headers, id = given.headers(state), await model_of(state, body.asked_model)
 
-    async def work(tell: Tell) -> None:
-        tell(ProgressLine(status="retrieving manifest"))
-        await state.runtime.pulls.push(id, lambda news: tell(_pushing(news)))
+    async def work(report: Report) -> None:
+        report(ProgressLine(status="retrieving manifest"))
+        await state.runtime.pulls.push(id, lambda news: report(_pushing(news)))
 
     return await respond(request, state, Progress(work), headers, stream=body.stream is not False)
 
 
-async def _base(state: ServerState, asked: str, tell: Tell) -> str:
+async def _base(state: ServerState, asked: str, report: Report) -> str:
     """The id of the base model, which is pulled if necessary."""
     try:
         return await model_of(state, asked)
     except ModelNotFound:
-        return await pull(state, asked, tell)
+        return await pull(state, asked, report)
 
 
 def _line(made: MakeState) -> ProgressLine:

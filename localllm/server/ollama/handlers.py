@@ -21,7 +21,7 @@ from localllm.server.ollama.asked import available, model_of, read
 from localllm.server.ollama.creating import create, has_blob, push, upload_blob
 from localllm.server.ollama.errors import no_model
 from localllm.server.ollama.names import ours
-from localllm.server.ollama.progress import Progress, Tell, respond
+from localllm.server.ollama.progress import Progress, Report, respond
 from localllm.server.ollama.vectors import embed, embeddings
 from localllm.server.state import ServerState
 
@@ -121,7 +121,7 @@ async def pull(request: Request) -> Response:
     headers = given.headers(state)
     ours(body.asked_model)  # an invalid name gets a status
 
-    async def work(tell: Tell) -> None:
-        await pulling.pull(state, body.asked_model, tell)
+    async def work(report: Report) -> None:
+        await pulling.pull(state, body.asked_model, report)
 
     return await respond(request, state, Progress(work), headers, stream=body.stream is not False)

@@ -16,17 +16,17 @@ from localllm.server.ollama.lines import LineStream
 from localllm.server.ollama.replies import ProgressLine
 from localllm.server.state import ServerState
 
-Tell = Callable[[ProgressLine], None]
+Report = Callable[[ProgressLine], None]
 SUCCESS = ProgressLine(status="success")
 
 
 class Progress:
     """An operation, started immediately; `close` cancels it."""
 
-    def __init__(self, work: Callable[[Tell], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, work: Callable[[Report], Coroutine[Any, Any, None]]) -> None:
         self._waiting: deque[ProgressLine] = deque()
         self._news = asyncio.Event()
-        self.task = asyncio.ensure_future(work(self._tell))
+        self.task = asyncio.ensure_future(work(self._report))
         self.task.add_done_callback(lambda _: self._news.set())
 
     async def begun(self) -> None:
@@ -49,7 +49,7 @@ class Progress:
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
-    def _tell(self, line: ProgressLine) -> None:
+    def _report(self, line: ProgressLine) -> None:
         if self.task.done():  # the last item is the end
             return
         if self._waiting and self._waiting[-1].status == line.status:  # a slow reader needs no history

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.server.ollama.names import found, in_registry, ours, parse
-from localllm.server.ollama.progress import Tell
+from localllm.server.ollama.progress import Report
 from localllm.server.ollama.replies import ProgressLine
 from localllm.server.state import ServerState
 from localllm.types.states import PullState
@@ -16,17 +16,17 @@ DEMO = "demo"
 _ENDING = ("verifying sha256 digest", "writing manifest")
 
 
-async def pull(state: ServerState, asked: str, tell: Tell) -> str:
+async def pull(state: ServerState, asked: str, report: Report) -> str:
     """Returns its id. A short name is looked up in our catalog, then in Ollama's library. Raises as `Runtime.pull`."""
-    tell(ProgressLine(status="pulling manifest"))
+    report(ProgressLine(status="pulling manifest"))
 
     def news(news: PullState) -> None:
         if news.phase == "downloading":
-            tell(_downloading(asked, news))
+            report(_downloading(asked, news))
 
     id = await _pulled(state, asked, news)
     for status in _ENDING:
-        tell(ProgressLine(status=status))
+        report(ProgressLine(status=status))
     return id
 
 

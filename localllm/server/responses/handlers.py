@@ -30,7 +30,7 @@ from localllm.server.responses.items import AnyItem, McpCall, McpListTools, Mess
 from localllm.server.responses.mcp import approved_calls, mcp_offer
 from localllm.server.responses.requests import ResponseRequest, parse_response
 from localllm.server.responses.rounds import Rounds
-from localllm.server.responses.store import Kept, ResponseStore
+from localllm.server.responses.store import ResponseStore, StoredResponse
 from localllm.server.responses.story import Story
 from localllm.server.state import ServerState
 from localllm.server.telling import drained, encoded, told
@@ -181,7 +181,7 @@ def _owner(request: Request) -> str:
     return caller_of(request).owner
 
 
-def _kept(request: Request) -> Kept:
+def _kept(request: Request) -> StoredResponse:
     """The response of the path. Raises `NotFound`, also for another key's, whose existence must not be revealed."""
     state: ServerState = request.app.state.server
     id = request.path_params["response_id"]
@@ -243,5 +243,5 @@ def _encoding(keep: Keep | None) -> Callable[[out.ResponseObject], None] | None:
 
 def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject, content: bytes) -> None:
     item_ids = tuple(item.id for item in response.output)
-    if not store.put(response.id, Kept(content, conversation, owner, item_ids)):
+    if not store.put(response.id, StoredResponse(content, conversation, owner, item_ids)):
         log.event(logging.WARNING, "response_not_kept", id=response.id)

@@ -74,15 +74,15 @@ class Rounds(NamedTuple):
                         yield event
                 num_rounds += 1
                 finish = story.counted(finish)
-                left = self._left(finish)
-                if not calls or story.waits_for_client or left == 0:
-                    if calls and left == 0:
+                tokens_left = self._tokens_left(finish)
+                if not calls or story.waits_for_client or tokens_left == 0:
+                    if calls and tokens_left == 0:
                         finish = msgspec.structs.replace(finish, reason="length")
                     for event in story.end(finish, answer.cache_miss if says_miss else None):
                         yield event
                     return
                 await answer.aclose()
-                answer = await self._next(num_rounds, left)
+                answer = await self._next(num_rounds, tokens_left)
         finally:
             await answer.aclose()
 
@@ -96,11 +96,11 @@ class Rounds(NamedTuple):
         except TimeoutError:
             return Outcome("the request timed out", is_error=True)
 
-    async def _next(self, num_rounds: int, left: int | None) -> Answer:
+    async def _next(self, num_rounds: int, tokens_left: int | None) -> Answer:
         """The answer to the conversation so far; after the last round, without tools."""
         body = msgspec.structs.replace(
             self.body,
-            max_output_tokens=left,
+            max_output_tokens=tokens_left,
             tool_choice="none" if num_rounds >= self.max_rounds else None,
             timeout=None if self.deadline_s is None else self._time_left_s(),
         )
@@ -108,7 +108,7 @@ class Rounds(NamedTuple):
         generation = self.generate(body, [*self.conversation, *self.story.kept_items])
         return await self.asking.one_more(generation)
 
-    def _left(self, finish: Finish) -> int | None:
+    def _tokens_left(self, finish: Finish) -> int | None:
         """The remaining tokens; None if unlimited."""
         most = self.body.max_output_tokens
         return None if most is None or most < 0 else max(0, most - finish.usage.completion_tokens)

@@ -16,7 +16,7 @@ ITEM_BYTES = 256
 """Approximate overhead of the index of one item."""
 
 
-class Kept(NamedTuple):
+class StoredResponse(NamedTuple):
     """A response, the whole conversation that it answers, and the owner who may read them.
 
     The conversation is not shared with earlier responses: continuing it must not depend on others still being stored,
@@ -49,7 +49,7 @@ class ResponseStore:
         self.max_responses = max_responses
         self.max_bytes = max_bytes
         self.size_bytes = 0
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._kept: OrderedDict[str, StoredResponse] = OrderedDict()
         self._holders: dict[str, str] = {}
         """Item -> response."""
         self._held: defaultdict[str, _Held] = defaultdict(_Held)
@@ -61,7 +61,7 @@ class ResponseStore:
     def is_on(self) -> bool:
         return self.max_responses > 0 and self.max_bytes > 0
 
-    def get(self, id: str, owner: str = "") -> Kept | None:
+    def get(self, id: str, owner: str = "") -> StoredResponse | None:
         """The owner's entry with that id, which becomes the most recently used."""
         kept = self._kept.get(id)
         if kept is None or kept.owner != owner:
@@ -69,7 +69,7 @@ class ResponseStore:
         self._kept.move_to_end(id)
         return kept
 
-    def holder(self, item_id: str, owner: str = "") -> Kept | None:
+    def holder(self, item_id: str, owner: str = "") -> StoredResponse | None:
         """The response that contains an item, as `get` returns it."""
         id = self._holders.get(item_id)
         return None if id is None else self.get(id, owner)
@@ -78,7 +78,7 @@ class ResponseStore:
         """Whether that many bytes can be stored at all."""
         return size_bytes <= self.max_bytes
 
-    def put(self, id: str, kept: Kept) -> bool:
+    def put(self, id: str, kept: StoredResponse) -> bool:
         """Store it, evicting others if necessary; False if it exceeds the whole limit."""
         if not self.is_on or not self.fits(kept.size_bytes):
             return False
@@ -100,7 +100,7 @@ class ResponseStore:
                 self._holders.pop(item_id, None)
         return kept is not None
 
-    def _count(self, kept: Kept, times: int) -> None:
+    def _count(self, kept: StoredResponse, times: int) -> None:
         held = self._held[kept.owner]
         held.count += times
         held.size_bytes += times * kept.size_bytes

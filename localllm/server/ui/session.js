@@ -47,7 +47,7 @@ class Session extends EventTarget {
   }
 
   /** @param {string} type @param {any} [detail] */
-  #tell(type, detail) { this.dispatchEvent(new CustomEvent(type, { detail })); }
+  #notify(type, detail) { this.dispatchEvent(new CustomEvent(type, { detail })); }
 
   /** @returns {Conversation} */
   #empty() {
@@ -62,8 +62,8 @@ class Session extends EventTarget {
     this.list = await store.conversations();
     const last = sessionStorage.getItem("localllm.open");
     if (last && this.list.some((each) => each.id === last)) await this.open(last);
-    else this.#tell("path");
-    this.#tell("list");
+    else this.#notify("path");
+    this.#notify("list");
     await this.findModels().finally(() => this.known());
     const cut = this.tree.path().at(-1);
     const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
@@ -76,7 +76,7 @@ class Session extends EventTarget {
       .map((/** @type {any} */ model) => ({ id: model.id, loaded: Boolean(model.loaded), ctx: model.ctx ?? model.context_length ?? 0, capabilities: model.capabilities ?? [] }));
     this.asked = true;
     if (!this.model && this.models.length) this.conversation.model = (this.models.find((model) => model.loaded) ?? this.models[0]).id;
-    this.#tell("models");
+    this.#notify("models");
   }
 
   /** @param {string} id */
@@ -84,7 +84,7 @@ class Session extends EventTarget {
     this.conversation.model = id;
     localStorage.setItem("localllm.model", id);
     if (this.tree.messages.size) this.#save();
-    this.#tell("models");
+    this.#notify("models");
   }
 
   fresh() {
@@ -93,8 +93,8 @@ class Session extends EventTarget {
     this.tree = new Tree([], null);
     this.numbers = new Map();
     sessionStorage.removeItem("localllm.open");
-    this.#tell("path");
-    this.#tell("list");
+    this.#notify("path");
+    this.#notify("list");
   }
 
   /** @param {string} id @param {string | null} [found] a message whose branch is shown */
@@ -115,8 +115,8 @@ class Session extends EventTarget {
     if (found) this.tree.show(found);
     this.numbers = new Map([...this.tree.messages.keys()].map((each, number) => [each, number]));
     sessionStorage.setItem("localllm.open", id);
-    this.#tell("path");
-    this.#tell("list");
+    this.#notify("path");
+    this.#notify("list");
   }
 
   /** @type {Map<string, Tree>} of conversations that have an answer coming */
@@ -128,7 +128,7 @@ class Session extends EventTarget {
     if (!conversation) return;
     conversation.title = title;
     await store.saveConversation(conversation);
-    this.#tell("list");
+    this.#notify("list");
   }
 
   /** @param {string} id */
@@ -136,14 +136,14 @@ class Session extends EventTarget {
     if (id === this.conversation.id) { this.stop(); this.fresh(); }
     this.list = this.list.filter((each) => each.id !== id);
     await store.deleteConversation(id);
-    this.#tell("list");
+    this.#notify("list");
   }
 
   /** @param {string} text @returns {Promise<number>} */
   async import(text) {
     const count = await store.imported(text, newId);
     this.list = await store.conversations();
-    this.#tell("list");
+    this.#notify("list");
     return count;
   }
 
@@ -151,7 +151,7 @@ class Session extends EventTarget {
   configure(settings) {
     this.conversation.settings = settings;
     if (this.tree.messages.size) this.#save();
-    this.#tell("models");
+    this.#notify("models");
   }
 
   async #save(conversation = this.conversation) {
@@ -160,7 +160,7 @@ class Session extends EventTarget {
     if (!this.list.includes(conversation)) this.list.unshift(conversation);
     this.list.sort((one, other) => other.updated - one.updated);
     sessionStorage.setItem("localllm.open", this.conversation.id);
-    this.#tell("list");
+    this.#notify("list");
     await store.saveConversation(conversation);
   }
 
@@ -201,7 +201,7 @@ class Session extends EventTarget {
     const message = this.#add({ role: "tool", parent: this.tree.head ?? of.id, callId, content });
     const given = this.given(of);
     const isLast = (of.calls ?? []).every((call) => given.has(call.id));
-    this.#tell("path");
+    this.#notify("path");
     await Promise.all([this.#keep(message), this.#save()]);
     if (isLast) await this.#answer(message.id);
   }
@@ -227,7 +227,7 @@ class Session extends EventTarget {
     const controller = new AbortController();
     this.writing.set(message.id, controller);
     this.runs.add(message.id);
-    this.#tell("path");
+    this.#notify("path");
     const found = await Promise.all(calls.map(async ({ id, function: { name, arguments: given } }) => {
       try {
         const { plain_text_response: text, error } = await api.runTool(name, JSON.parse(given || "{}"), controller.signal);
@@ -238,7 +238,7 @@ class Session extends EventTarget {
     }));
     this.runs.delete(message.id);
     this.writing.delete(message.id);
-    this.#tell("path");
+    this.#notify("path");
     for (const { id, text } of found) if (text !== null) await this.result(id, text, message);
   }
 
@@ -257,7 +257,7 @@ class Session extends EventTarget {
   turn(message, by) {
     this.tree.turn(message, by);
     this.#save();
-    this.#tell("path");
+    this.#notify("path");
   }
 
   stop() {
@@ -301,10 +301,10 @@ class Session extends EventTarget {
     message.state = "writing";
     delete message.error;
     this.progress = words.chat.waiting;
-    this.#tell("path");
+    this.#notify("path");
     const path = tree.path();
     const before = path.slice(0, path.indexOf(message) + (goesOn ? 1 : 0));
-    const shown = () => this.#tell("message", message.id);
+    const shown = () => this.#notify("message", message.id);
     const leave = () => {
       const { id, content, reasoning, calls } = message;
       sessionStorage.setItem(CUT, JSON.stringify({ id, content, reasoning, calls, kept: Date.now() }));
@@ -351,8 +351,8 @@ class Session extends EventTarget {
       this.progress = "";
       await this.#keep(message, conversation, numbers);
       await this.#save(conversation);
-      if (this.tree === tree && !this.#runFreely(message)) this.#tell("path");
-      this.#tell("ended", message.id);
+      if (this.tree === tree && !this.#runFreely(message)) this.#notify("path");
+      this.#notify("ended", message.id);
     }
   }
 

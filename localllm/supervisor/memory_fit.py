@@ -1,7 +1,7 @@
-"""What a model needs on this machine, whether it fits, and which options would fit: pure functions of header and
-memory.
+"""How much memory a model needs on this machine, whether it fits, and with which options it would. Pure functions of
+the header and the free memory.
 
-Plans with the same functions as every load. Knows nothing of files, networks and processes.
+Uses the same planning functions as every load. Knows nothing of files, networks and processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare
 
 LEAST_CTX = 1024
-"""No alternative proposes less: a shorter context holds no conversation."""
+"""The smallest context of an alternative: a shorter one is too small for a conversation."""
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +41,9 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     compute: int
     """Compute buffers and logits."""
     process: int = 0
-    """The worker's own."""
+    """The worker process itself."""
     draft: int = 0
-    """All that a draft model beside it takes."""
+    """The draft model, with all its buffers."""
 
     @property
     def total(self) -> int:
@@ -55,10 +55,10 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
     device: str
     layers: int
-    """The output head counts as one."""
+    """Including the output head, which counts as one."""
     needs: Needs
     free_bytes: int | None
-    """None where the system does not say."""
+    """None if the system does not report it."""
 
     @property
     def fits(self) -> bool:
@@ -66,7 +66,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
-    """Other options with which the model fits."""
+    """Other options with which the model would fit."""
 
     ctx: int
     slots: int
@@ -75,7 +75,7 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """The result."""
+    """Whether a model fits, and what it needs."""
 
     ctx: int
     slots: int
@@ -84,10 +84,10 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """GPUs first, main memory last."""
     fits: bool
     largest_ctx: int | None
-    """Largest context of a slot with the requested number of slots, at most what the model was trained for; None if
-    even the smallest does not fit."""
+    """The largest context per slot with the requested number of slots, at most the model's trained context; None if not
+    even the smallest fits."""
     alternatives: tuple[Alternative, ...] = ()
-    """Only where it does not fit."""
+    """Only if it does not fit."""
 
     @property
     def need_bytes(self) -> int:
@@ -95,7 +95,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needs(info: ModelInfo, options: LoadOptions) -> Needs:
-    """If all of it is in main memory; the larger need where the worker measures what is faster. Raises as `plan`."""
+    """The need in main memory alone; the larger one where the worker chooses by measuring. Raises as `plan`."""
     if not info.causal:
         return Needs(weights=info.size_bytes, kv=0, compute=embedding_bytes(info, options), process=FIXED_BYTES)
     return Needs(
@@ -112,18 +112,18 @@ def fits(info: ModelInfo, options: LoadOptions, free_bytes: int | None) -> bool:
 
 
 def measure(options: LoadOptions) -> Callable[[ModelInfo], int]:
-    """A function for the least a model needs with these options: with one slot, where no number was asked for."""
+    """A function that returns a model's least need with these options: with one slot unless a number is given."""
     least = msgspec.structs.replace(options, slots=options.slots or 1)
     return lambda info: needs(info, least).total
 
 
 def usable_bytes(total_bytes: int | None) -> int | None:
-    """Memory that a model may use if it is alone on a machine."""
+    """Memory that a model may use if no other is loaded."""
     return None if total_bytes is None else int(total_bytes * USABLE_SHARE)
 
 
 class Memory(NamedTuple):
-    """What there is to fit into, and what goes there beside the model."""
+    """The memory available, and the draft model to be loaded besides."""
 
     devices: Sequence[DeviceInfo]
     free_bytes: int | None
@@ -131,7 +131,7 @@ class Memory(NamedTuple):
     draft: DraftModel | None
 
 
-def fit(
+def fit_in_memory(
     info: ModelInfo,
     options: LoadOptions,
     *,
@@ -139,7 +139,7 @@ def fit(
     free_bytes: int | None,
     draft: DraftModel | None = None,
 ) -> Fit:
-    """`devices` are those that `localllm doctor` lists, `free_bytes` is main memory. Raises as `plan` does."""
+    """`devices`: as listed by `localllm doctor`; `free_bytes`: main memory. Raises as `plan` does."""
     memory = Memory(devices, free_bytes, draft)
     shares = _shares(info, options, memory)
     fitting = all(share.fits for share in shares)
@@ -157,7 +157,7 @@ def fit(
 def largest_ctx(
     info: ModelInfo, options: LoadOptions, *, devices: Sequence[DeviceInfo] = (), free_bytes: int | None
 ) -> int | None:
-    """Tokens of each slot, a multiple of `CTX_STEP`, found by halving; None if not even the least fits."""
+    """Tokens per slot, a multiple of `CTX_STEP`, by binary search; None if not even the smallest fits."""
     return _largest_ctx(info, options, Memory(devices, free_bytes, None))
 
 
@@ -176,7 +176,7 @@ def _largest_ctx(info: ModelInfo, options: LoadOptions, memory: Memory) -> int |
 
 
 def _alternatives(info: ModelInfo, options: LoadOptions, memory: Memory) -> Iterator[Alternative]:
-    """Changes in the order in which they are missed least: smaller numbers in the cache, context, slots, then all."""
+    """Alternatives, least disruptive first: a smaller KV type, a shorter context, fewer slots, then all of these."""
     if not info.causal:
         return
     slots = slots_of(info, options)
@@ -204,12 +204,12 @@ def _with_ctx(options: LoadOptions, ctx: int) -> LoadOptions:
 def _all_fit(info: ModelInfo, options: LoadOptions, memory: Memory) -> bool:
     try:
         return all(share.fits for share in _shares(info, options, memory))
-    except LocalLLMError:  # a device that was named holds no layer then
+    except LocalLLMError:  # a device named in the options would hold no layer
         return False
 
 
 def _shares(info: ModelInfo, options: LoadOptions, memory: Memory) -> tuple[Share, ...]:
-    """What the placement of a load means in bytes: each GPU's, then main memory's."""
+    """The need of a load on each GPU, then in main memory."""
     devices, free_bytes, on_gpu, in_main = memory.devices, memory.free_bytes, dict[str, int](), 0
     if memory.draft is not None:
         placed = place_draft(info, options, memory.draft, devices)
