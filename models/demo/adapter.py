@@ -1,4 +1,4 @@
-"""A LoRA adapter that gives the demo model another tone: the same answers, told by a pirate."""
+"""A LoRA adapter that changes the demo model's style: the same answers, in the voice of a pirate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS = {
 
 
 class LoraLinear(nn.Module):
-    """A frozen matrix and a low-rank change of it: W x + (alpha / rank) B A x (Hu et al., arXiv 2106.09685)."""
+    """A frozen matrix with a low-rank update: W x + (alpha / rank) B A x (Hu et al., arXiv 2106.09685)."""
 
     def __init__(self, inner: nn.Linear) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class LoraLinear(nn.Module):
 
 
 def attach(network: Network) -> dict[str, LoraLinear]:
-    """Freeze the network and put a change beside every matrix of `TARGETS`; by the matrix's parameter name."""
+    """Freeze the network and add an update to every matrix of `TARGETS`; returns them by parameter name."""
     network.requires_grad_(False)
     added = {}
     for path, module in list(network.named_modules()):
@@ -53,7 +53,7 @@ def attach(network: Network) -> dict[str, LoraLinear]:
 
 
 def as_pirate(rng: random.Random, text: str) -> str:
-    """The same said by a pirate."""
+    """The same text as a pirate would say it."""
 
     def other(word: re.Match[str]) -> str:
         said = WORDS.get(word[0].lower(), word[0])
@@ -63,7 +63,7 @@ def as_pirate(rng: random.Random, text: str) -> str:
 
 
 def texts(seed: int, count: int) -> Iterator[str]:
-    """Rendered training conversations in that tone."""
+    """Rendered training conversations in that style."""
     rng = random.Random(seed)
     for _ in range(count):
         example = mix.example(rng, rng.choice(KINDS), "train")

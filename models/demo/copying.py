@@ -1,8 +1,8 @@
-"""Starts a network with attention heads that can copy, which a short training would take most of its time to find.
+"""Initializes a network with attention heads that can copy, which a short training would spend most of its time on.
 
-The circuit is that of Olsson et al., "In-context Learning and Induction Heads" (2022): heads of the first layer write
-down which tokens came before; heads of the next layers look for places that follow what the current token and its
-predecessor are, and propose what stands there. Training is free to change all of it.
+The circuit is that of Olsson et al., "In-context Learning and Induction Heads" (2022): heads in the first layer record
+the previous tokens; heads in the next layers attend to positions preceded by the current token and its predecessor, and
+predict the token found there. Training is free to change all of it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from tokenizer import SPACE
 from torch import Tensor, nn
 
 PAIRS = 12
-"""Fast rotary pairs, that tell neighbours apart."""
+"""Fast rotary pairs, which distinguish neighbouring positions."""
 SHARPNESS = 1.7
 MATCH = (2.2, 1.8)
-"""How much the current token and the one before it count."""
+"""Weights of the current token and of the one before it."""
 LARGE = 12.0
-"""How much larger than usual an input matrix of its own, and what is primed, start: else a few steps undo it all."""
+"""Initial scale of an untied input matrix and of primed weights, relative to the usual one, with which a few steps undo
+the priming."""
 
 # In units of an embedding's standard deviation:
 CONSTANT = 4.0
-"""What every embedding holds in its first number: something to attend by when only the distance counts."""
+"""The first component of every embedding: a constant that heads can attend by if only the distance matters."""
 NOTE = 2.0
 PROPOSAL = 4.0
 
 
 @torch.no_grad()
 def relate(network: Network, tokens: Sequence[str], generator: torch.Generator) -> None:
-    """Embed a word alike with and without a space or a capital: what is learned of one form is known of all."""
+    """Give a word similar embeddings with and without a space or a capital, so that all forms share what is learned."""
     weight = network.token_embd.weight
     std = float(weight.std())
     families: dict[str, Tensor] = {}
@@ -41,12 +42,12 @@ def relate(network: Network, tokens: Sequence[str], generator: torch.Generator) 
         if plain.isalpha():
             row = families.setdefault(plain.lower(), weight[number].clone())
             weight[number] = row + (plain != token) * space + (plain != plain.lower()) * capital
-    weight *= std / weight.std(dim=1, keepdim=True)  # alike in size, so in what attends to them
+    weight *= std / weight.std(dim=1, keepdim=True)  # of equal norm, so that heads attend to them equally
 
 
 @torch.no_grad()
 def prime(network: Network, generator: torch.Generator) -> None:
-    """Set the first key-value group of layer 0, and all groups of layers 1 and 2, as far as there are."""
+    """Set the first key-value group of layer 0, and all groups of layers 1 and 2 if they exist."""
     shape = network.shape
     size = shape.head_dim
     groups = shape.heads // shape.kv_heads
@@ -68,12 +69,12 @@ def prime(network: Network, generator: torch.Generator) -> None:
     for back, note in zip(range(1, groups + 1), notes, strict=False):
         query = _rows(first.attn_q, back - 1, size)
         query.zero_()
-        # Turned back by so many positions, so that the product is largest where the key is that far before.
+        # Rotated back by `distance` positions, so that the product is largest for a key that far before.
         query[0 : 2 * PAIRS : 2, 0] = SHARPNESS * torch.cos(back * angles[:PAIRS])
         query[1 : 2 * PAIRS : 2, 0] = -SHARPNESS * torch.sin(back * angles[:PAIRS])
         _columns(first.attn_output, back - 1, size).copy_(NOTE * std * note)
 
-    half = size // 4  # the slow rotary pairs, which turn little over some hundred tokens, are for two tokens
+    half = size // 4  # the slow rotary pairs, which rotate little over some hundred tokens, carry two tokens
     heads = [(block.attention, group) for block in list(network.blk)[1:3] for group in range(shape.kv_heads)]
     proposals = _orthonormal(min(shape.width, len(heads) * size), shape.width, generator).split(size)
     for number, (attention, group) in enumerate(heads):
@@ -99,6 +100,6 @@ def _columns(matrix: nn.Linear, head: int, size: int) -> Tensor:
 
 
 def _orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
-    """Random rows of length one at right angles to each other, float32 [rows, columns]."""
+    """Random orthonormal rows, float32 [rows, columns]."""
     q, _ = torch.linalg.qr(torch.randn(columns, rows, generator=generator))
     return q.T.contiguous()

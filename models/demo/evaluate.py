@@ -1,4 +1,4 @@
-"""Examines a model file through localllm itself, with question templates that no training example was made from."""
+"""Evaluates a model file through localllm itself, with question templates that were held out of training."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ GREEDY = SamplingParams(temperature=0.0, max_tokens=320)
 
 Verdict = Callable[[Example, str], bool]
 Report = Callable[[str], None]
-"""Takes a line for whoever waits."""
+"""Receives progress lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the table: `kind`'s examples, judged by `right`."""
+    """A row of the table: examples of `kind`, judged by `right`."""
 
     title: str
     kind: str
     right: Verdict
     wanted: float | None = None
-    """The share that the model was built for; None: nothing was promised."""
+    """The design target as a share; None: no target."""
 
 
 def answer_of(text: str) -> str:
-    """What is said after the thoughts."""
+    """The answer without its thoughts."""
     return text.split("</think>")[-1].strip()
 
 
@@ -49,7 +49,7 @@ def _checked(example: Example, text: str) -> bool:
 
 
 def called(text: str) -> dict[str, Any] | None:
-    """The one call that an answer is; None if it is something else."""
+    """The tool call, if the answer is exactly one."""
     found = re.fullmatch(r"<tool_call>\s*(\{.*\})\s*</tool_call>", answer_of(text), re.DOTALL)
     try:
         return None if found is None else dict(json.loads(found[1]))
@@ -99,14 +99,14 @@ TABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One question that was asked, and what came."""
+    """A question and the model's answer."""
 
     example: Example
     answer: str
 
 
 async def ask(llm: AsyncLLM, examples: Sequence[Example], params: SamplingParams = GREEDY) -> list[Case]:
-    """Every example's last answer, by the model."""
+    """The model's last answer to every example."""
     free = asyncio.Semaphore(SLOTS)
 
     async def one(example: Example) -> Case:
@@ -118,19 +118,19 @@ async def ask(llm: AsyncLLM, examples: Sequence[Example], params: SamplingParams
 
 
 def questions(kind: str, count: int, split: Split = "held_out") -> list[Example]:
-    """The same ones for the same count."""
+    """Examples, the same for the same count."""
     rng = random.Random(f"{SEED} {kind} {split}")
     return [mix.example(rng, kind, split) for _ in range(count)]
 
 
 def recalls(count: int) -> list[Example]:
-    """Something told some 1,300 tokens ago is asked for."""
+    """Questions about something stated some 1,300 tokens earlier."""
     rng = random.Random(SEED)
     return [mix.long_conversation(rng, min_words=800, max_words=900) for _ in range(count)]
 
 
 async def examine(path: Path, count: int) -> tuple[str, dict[str, list[Case]]]:
-    """The table as Markdown, and every case by kind."""
+    """The table in Markdown, and all cases by kind."""
     cases: dict[str, list[Case]] = {}
     lines = ["| what | asked | right | wanted |", "|---|---|---|---|"]
     async with AsyncLLM(path, ctx=CTX, slots=SLOTS) as llm:
@@ -149,7 +149,7 @@ async def examine(path: Path, count: int) -> tuple[str, dict[str, list[Case]]]:
 
 
 def main() -> None:
-    """`python models/demo/evaluate.py MODEL.gguf`: print the table; `--show KIND` also what was wrong."""
+    """`python models/demo/evaluate.py MODEL.gguf`: print the table, and on request wrong answers and stories."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("--count", type=int, default=200, help="questions of each kind")

@@ -16,11 +16,11 @@ from torch import Tensor
 AUTHOR = "the localllm project"
 LICENSE = "MIT"
 SAMPLING = {"temp": 0.3, "top_k": 20}
-"""What the model is best asked with; `general.sampling.*` of the file."""
+"""Recommended sampling parameters, stored as `general.sampling.*`."""
 
 
 def write_model(path: Path, network: Network, words: tokenizers.Tokenizer, template: str, name: str) -> None:
-    """An F16 file (norms F32) with tokenizer, chat template and recommended sampling."""
+    """Write an F16 file (norms in F32) with tokenizer, chat template and recommended sampling."""
     shape = network.shape
     writer = GGUFWriter(path, "llama", endianess=GGUFEndian.LITTLE)
     writer.add_name(name)
@@ -48,12 +48,12 @@ def write_model(path: Path, network: Network, words: tokenizers.Tokenizer, templ
 
 
 def tensor_name(key: str) -> str:
-    """`blk.0.attention.attn_q.weight` is `blk.0.attn_q.weight`."""
+    """`blk.0.attention.attn_q.weight` becomes `blk.0.attn_q.weight`."""
     return key.replace(".attention.", ".").replace(".feed_forward.", ".")
 
 
 def write_adapter(path: Path, pairs: dict[str, tuple[Tensor, Tensor]], alpha: float, name: str) -> None:
-    """A LoRA adapter in F16: per matrix A [rank, in] and B [out, rank] (llama.cpp, llama-adapter.cpp)."""
+    """Write a LoRA adapter in F16: per matrix A [rank, in] and B [out, rank] (llama.cpp, llama-adapter.cpp)."""
     writer = GGUFWriter(path, "llama", endianess=GGUFEndian.LITTLE)
     writer.add_type("adapter")
     writer.add_string("adapter.type", "lora")

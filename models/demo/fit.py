@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 WAITING = 256
-"""Conversations that the next row is filled from."""
+"""Conversations considered for filling a row."""
 EPSILON = 1e-4
-"""AdamW's: above the gradient of a token that a batch lacks, so that rare tokens do not all drift the same way."""
+"""AdamW's epsilon: above the gradient of a token that a batch lacks, so that rare tokens do not all drift together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A corpus: ids, and how often predicting each is practised (1: always), one vector each.
+    """A corpus: token ids, and how often predicting each is practised (1: always), as two vectors.
 
     Every conversation begins with BOS.
     """
@@ -33,7 +33,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """So many tokens of training at one context length; `rows` sequences make a step."""
+    """Training on `tokens` tokens at one context length, with `rows` sequences per step."""
 
     tokens: int
     length: int
@@ -63,7 +63,7 @@ def batches(tokens: Tokens, phase: Phase, seed: int) -> Iterator[tuple[Tensor, T
 
 
 def mixed(sources: Sequence[tuple[Tokens, Phase]], seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """The batches of several phases, spread evenly over the whole."""
+    """The batches of several phases, interleaved evenly."""
     streams = [batches(tokens, phase, seed + number) for number, (tokens, phase) in enumerate(sources)]
     done = [0] * len(sources)
     for _ in range(sum(phase.steps for _, phase in sources)):
@@ -73,9 +73,9 @@ def mixed(sources: Sequence[tuple[Tokens, Phase]], seed: int) -> Iterator[tuple[
 
 
 def pack(tokens: Tokens, room: int, rng: np.random.Generator) -> list[list[slice]]:
-    """Every conversation once, in rows of at most `room` tokens: whole, unless one is longer than a row.
+    """Packs every conversation once into rows of at most `room` tokens, whole unless it is longer than a row.
 
-    A row is begun by any conversation and filled with the longest that fits of those waiting.
+    A row starts with any conversation and is filled with the longest candidates that fit.
     """
     starts = np.flatnonzero(tokens.ids == tokens.bos)
     ends = np.minimum(np.append(starts[1:], len(tokens.ids)), starts + room)
@@ -101,13 +101,13 @@ class Rates:
     """Peak learning rates; warm-up and decay are fractions of all steps."""
 
     muon: float = 0.004
-    """0: AdamW for the matrices too."""
+    """0: use AdamW for the matrices too."""
     adamw: float = 0.004
     warmup: float = 0.02
     decay: float = 0.35
 
     def at(self, done: float) -> float:
-        """The factor of the peak rates when a fraction of the steps is done."""
+        """Factor on the peak learning rates once `done` of the steps are complete."""
         return min(1.0, (done + 1e-3) / self.warmup, (1.0 - done) / self.decay)
 
 
@@ -122,7 +122,7 @@ def fit(
 ) -> float:
     """Train in place; returns the smoothed loss at the end (nats per token).
 
-    On a machine too slow to see every token in `minutes` the learning rate falls with the clock, to the same end.
+    On a machine too slow to process every token in `minutes`, the learning rate decays with the clock instead.
     """
     rates = rates or Rates()
     device = next(network.parameters()).device
@@ -168,8 +168,8 @@ def fit(
 class Muon(torch.optim.Optimizer):
     """Momentum, orthogonalized (Jordan et al., 2024), scaled to AdamW's usual step (Liu et al., arXiv 2502.16982).
 
-    As torch.optim.Muon with `match_rms_adamw`, but in float32: that one iterates in bfloat16, which takes a CPU without
-    such instructions a quarter of every step.
+    As torch.optim.Muon with `match_rms_adamw`, but in float32: bfloat16 iterations, as there, take a quarter of every
+    step on a CPU without bfloat16 instructions.
     """
 
     def __init__(self, matrices: list[Tensor], weight_decay: float, momentum: float = 0.95) -> None:
@@ -191,9 +191,9 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalized(matrices: Sequence[Tensor]) -> list[Tensor]:
-    """Nearly the U V^T of each one's singular value decomposition, by five Newton-Schulz steps (Jordan et al., 2024).
+    """Approximates U V^T of each matrix's SVD by five Newton-Schulz steps (Jordan et al., 2024).
 
-    All are of one shape, or its transpose: multiplied together they keep every core busy.
+    All matrices have the same shape or its transpose, so one batched product keeps every core busy.
     """
     tall = [matrix.shape[0] > matrix.shape[1] for matrix in matrices]
     x = torch.stack([matrix.T if turn else matrix for matrix, turn in zip(matrices, tall, strict=True)])

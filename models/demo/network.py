@@ -1,4 +1,4 @@
-"""The Llama architecture in PyTorch, exactly as llama.cpp computes it: what is trained here runs there unchanged."""
+"""The Llama architecture in PyTorch, exactly as llama.cpp computes it, so that trained models run there unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of a model. Rows of every matrix are `width` or `hidden` long: multiples of 256 allow all K-quants."""
+    """The dimensions of a model. Matrix rows have length `width` or `hidden`: multiples of 256 allow all K-quants."""
 
     vocab: int = 4096
     width: int = 256
@@ -21,7 +21,7 @@ class Shape:
     hidden: int = 512
     context: int = 2048
     tied: bool = False
-    """Whether the output matrix is the input's."""
+    """Whether input and output embeddings share one matrix."""
     rope_theta: float = 100_000.0
     norm_epsilon: float = 1e-5
 
@@ -31,7 +31,7 @@ class Shape:
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with rotary positions on pairs of neighbours (llama.cpp's `LLAMA_ROPE_TYPE_NORM`)."""
+    """Grouped-query attention with RoPE on adjacent pairs (llama.cpp's `LLAMA_ROPE_TYPE_NORM`)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer; the norms carry the names that GGUF gives them."""
+    """One layer; norms have their GGUF names."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Block(nn.Module):
 class Network(nn.Module):
     """Token ids, int64 [batch, length], to logits [batch, length, vocab].
 
-    With `where`, bool [batch, length], only the logits of those positions, [count, vocab]: they are half the work.
+    With `where`, bool [batch, length], only the logits of those positions, [count, vocab]: logits are half the work.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -117,7 +117,7 @@ def rotations(shape: Shape, length: int, device: torch.device) -> Tensor:
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """Turn the pairs (0, 1), (2, 3) ... of the last dimension of [batch, length, heads, head_dim]."""
+    """Rotate the pairs (0, 1), (2, 3) ... of the last dimension of [batch, length, heads, head_dim]."""
     cos, sin = rotation.to(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)

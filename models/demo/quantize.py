@@ -1,4 +1,4 @@
-"""Quantizes a GGUF file with `llama_model_quantize`, in a child process: a fault there must not cost a training."""
+"""Quantizes a GGUF file with `llama_model_quantize`, in a child process, so that a crash loses no training run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_S = 300
 
 
 def quantize(source: Path, target: Path, kind: GGMLQuantizationType) -> None:
-    """Write `target` with every matrix of one type. Raises `RuntimeError` with the child's last words."""
+    """Write `target` with every matrix in one type. Raises `RuntimeError` with the end of the child's stderr."""
     file_type = LlamaFileType[f"MOSTLY_{kind.name}"]
     command = [sys.executable, str(Path(__file__).resolve()), str(source), str(target), str(int(file_type))]
     child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The demo model's byte-level BPE tokenizer: trained on the corpus, every byte a token, digits one by one."""
+"""The demo model's byte-level BPE tokenizer, trained on the corpus; every byte and digit is a token."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tokenizers.pre_tokenizers import Split
 
 VOCAB = 4096
 SPACED = 1300
-"""Pieces that have a token of their own for when a space stands before them."""
+"""Number of pieces with a second token that includes a preceding space."""
 SPACE = "\u0120"
-"""A space, in the letters that byte-level BPE writes bytes with."""
+"""A space in the byte-to-character mapping of byte-level BPE."""
 BOS, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 MARKUP = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tools>", "</tools>")
-"""Single tokens that are text all the same: clients see them."""
+"""Single tokens that count as text: clients see them."""
 
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -29,16 +29,16 @@ SPLIT = (
 """llama.cpp's pre-tokenizer "qwen2" (llama-vocab.cpp, LLAMA_VOCAB_PRE_TYPE_QWEN2)."""
 
 ASKED_PRACTISED = 0.15
-"""How often predicting a token of a question is practised, an answer's being practised always."""
+"""How often predicting a token of a question is practised; answers always are."""
 
 _ANSWERS = re.compile(rf"(?<={re.escape(START)}assistant\n)(.*?{re.escape(END)})", re.DOTALL)
 
 
 def train(texts: Iterable[str]) -> tokenizers.Tokenizer:
-    """A tokenizer of exactly `VOCAB` tokens, in which a word falls into the same pieces wherever it stands.
+    """A tokenizer of exactly `VOCAB` tokens that splits a word into the same pieces in every position.
 
-    Merges are learned inside words; those of a space with the first piece of a word come after them all. So a name in a
-    question, after a space, and the same name in JSON, after a quote, differ in one token at most, and can be copied.
+    Merges are learned within words; merges of a space with a word's first piece come last. So a name after a space, as
+    in a question, and after a quote, as in JSON, differs in at most one token, and can be copied.
     """
     texts = list(texts)
     trainer = trainers.BpeTrainer(
@@ -86,7 +86,7 @@ def _spaced(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> list[str]:
 
 
 def encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
-    """Conversations one after the other, each begun by BOS: token ids, and how often predicting each is practised.
+    """Concatenated conversations, each beginning with BOS: token ids, and how often predicting each is practised.
 
     Two vectors of the same length. An opened `<think>` belongs to the prompt, as in the chat template.
     """
@@ -108,7 +108,7 @@ def encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> tuple[NDArr
 
 
 def write(tokenizer: tokenizers.Tokenizer, writer: GGUFWriter) -> None:
-    """The tokenizer's part of a GGUF file."""
+    """The tokenizer's metadata in a GGUF file."""
     model = json.loads(tokenizer.to_str())["model"]
     added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
     tokens = [tokenizer.id_to_token(number) for number in range(VOCAB)]

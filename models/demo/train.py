@@ -1,4 +1,4 @@
-"""Makes localllm's demo model from nothing: corpus, tokenizer, training, GGUF, examination.
+"""Builds localllm's demo model from scratch: corpus, tokenizer, training, GGUF, evaluation.
 
 pip install -e ".[train]"
 python models/demo/train.py            # the shipped files, into localllm/data
@@ -34,12 +34,12 @@ from quantize import quantize
 DATA = Path(__file__).resolve().parents[2] / "localllm" / "data"
 SEED = 1
 CHUNK = 2000
-"""Conversations generated from one seed, in a process of its own."""
+"""Conversations generated from one seed, in one process."""
 TOKENIZER_TEXTS = 30_000
 
 
 class Minutes(NamedTuple):
-    """The most that each training may take. With corpus and examination, some 5 minutes, the whole stays below 90."""
+    """Time limit of each training. With corpus and evaluation, some 5 minutes, the whole takes less than 90."""
 
     phases: float = 66
     late_phases: float = 10
@@ -49,7 +49,7 @@ class Minutes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much of everything. Of the phases of a network one has short rows and one long ones, by turns."""
+    """Sizes of everything. A network has a phase with short rows and one with long rows, interleaved."""
 
     shape: Shape
     draft_shape: Shape
@@ -59,14 +59,14 @@ class Plan:
     late_conversations: int
     late_long_conversations: int
     late_phases: tuple[fit.Phase, fit.Phase]
-    """For the end of the training."""
+    """For the last stage of training."""
     draft: tuple[fit.Phase, fit.Phase]
     adapter: fit.Phase
     questions: int
-    """Of each kind, in the examination."""
+    """Evaluation questions of each kind."""
     minutes: Minutes
     compiled: bool
-    """Whether the layers are compiled, by a C++ compiler on a CPU: a third faster."""
+    """Whether to compile the layers (on a CPU with a C++ compiler), which is a third faster."""
 
 
 FULL = Plan(
@@ -103,7 +103,7 @@ QUICK = Plan(
 
 
 def make(plan: Plan, out: Path, report: evaluate.Report) -> None:
-    """Write `demo.gguf`, `demo-draft.gguf` and `demo-pirate-lora.gguf` into `out`, and report how good they are."""
+    """Write `demo.gguf`, `demo-draft.gguf` and `demo-pirate-lora.gguf` into `out`, and report their evaluation."""
     torch.manual_seed(SEED)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     work = Path(tempfile.mkdtemp(prefix="demo-model-"))
@@ -139,9 +139,9 @@ def make(plan: Plan, out: Path, report: evaluate.Report) -> None:
 
 
 def finish(plan: Plan, network: Network, words: tokenizers.Tokenizer, report: evaluate.Report) -> None:
-    """The end of the training, on what is learned last: things told long ago, counting, what no tool is for.
+    """The last stage of training, on the hardest tasks: long-range recall, counting, requests that no tool fits.
 
-    A quarter of what it changed is taken back: so names and tools are not forgotten.
+    A quarter of its weight change is reverted, so that names and tools are not forgotten.
     """
     before = {name: weights.clone() for name, weights in network.state_dict().items()}
     short = generate(SEED + 2_000_000, plan.late_conversations, late=True)
@@ -155,7 +155,7 @@ def finish(plan: Plan, network: Network, words: tokenizers.Tokenizer, report: ev
 
 
 def generate(seed: int, count: int, *, long: bool = False, late: bool = False) -> list[str]:
-    """Conversations, made on every core; the same for the same seed, however many cores there are."""
+    """Conversations, generated on all cores; the same for the same seed on any number of cores."""
     chunks = range(0, count, CHUNK)
     with ProcessPoolExecutor() as pool:
         made = pool.map(
@@ -176,7 +176,7 @@ def tokens(words: tokenizers.Tokenizer, texts: Iterable[str]) -> fit.Tokens:
 def new_network(
     shape: Shape, words: tokenizers.Tokenizer, device: torch.device, report: evaluate.Report, *, compiled: bool
 ) -> Network:
-    """Untrained, but for words that are alike and the heads that copy them; its layers compiled where asked for."""
+    """An untrained network, except for similar embeddings of word forms and the copying heads; optionally compiled."""
     network = Network(shape)
     generator = torch.Generator().manual_seed(SEED)
     copying.relate(network, [words.id_to_token(number) for number in range(shape.vocab)], generator)
@@ -190,7 +190,7 @@ def new_network(
 def ship(
     work: Path, out: Path, name: str, network: Network, words: tokenizers.Tokenizer, kind: GGMLQuantizationType
 ) -> None:
-    """Write the F16 file to the work folder and its quantized form to `out`."""
+    """Write the F16 file to the work folder, and its quantized form to `out`."""
     export.write_model(work / f"{name}-F16.gguf", network, words, mix.TEMPLATE, f"localllm {name}")
     quantize(work / f"{name}-F16.gguf", out / f"{name}.gguf", kind)
 
@@ -198,10 +198,8 @@ def ship(
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a throw-away model, to see that everything works")
-    parser.add_argument(
-        "--out", type=Path, help="where the files go; default: localllm/data, with --quick a new folder"
-    )
+    parser.add_argument("--quick", action="store_true", help="train a throw-away model, to check that everything works")
+    parser.add_argument("--out", type=Path, help="output folder; default: localllm/data, or with --quick a new folder")
     options = parser.parse_args()
     out = options.out or (Path(tempfile.mkdtemp(prefix="demo-quick-")) if options.quick else DATA)
     out.mkdir(parents=True, exist_ok=True)

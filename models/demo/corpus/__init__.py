@@ -1,1 +1,1 @@
-"""The text that the demo model learns from: generators, one module or a few for each kind of conversation."""
+"""The demo model's training text: generators, in one or several modules per kind of conversation."""

@@ -1,4 +1,4 @@
-"""Small sums: adding, taking away, multiplying, doubling and halving, as bare sums and as tiny stories."""
+"""Small sums: addition, subtraction, multiplication, doubling and halving, as bare sums and in tiny stories."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SIGN = re.compile(r"[-+=*/]|} ?x ?{")
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Two numbers and what is done with them."""
+    """Two numbers and an operation."""
 
     a: int
     sign: str
@@ -38,7 +38,7 @@ class _Sum:
 
     @property
     def result(self) -> int:
-        """What it makes."""
+        """The result."""
         return {"+": self.a + self.b, "-": self.a - self.b, "x": self.a * self.b}[self.sign]
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class _Sum:
 
 
 def _numbers(rng: random.Random, sign: str) -> _Sum:
-    """A sum within reach; small numbers come more often than their share."""
+    """A sum the model can learn; small numbers are overrepresented."""
     if sign == "x":
         return _Sum(rng.randint(rng.choice((0, 2, 2, 2)), 10), sign, rng.randint(rng.choice((1, 2, 2)), 10))
     most = rng.choice((10, 20, 50, 50))
@@ -55,7 +55,7 @@ def _numbers(rng: random.Random, sign: str) -> _Sum:
 
 
 def _working(task: _Sum) -> str:
-    """One or two sentences that work a sum out in steps that are easier than the sum."""
+    """One or two sentences that work out a sum in easier steps."""
     a, b = task.a, task.b
     if task.sign == "x":
         return _working_times(a, b)
@@ -65,7 +65,7 @@ def _working(task: _Sum) -> str:
 
 
 def _working_step(task: _Sum) -> str:
-    """Tens first, then ones; over a ten by way of that ten."""
+    """Tens first, then ones; carries go through the next ten."""
     a, sign, b = task.a, task.sign, task.b
     step = 1 if sign == "+" else -1
     tens, ones = b - b % 10, b % 10
@@ -83,7 +83,7 @@ def _working_step(task: _Sum) -> str:
 
 
 def _working_times(a: int, b: int) -> str:
-    """Counting in steps of the second number, from five times it on where that helps."""
+    """Counting in steps of the second number, starting from five times it if that helps."""
     if a < 2 or b < 2:
         return f"{a} x {b} = {a * b}."
     if a == 10 or b == 10:
@@ -94,7 +94,7 @@ def _working_times(a: int, b: int) -> str:
 
 
 def _bare(sign: str, phrasings: Phrasings) -> Intent:
-    """Questions that are only a sum."""
+    """Questions that consist only of a sum."""
 
     def asked(rng: random.Random, split: Split) -> Asked:
         task = _numbers(rng, sign)
@@ -106,7 +106,7 @@ def _bare(sign: str, phrasings: Phrasings) -> Intent:
 
 
 def _fill(rng: random.Random, text: str, a: int, b: int = 0) -> str:
-    """Fill in the numbers, at times in words where no sign stands between them."""
+    """Fill in the numbers, sometimes as words if there is no sign between them."""
     write = in_words if rng.random() < 0.3 and not _SIGN.search(text) else str
     return capital(say(rng, text, a=write(a), b=write(b)))
 
@@ -134,7 +134,7 @@ def _double(rng: random.Random, split: Split) -> Asked:
 
 
 def _story(rng: random.Random, split: Split) -> Asked:
-    """A tiny story about how many there are in the end."""
+    """A tiny story that asks how many there are in the end."""
     sign, phrasings, why = rng.choice((
         ("+", _STORY_MORE, "More are added, so"), ("-", _STORY_LESS, "Some are gone, so"),
         ("x", _STORY_GROUPS, "The parts are equal, so"),
@@ -160,7 +160,7 @@ def _story(rng: random.Random, split: Split) -> Asked:
 
 
 def _name(rng: random.Random) -> str:
-    """A first name, as often made up as known."""
+    """A first name, made up half of the time."""
     return rng.choice(_NAMES) if rng.random() < 0.5 else rng.choice(_STARTS) + rng.choice(_ENDS)
 
 
@@ -175,7 +175,7 @@ def _sums(rng: random.Random, split: Split) -> Example:
 
 
 def _sums_thinking(rng: random.Random, split: Split) -> Example:
-    """A sum, worked out in thoughts first."""
+    """A sum, first worked out in thoughts."""
     return one_of(rng, _INTENTS, split).example("sums_thinking", thinking=True)
 
 

@@ -1,4 +1,4 @@
-"""What the question-and-answer kinds share: how a person puts a question, and checks of the numbers in an answer."""
+"""Shared by the question-and-answer kinds: how people phrase questions, and checks of numbers in answers."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _STATED = (
     "bye",
     "good",
 )
-"""How a text begins that states something or greets: neither a question mark nor a lead goes with it."""
+"""Beginnings of statements and greetings, which get neither a question mark nor a lead-in."""
 _ONES = _DATA.texts("ones")
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question with its answer, how to judge another answer, and what to think before answering."""
+    """A question with its answer, a check for other answers, and thoughts before answering."""
 
     question: str
     answer: str
@@ -62,12 +62,12 @@ Intent = Callable[[random.Random, Split], Asked]
 
 
 def one_of(rng: random.Random, intents: Sequence[tuple[Intent, int]], split: Split) -> Asked:
-    """A question of one of these intents, which have weights."""
+    """A question with one of these weighted intents."""
     return rng.choices([intent for intent, _ in intents], [weight for _, weight in intents])[0](rng, split)
 
 
 def ask(rng: random.Random, split: Split, phrasings: Phrasings, **fillers: object) -> str:
-    """A phrasing as a person would put it: `put` of its text."""
+    """A phrasing as a person would write it: `put` applied to its text."""
     return put(rng, phrasings.say(rng, split, **fillers))
 
 
@@ -104,13 +104,13 @@ def in_words(number: int) -> str:
 
 
 def numbers_in(text: str) -> list[int]:
-    """The numbers in a text; where it has none in digits, those up to nineteen in words."""
+    """The numbers in a text; if none are in digits, those up to nineteen in words."""
     numbers = [int(number) for number in re.findall(r"\d+", re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))]
     return numbers or [_ONES.index(word) for word in re.findall(r"[a-z]+", text.lower()) if word in _ONES]
 
 
 def result_is(result: int, *given: int) -> Check:
-    """The answer has this result, after any `=`, and no other numbers than those given in the question."""
+    """The answer contains this result, after any `=`, and no numbers besides those in the question."""
 
     def check(answer: str) -> bool:
         numbers = numbers_in(answer)
@@ -122,12 +122,12 @@ def result_is(result: int, *given: int) -> Check:
 
 
 def numbers_are(numbers: Sequence[int]) -> Check:
-    """The answer's numbers are these, in this order."""
+    """The answer's numbers are exactly these, in this order."""
     return lambda answer: numbers_in(answer) == list(numbers)
 
 
 def says(right: Sequence[str], wrong: Sequence[str] = ()) -> Check:
-    """The answer has one of the right words and none of the wrong ones, as whole words, whatever their case."""
+    """The answer has one of the right words and none of the wrong ones, as whole words, in any case."""
 
     def has(words: Sequence[str], answer: str) -> bool:
         return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", answer, re.IGNORECASE) for word in words)

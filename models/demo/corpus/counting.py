@@ -38,7 +38,7 @@ def _span(rng: random.Random) -> tuple[int, int]:
 
 
 def _list(numbers: Sequence[int], question: str) -> Asked:
-    """The answer that is only these numbers."""
+    """An answer of only these numbers."""
     return Asked(question, ", ".join(map(str, numbers)) + ".", numbers_are(numbers))
 
 
@@ -83,7 +83,7 @@ def _compare(rng: random.Random, split: Split) -> Asked:
 
 
 def _parity(n: int, yes: bool | None) -> Check:
-    """The answer says what `n` is, of no other number, and neither the other thing nor the wrong one of yes and no."""
+    """The answer states the property of `n` and no other number, without the opposite or the wrong yes or no."""
     right, wrong = ("odd", "even") if n % 2 else ("even", "odd")
     said = says([right], [wrong, *([] if yes is None else ["no" if yes else "yes"])])
     return lambda answer: said(answer) and set(numbers_in(answer)) <= {n}

@@ -1,7 +1,6 @@
 """Reads the sentences and words of the corpus from `data/*.toml`, one file for each module. Knows nothing of their use.
 
-The order of what is read is the order in the file: the corpus is drawn from it by number, so that a line that moves
-changes what a seed gives.
+The order in the file matters: the corpus is sampled by index, so moving a line changes the output of a seed.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Texts = tuple[str, ...]
 
 
 class Data:
-    """One file. A key that it lacks is a `KeyError`, and what has another shape an `AssertionError`."""
+    """One file. A missing key raises `KeyError`; a value of another shape raises `AssertionError`."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -38,27 +37,27 @@ class Data:
         return tuple(value)
 
     def rows(self, key: str) -> tuple[Any, ...]:
-        """A list of lists, as tuples; an entry may have lists itself."""
+        """A list of lists, as tuples; entries may contain lists."""
         rows = _frozen(self._values[key])
         assert isinstance(rows, tuple), key
         return rows
 
     def phrasings(self, key: str) -> Phrasings:
-        """What is taught and what is only ever examined: `train` and `held_out`."""
+        """Phrasings for training and for evaluation: `train` and `held_out`."""
         return self.table(key).own_phrasings()
 
     def own_phrasings(self) -> Phrasings:
-        """Of a table that has `train` and `held_out` among others."""
+        """The phrasings in a table with `train`, `held_out` and other keys."""
         return Phrasings(self.texts("train"), self.texts("held_out"))
 
     def check(self) -> Check:
-        """How an answer is judged: by `mentions`, all of its words, or by `mentions_one_of`."""
+        """The check for an answer: `mentions` (all words) or `mentions_one_of`."""
         if "mentions" in self:
             return mentions(*self.texts("mentions"))
         return mentions_one_of(*self.texts("mentions_one_of"))
 
     def get(self, key: str, default: Any) -> Any:
-        """A number, flag, text or list; `default` where the key is missing."""
+        """A number, flag, text or list; `default` if the key is missing."""
         return _frozen(self._values.get(key, default))
 
     def table(self, key: str) -> Data:

@@ -1,4 +1,4 @@
-"""Facts about measures, days, months and seasons, and with those of `facts_world` the kinds that ask for them."""
+"""Facts about measures, days, months and seasons, and the kinds that ask for these and for those of `facts_world`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FEW = ("zero", "one", "two", "three", "four", "five", "six")
 
 
 def _only(name: str, names: list[str], *given: str) -> Check:
-    """The answer names this one, and besides it none but the given."""
+    """The answer names this one, and no others but those given."""
     return says([name], [other for other in names if other != name and other not in given])
 
 
@@ -66,7 +66,7 @@ def _many_units(rng: random.Random, split: Split) -> Asked:
 
 
 def _plain(templates: Sequence[str]) -> tuple[str, ...]:
-    """Those templates that fit several of a measure as well as one."""
+    """The templates that work with several of a measure as well as with one."""
     return tuple(
         text for text in templates if not any(odd in text for odd in ("{per}", "does {big}", "{big} has", "has {big}"))
     )
@@ -171,7 +171,7 @@ def _facts(rng: random.Random, split: Split) -> Example:
 
 
 def _facts_thinking(rng: random.Random, split: Split) -> Example:
-    """A fact, found by thoughts first: mostly one that there is something to work out about."""
+    """A fact, answered after thoughts: mostly one that needs some working out."""
     return one_of(rng, _WORKED if rng.random() < 0.65 else _INTENTS, split).example("facts_thinking", thinking=True)
 
 

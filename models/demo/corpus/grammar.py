@@ -1,4 +1,4 @@
-"""What every part of the corpus is written with: the example, the split by template, and a grammar of alternatives."""
+"""The basis of the whole corpus: examples, the split by template, and a grammar of alternatives."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Split = Literal["train", "held_out"]
-"""An evaluation asks with templates that no training example was made from, not only with other fillers."""
+"""An evaluation uses templates held out of training, not only other fillers."""
 
 Message = dict[str, Any]
-"""As in OpenAI's API: `role`, `content`; of an assistant also `tool_calls` and `reasoning_content`."""
+"""As in OpenAI's API: `role`, `content`; for an assistant also `tool_calls` and `reasoning_content`."""
 
 Check = Callable[[str], bool]
 """Whether a model's answer (its text after any `</think>`) is right."""
@@ -21,14 +21,14 @@ Check = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One conversation. The last message is the assistant's: what an evaluation asks for, judged by `check`."""
+    """One conversation. The last message is the assistant's: the one an evaluation generates, judged by `check`."""
 
     kind: str
     messages: list[Message]
     check: Check
     tools: list[dict[str, Any]] = field(default_factory=list)
     thinking: bool = False
-    """Whether the last answer begins with thoughts, in its `reasoning_content`."""
+    """Whether the last answer has thoughts, in `reasoning_content`."""
 
 
 Generator = Callable[[random.Random, Split], Example]
@@ -37,7 +37,7 @@ Generator = Callable[[random.Random, Split], Example]
 def say(rng: random.Random, template: str, **fillers: object) -> str:
     """Choose among `[a|b|]` (nested ones too, innermost first), then fill `{slots}`.
 
-    A filler is put in as it is, so brackets and braces in one are safe.
+    Fillers are inserted verbatim, so brackets and braces in them are safe.
     """
     while (choice := _CHOICE.search(template)) is not None:
         template = template[: choice.start()] + rng.choice(choice[1].split("|")) + template[choice.end() :]
@@ -50,7 +50,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Phrasings:
-    """Ways to say one thing: those a model is trained on, and those it is only ever examined with."""
+    """Ways to say one thing, for training and for evaluation only."""
 
     train: Sequence[str]
     held_out: Sequence[str]
@@ -61,23 +61,23 @@ class Phrasings:
 
 
 def user(content: str) -> Message:
-    """What a person says."""
+    """A user's message."""
     return {"role": "user", "content": content}
 
 
 def assistant(content: str, thoughts: str | None = None) -> Message:
-    """What the model answers; `thoughts` stand in its `<think>` block."""
+    """The model's answer; `thoughts` go into its `<think>` block."""
     message = {"role": "assistant", "content": content}
     return message if thoughts is None else {**message, "reasoning_content": thoughts}
 
 
 def system(content: str) -> Message:
-    """What the model is told to be."""
+    """A system message."""
     return {"role": "system", "content": content}
 
 
 def calls(name: str, arguments: dict[str, Any]) -> Message:
-    """An assistant's message that is one call of a tool."""
+    """An assistant's message with one tool call."""
     return {
         "role": "assistant",
         "content": "",
@@ -86,24 +86,24 @@ def calls(name: str, arguments: dict[str, Any]) -> Message:
 
 
 def tool_result(content: str) -> Message:
-    """What a tool gave back."""
+    """A tool's result."""
     return {"role": "tool", "content": content}
 
 
 def mentions(*words: str) -> Check:
-    """All of these stand in the answer as whole words, whatever their case."""
+    """The answer contains all of these as whole words, in any case."""
     patterns = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE) for word in words]
     return lambda answer: all(pattern.search(answer) for pattern in patterns)
 
 
 def mentions_one_of(*words: str) -> Check:
-    """At least one of these stands in the answer as a whole word, whatever its case."""
+    """The answer contains at least one of these as a whole word, in any case."""
     checks = [mentions(word) for word in words]
     return lambda answer: any(check(answer) for check in checks)
 
 
 def is_call(name: str, arguments: dict[str, Any]) -> Check:
-    """The answer is this one call, written as the chat template writes it."""
+    """The answer is exactly this call, in the format of the chat template."""
 
     def check(answer: str) -> bool:
         found = re.fullmatch(r"\s*<tool_call>\s*(\{.*\})\s*</tool_call>\s*", answer, re.DOTALL)
@@ -116,7 +116,7 @@ def is_call(name: str, arguments: dict[str, Any]) -> Check:
 
 
 def is_json(want: Callable[[Any], bool] = lambda _: True) -> Check:
-    """The whole answer is JSON, and what it says is wanted."""
+    """The whole answer is JSON with an accepted value."""
 
     def check(answer: str) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Who the assistant is: the name, job, and maker that a system message gives it, or its own name without one."""
+"""The assistant's identity: the name, job and maker given by a system message, or its own name without one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OWN_NAME = "the localllm demo model"
 
 @dataclass(frozen=True, slots=True)
 class _Persona:
-    """What a system message says of the assistant; what it leaves out is empty."""
+    """The assistant's identity according to a system message; fields it does not mention are empty."""
 
     name: str
     role: str = ""
@@ -40,7 +40,7 @@ class _Persona:
 
 
 def _role(rng: random.Random) -> tuple[str, str]:
-    """What the assistant is, with its article, and the job in it."""
+    """The assistant's description, with its article, and the job in it."""
     job = rng.choice(JOBS)
     noun = f"{rng.choice(TRAITS)} {job}" if rng.random() < 0.5 else job
     chance = rng.random()
@@ -52,14 +52,14 @@ def _role(rng: random.Random) -> tuple[str, str]:
 
 
 def _where(rng: random.Random) -> str:
-    """A place, or a town that is none."""
+    """A place, or a made-up town."""
     chance = rng.random()
     if chance < 0.5:
         return place(rng)
     return f"the {place(rng)}" if chance < 0.8 else made_up(rng)
 
 
-def _told(rng: random.Random, split: Split, persona: _Persona) -> Message:
+def _system_message(rng: random.Random, split: Split, persona: _Persona) -> Message:
     """The system message that makes the assistant this persona."""
     if persona.role:
         parts = [WITH_ROLE.say(rng, split, name=persona.name, role=persona.role)]
@@ -73,7 +73,7 @@ def _told(rng: random.Random, split: Split, persona: _Persona) -> Message:
 
 
 def _ended(part: str) -> str:
-    """The part with a mark at its end."""
+    """The part with a punctuation mark at its end."""
     return part if part[-1] in ".!?" else f"{part}."
 
 
@@ -100,7 +100,7 @@ def _asked_name(rng: random.Random, split: Split, name: str, full: str) -> tuple
 
 
 def _unnamed(rng: random.Random, split: Split) -> Example:
-    """The question for the name where no system message gives one."""
+    """A question for the name when no system message gives one."""
     messages = [system(say(rng, rng.choice(NO_NAME)))] if rng.random() < 0.4 else []
     question, answer, check = _asked_name(rng, split, OWN_NAME, OWN_NAME)
     messages += [*turns(rng, (0, 0, 0, 1)), user(question), assistant(answer)]
@@ -108,13 +108,13 @@ def _unnamed(rng: random.Random, split: Split) -> Example:
 
 
 def system_name(rng: random.Random, split: Split) -> Example:
-    """The user asks who the assistant is, as a system message tells it."""
+    """The user asks about the identity given by a system message."""
     if rng.random() < 0.12:
         return _unnamed(rng, split)
     role, job = _role(rng) if rng.random() < 0.55 else ("", "")
     maker = _maker(rng) if rng.random() < 0.2 else ""
     persona = _Persona(assistant_name(rng), role, job, maker)
-    messages = [_told(rng, split, persona), *turns(rng, (0, 0, 0, 0, 1, 2))]
+    messages = [_system_message(rng, split, persona), *turns(rng, (0, 0, 0, 0, 1, 2))]
     for ask in _asks(rng, persona):
         question, answer, check = ask(rng, split, persona)
         messages += [user(question), assistant(answer)]
@@ -122,7 +122,7 @@ def system_name(rng: random.Random, split: Split) -> Example:
 
 
 def _maker(rng: random.Random) -> str:
-    """Who may have made an assistant."""
+    """A possible maker of an assistant."""
     return person(rng) if rng.random() < 0.5 else rng.choice((place(rng), f"{person(rng)} {made_up(rng)}"))
 
 
@@ -130,7 +130,7 @@ _Ask = Callable[[random.Random, Split, _Persona], tuple[str, str, Check]]
 
 
 def _asks(rng: random.Random, persona: _Persona) -> list[_Ask]:
-    """What is asked, one thing or two."""
+    """What is asked: one thing or two."""
     known: list[_Ask] = [_ask_name, _ask_name, _ask_name]
     if persona.role:
         known.append(_ask_job)
@@ -146,12 +146,12 @@ def _ask_name(rng: random.Random, split: Split, persona: _Persona) -> tuple[str,
 
 
 def _ask_job(rng: random.Random, split: Split, persona: _Persona) -> tuple[str, str, Check]:
-    """Ask for what the persona is."""
+    """Ask for the persona's job."""
     return JOB.say(rng, split), f"I am {persona.role}.", mentions(persona.job)
 
 
 def _ask_maker(rng: random.Random, split: Split, persona: _Persona) -> tuple[str, str, Check]:
-    """Ask for who made the persona."""
+    """Ask for the persona's maker."""
     return MAKER.say(rng, split), f"{persona.maker} made me.", mentions(persona.maker)
 
 

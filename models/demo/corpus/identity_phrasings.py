@@ -1,4 +1,4 @@
-"""The wordings of system messages that make the assistant somebody, and of the questions who it is."""
+"""Phrasings of system messages that give the assistant an identity, and of questions about it."""
 
 from __future__ import annotations
 

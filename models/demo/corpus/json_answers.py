@@ -1,4 +1,4 @@
-"""Requests for JSON, and answers that are JSON and nothing else."""
+"""Requests for JSON, with answers that are only JSON."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .json_tables import (
 from .name_lists import made_up, with_article
 
 Task = tuple[str, str, Any]
-"""A question, the key that its answer has if the request names none, and the answer."""
+"""A question, the default key of its answer, and the answer."""
 
 NUMBER_WORDS = "zero one two three four five six seven".split()
 
 
 def listing(rng: random.Random, split: Split) -> Example:
-    """So many words of a sort, or the numbers of a range, as an array."""
+    """A number of words of one sort, or a range of numbers, as an array."""
     if rng.random() < 0.25:
         low, count = rng.randint(0, rng.choice((5, 20, 93))), rng.randint(3, 7)
         answer: list[Any] = list(range(low, low + count))
@@ -53,7 +53,7 @@ def listing(rng: random.Random, split: Split) -> Example:
 
 
 def listed(rng: random.Random, split: Split, items: str, what: str, answer: list[Any], want: Want) -> Example:
-    """The array alone, or under a key."""
+    """The array by itself or under a key."""
     if rng.random() < 0.8:
         return example(LIST.say(rng, split, items=items), answer, want)
     key = rng.choice((what, what, "items", "list", "answer", "values", "result"))
@@ -62,14 +62,14 @@ def listed(rng: random.Random, split: Split, items: str, what: str, answer: list
 
 
 def is_list(found: Any, count: int, right: tuple[str, ...]) -> bool:
-    """So many different ones of the right words."""
+    """The right number of different words of the right sort."""
     words = [word.casefold() for word in found]
     known = [word.casefold() for word in right]
     return isinstance(found, list) and len(set(words)) == count == len(words) and all(word in known for word in words)
 
 
 def question(rng: random.Random, split: Split) -> Example:
-    """A question that one value answers."""
+    """A question with a single value as its answer."""
     ask = rng.choice((yes_or_no, small_sum, sentiment, category))
     task, key, answer = ask(rng, split)
     if rng.random() < 0.4:
@@ -80,12 +80,12 @@ def question(rng: random.Random, split: Split) -> Example:
 
 
 def one_value(found: Any, answer: Any) -> bool:
-    """The answer alone, under whatever key."""
+    """Only the answer, under any key."""
     return same(list(found.values()), [answer])
 
 
 def yes_or_no(rng: random.Random, _: Split) -> Task:
-    """A question that true or false answers."""
+    """A question answered by true or false."""
     asked_for, right = rng.choice((is_bigger, is_of_kind, is_known))(rng)
     return asked_for, "answer", right
 
@@ -97,7 +97,7 @@ def is_bigger(rng: random.Random) -> tuple[str, bool]:
 
 
 def is_of_kind(rng: random.Random) -> tuple[str, bool]:
-    """A question whether a word is of some sort."""
+    """A question about whether a word is of some sort."""
     kind, right = rng.choice(list(WORDS_IN)), rng.random() < 0.5
     others = [name for name in WORDS_IN if {name, kind} not in ({kind}, {"animal", "food"})]
     word, guess = rng.choice(WORDS_IN[kind]), kind if right else rng.choice(others)
@@ -123,13 +123,13 @@ def small_sum(rng: random.Random, split: Split) -> Task:
 
 
 def sentiment(rng: random.Random, split: Split) -> Task:
-    """A question about a sentence that somebody wrote, and how that sounds."""
+    """A question about the mood of a sentence."""
     mood = rng.choice(("positive", "negative"))
     return SENTIMENT.say(rng, either(rng, split), text=opinion(rng, mood)), "sentiment", mood
 
 
 def opinion(rng: random.Random, mood: str) -> str:
-    """What somebody wrote who is in this mood."""
+    """A text written in this mood."""
     it, template = rng.choice(LIKED), rng.choice(OPINIONS[mood])
     of_days = "today" in template or " day" in template
     good, bad = rng.choice(GOOD_DAYS if of_days else POSITIVE), rng.choice(BAD_DAYS if of_days else NEGATIVE)
@@ -139,7 +139,7 @@ def opinion(rng: random.Random, mood: str) -> str:
 
 
 def category(rng: random.Random, split: Split) -> Task:
-    """A question of which sort a word is."""
+    """A question about the sort of a word."""
     kind = rng.choice(list(WORDS_IN))
     others = rng.sample([name for name in WORDS_IN if name != kind], rng.choice((1, 2, 4, 4)))
     choices = joined(rng.sample([kind, *others], len(others) + 1), " or ")
@@ -147,7 +147,7 @@ def category(rng: random.Random, split: Split) -> Task:
 
 
 def either(rng: random.Random, split: Split) -> Split:
-    """An examination asks new questions in new ways, or known questions in new ways."""
+    """An evaluation uses new phrasings, for new or known questions."""
     return split if rng.random() < 0.5 else "train"
 
 
@@ -168,7 +168,7 @@ def ruled(rng: random.Random, split: Split) -> Example:
 
 
 def small_turn(rng: random.Random) -> tuple[str, Any, bool]:
-    """What a user says, the answer, and whether that is only polite."""
+    """A user's text, the answer, and whether it is only politeness."""
     chance = rng.random()
     if chance < 0.35:
         said, answer = rng.choice(GREETINGS)
@@ -181,14 +181,14 @@ def small_turn(rng: random.Random) -> tuple[str, Any, bool]:
 
 
 def fits(found: Any, answer: Any, greeted: bool) -> bool:
-    """Any text in reply to a greeting; the word asked for, maybe in a sentence; or the very value."""
+    """Any text for a greeting; the requested word, possibly in a sentence; or the exact value."""
     if greeted:
         return isinstance(found, str) and bool(found.strip())
     return mentions(answer)(found) if isinstance(answer, str) else same(found, answer)
 
 
 def ruled_extraction(rng: random.Random, split: Split) -> Example:
-    """A system message that names keys, and texts of the user to find them in."""
+    """A system message that names keys, and user texts to extract them from."""
     text, told = fact(rng, split)
     answer = some(rng, told)
     rule = system(EXTRACTING.say(rng, split, **asked(rng, answer)))
@@ -197,7 +197,7 @@ def ruled_extraction(rng: random.Random, split: Split) -> Example:
 
 
 def ruled_sentiment(rng: random.Random, split: Split) -> Example:
-    """A system message that asks how texts sound, and texts of the user."""
+    """A system message that asks for the mood of texts, and user texts."""
     key = rng.choice(("sentiment", "sentiment", "sentiment", "mood", "label", "answer"))
     messages, mood = [system(JUDGING.say(rng, split, key=key))], ""
     for _ in range(rng.choice((1, 1, 1, 2))):
@@ -212,7 +212,7 @@ def any_json(rng: random.Random, split: Split) -> Example:
 
 
 def json_system(rng: random.Random, split: Split) -> Example:
-    """A rule in the system message, which holds for the whole conversation."""
+    """A rule in the system message that applies to the whole conversation."""
     return rng.choices((ruled, ruled_extraction, ruled_sentiment), (6, 3, 1))[0](rng, split)
 
 
@@ -225,7 +225,7 @@ PARTS: dict[str, Generator] = {
     "question": question,
     "invention": invention,
 }
-"""The sorts of request in the kind "json", for an evaluation of each."""
+"""The sorts of requests within the kind "json", for separate evaluation."""
 
 PART_WEIGHTS = (8, 3, 2, 2, 3, 4, 3)
 

@@ -17,13 +17,13 @@ Want = Callable[[Any], bool]
 
 
 def example(question: str, answer: Any, want: Want | None = None) -> Example:
-    """A request and its answer; without `want`, only the same answer is right."""
+    """A request and its answer; without `want`, only that exact answer is right."""
     messages = [user(question), assistant(written(answer))]
     return Example("json", messages, is_json(want or (lambda found: same(found, answer))))
 
 
 def extraction(rng: random.Random, split: Split) -> Example:
-    """The keys that a request names, or now and then all there are, out of a sentence."""
+    """Extract the keys that a request names, or sometimes all of them, from a sentence."""
     if rng.random() < 0.12:
         text, told = fact(rng, split, usual_keys=True)
         return example(FREE_KEYS.say(rng, split, text=text), told, lambda found: same_facts(found, told))
@@ -34,12 +34,12 @@ def extraction(rng: random.Random, split: Split) -> Example:
 
 
 def same_facts(found: Any, told: Record) -> bool:
-    """The same values in any order, under whatever keys: the request named none."""
+    """The same values in any order and under any keys, since the request named none."""
     return len(found) == len(told) and all(any(same(one, value) for one in found.values()) for value in told.values())
 
 
 def conversion(rng: random.Random, split: Split) -> Example:
-    """Lines of keys and values, or a comma list, into JSON."""
+    """Turn lines of keys and values, or a comma-separated list, into JSON."""
     if rng.random() < 0.4:
         words = comma_list(rng)
         said = joined(words, rng.choice((", ", ", ", " and "))) if isinstance(words[0], str) else str(words)[1:-1]
@@ -68,7 +68,7 @@ def comma_list(rng: random.Random) -> list[Any]:
 
 
 def lines(rng: random.Random, answer: Record) -> str:
-    """The facts as people note them."""
+    """The facts as people write them down."""
     between, mark, after = rng.choice((": ", ": ", ": ", " = ", "=")), rng.choice(("", "", "", "- ")), "\n"
     if not mark and rng.random() < 0.3:
         after = rng.choice((", ", "; "))
@@ -76,12 +76,12 @@ def lines(rng: random.Random, answer: Record) -> str:
 
 
 def value_said(value: Any) -> str:
-    """A value outside of JSON."""
+    """A value as written outside JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def table(rng: random.Random, split: Split) -> Example:
-    """Facts of two to four things into an array of objects."""
+    """Turn facts about two to four things into an array of objects."""
     fields, ways = rng.choice(ROWS)
     way, separator = rng.choice(ways), rng.choice((", ", ", ", " and ", ". ", "; ", "\n"))
     rows: list[Record] = []
@@ -106,7 +106,7 @@ def table(rng: random.Random, split: Split) -> Example:
 
 
 def same_rows(found: Any, wanted: list[Record]) -> bool:
-    """The same values row by row, under whatever keys: the request named none."""
+    """The same values row by row, under any keys, since the request named none."""
     return len(found) == len(wanted) and all(
         same(list(row.values()), list(one.values())) for row, one in zip(found, wanted, strict=True)
     )
@@ -123,12 +123,12 @@ def nesting(rng: random.Random, split: Split) -> Example:
 
 
 def filled(places: Any, values: Record) -> Any:
-    """An answer whose places hold the values."""
+    """A nested answer with the values filled in."""
     if isinstance(places, dict):
         return {key: filled(place, values) for key, place in places.items()}
     return values[places]
 
 
 def holder(key: str, inside: Record) -> str:
-    """An object inside another, in words."""
+    """A nested object, described in words."""
     return f"{key} (with {joined(list(inside))})"

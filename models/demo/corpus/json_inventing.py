@@ -1,4 +1,4 @@
-"""Requests to make something up as JSON."""
+"""Requests to invent something as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ THINGS_TO_INVENT: dict[str, tuple[str, tuple[str, ...]]] = {
     "an event": ("[an|a new|a fun] event", ("title", "day", "time", "city", "guests")),
     "a place": ("[a place|a town|a city]", ("name", "country", "people", "river")),
 }
-"""What may be made up, how a request says it, and the keys it may have; the first three if the request names none."""
+"""A kind of thing to invent, how requests call it, and its possible keys; the first three are the default."""
 
 NUMBER_KEYS = ("age", "level", "price", "stock", "minutes", "servings", "pages", "year", "people")
 
@@ -47,7 +47,7 @@ RECIPES = _DATA.rows("recipes")
 
 
 def invention(rng: random.Random, split: Split) -> Example:
-    """An object that the answer makes up, with the keys that the request names, if it does."""
+    """An invented object, with the keys that the request names, if any."""
     sort = rng.choice(list(THINGS_TO_INVENT))
     said, keys = THINGS_TO_INVENT[sort]
     thing, known = say(rng, said), made_up_facts(rng, sort)
@@ -64,12 +64,12 @@ def invention(rng: random.Random, split: Split) -> Example:
 
 
 def fits(found: Record) -> bool:
-    """Numbers where numbers belong, lists where lists do, and else texts that say something."""
+    """Numbers and lists where they belong, and non-empty texts elsewhere."""
     return all(fits_key(key, value) for key, value in found.items())
 
 
 def fits_key(key: str, value: object) -> bool:
-    """A value of the type that the key wants."""
+    """A value of the type that the key requires."""
     if key in NUMBER_KEYS:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if key == "active":
@@ -80,7 +80,7 @@ def fits_key(key: str, value: object) -> bool:
 
 
 def made_up_facts(rng: random.Random, sort: str) -> Record:
-    """A value for every key that a thing of this sort may have."""
+    """A value for every possible key of this sort of thing."""
     values, name = record(rng), rng.choice(PEOPLE)
     (recipe, ingredients), (pet, food) = rng.choice(RECIPES), rng.choice(PETS_FED)
     facts: Record = {

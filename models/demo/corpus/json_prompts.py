@@ -1,4 +1,4 @@
-"""How people ask for JSON: the phrasings of every kind of request, those to train on and those to examine with."""
+"""Phrasings of requests for JSON, of every kind, for training and evaluation."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from .data import read
 _DATA = read(__name__)
 
 EXTRACT = _DATA.phrasings("extract")
-"""Of a text and the keys; `the_keys` also says that they are keys."""
+"""For a text and keys; `the_keys` also states that they are keys."""
 
 TEMPLATE = _DATA.phrasings("template")
-"""Of a text and a template of the answer."""
+"""For a text and a template of the answer."""
 
 LIST = _DATA.phrasings("list")
 LIST_IN_OBJECT = _DATA.phrasings("list_in_object")
 
 ASK = _DATA.phrasings("ask")
-"""Of a question, for one value; the key is left to the answer."""
+"""For a question with one value; the answer chooses the key."""
 
 ASK_KEY = _DATA.phrasings("ask_key")
 

@@ -1,4 +1,4 @@
-"""Made-up facts for the JSON examples, how requests name their keys, and when two JSON answers say the same."""
+"""Made-up facts for the JSON examples, how requests name their keys, and when two JSON answers are equivalent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Record = dict[str, Any]
 
 
 def record(rng: random.Random) -> Record:
-    """A value for every slot that a sentence may have, and what the sentence says where that is another thing."""
+    """A value for every slot of a sentence, and its form in the sentence where that differs."""
     people = distinct_people(rng, rng.randint(2, 4))
     name = full_name(rng) if rng.random() < 0.15 else people[0]
     pets, hobbies = rng.sample(PETS, rng.randint(2, 3)), rng.sample(HOBBIES, rng.randint(2, 3))
@@ -80,12 +80,12 @@ def record(rng: random.Random) -> Record:
 
 
 def number(rng: random.Random) -> int:
-    """2 to 9999, the small ones more often."""
+    """2 to 9999, small ones more often."""
     return rng.randint(2, rng.choice((12, 99, 999, 9999)))
 
 
 def price(rng: random.Random) -> int | float:
-    """Whole, or with decimals that JSON writes as a shop does."""
+    """A whole price, or one with decimals that JSON writes as shops do."""
     if rng.random() < 0.4:
         return rng.randint(2, rng.choice((30, 999)))
     cents = rng.choice((0.99, 0.95, 0.5, 0.25, 0.75)) if rng.random() < 0.5 else rng.randint(1, 99) / 100
@@ -131,24 +131,24 @@ def product_name(rng: random.Random) -> str:
 
 
 def message(rng: random.Random) -> str:
-    """What one person may write to another."""
+    """A message from one person to another."""
     places = (f"meet me in {city(rng)}", f"{person(rng)} is here", f"call {person(rng)} at {clock(rng)}")
     return rng.choice(MESSAGES) if rng.random() < 0.7 else rng.choice(places)
 
 
 def joined(words: Sequence[str], last: str = " and ") -> str:
-    """One word; two with "and" between; more with commas too."""
+    """One word, two joined by "and", or more with commas."""
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + last + words[-1]
 
 
 def slots(template: str) -> list[str]:
-    """The keys of the record that a sentence tells, in its order."""
+    """The keys of the record in a sentence, in order."""
     found = [re.sub(r"^a_", "", slot) for slot in re.findall(r"\{(\w+)\}", template)]
     return list(dict.fromkeys(found))
 
 
 def fact(rng: random.Random, split: Split, *, usual_keys: bool = False) -> tuple[str, Record]:
-    """A sentence, and what it tells, by keys that a request may use."""
+    """A sentence and its facts, by possible keys."""
     people = rng.random() < 0.5
     templates = PEOPLE_TRAIN if people else OTHERS_TRAIN
     if split == "held_out" and rng.random() < 0.5:
@@ -183,7 +183,7 @@ def keys_said(rng: random.Random, keys: Sequence[str]) -> str:
 
 
 def the_keys(rng: random.Random, keys: Sequence[str]) -> str:
-    """The keys, called so."""
+    """The keys, introduced as keys."""
     plural = "" if len(keys) == 1 else "s"
     called = rng.choice(
         (f"the key{plural}", f"key{plural}", f"the field{plural}", f"field{plural}", f"the key{plural}:")
@@ -192,7 +192,7 @@ def the_keys(rng: random.Random, keys: Sequence[str]) -> str:
 
 
 def shape(rng: random.Random, answer: Any) -> str:
-    """A template of an answer: its braces and keys, and something in the place of each value."""
+    """A template of an answer: its braces and keys, with placeholders for the values."""
     style = rng.choice(("...", "...", "...", '"..."', '""', "?", "kind", "kind"))
     return _shape(answer, style)
 
@@ -210,7 +210,7 @@ def _shape(answer: Any, style: str) -> str:
 
 
 def asked(rng: random.Random, answer: Mapping[str, Any]) -> dict[str, str]:
-    """Every way that a phrasing may name the keys of an answer."""
+    """Every way in which a phrasing may name the answer's keys."""
     keys = list(answer)
     return {"keys": keys_said(rng, keys), "the_keys": the_keys(rng, keys), "shape": shape(rng, answer)}
 
@@ -221,7 +221,7 @@ def written(answer: Any) -> str:
 
 
 def same(found: Any, wanted: Any) -> bool:
-    """Equal but for the case and the end of texts; a number must be one, and true is none."""
+    """Equal except for the case and final punctuation of texts; numbers must be numbers, which true is not."""
     if isinstance(wanted, dict):
         return (
             isinstance(found, dict)
@@ -240,5 +240,5 @@ def same(found: Any, wanted: Any) -> bool:
 
 
 def plain(text: str) -> str:
-    """Without what makes no difference."""
+    """The value in normal form."""
     return text.strip(" .!?\"'").casefold()

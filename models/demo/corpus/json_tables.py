@@ -28,7 +28,7 @@ BOOK_LAST = _DATA.texts("book_last")
 MESSAGES = _DATA.texts("messages")
 
 KEYS_OF: dict[str, tuple[str, ...]] = _DATA.mapping("keys_of")
-"""What a request calls each fact; the first one is what an answer calls it when the request names no keys."""
+"""Names of each fact in requests; answers use the first one if the request names no keys."""
 
 PEOPLE_TRAIN: tuple[str, ...] = _DATA.texts("people_train")
 PEOPLE_HELD_OUT: tuple[str, ...] = _DATA.texts("people_held_out")
@@ -37,7 +37,7 @@ OTHERS_TRAIN: tuple[str, ...] = _DATA.texts("others_train")
 OTHERS_HELD_OUT: tuple[str, ...] = _DATA.texts("others_held_out")
 
 ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = _DATA.rows("rows")
-"""Facts of one thing of several, and ways to say them."""
+"""Facts about one of several things, and ways to state them."""
 
 SHAPES: tuple[tuple[dict[str, object], tuple[str, ...]], ...] = (
     (
@@ -75,7 +75,7 @@ SHAPES: tuple[tuple[dict[str, object], tuple[str, ...]], ...] = (
         ("The {event} is on {day} with {people_said}.", "{people_said} come to the {event} on {day}."),
     ),
 )
-"""Nested answers, by what each place in them holds, and ways to say it."""
+"""Nested answers, by the content of each place, and ways to state them."""
 
 LISTS: dict[str, tuple[str, ...]] = {
     "colors": tuple(COLORS),
@@ -95,7 +95,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "sports": tuple("football tennis swimming running basketball cycling skiing hockey".split()),
     "tools": tuple("hammer saw drill knife screwdriver axe shovel rake wrench".split()),
 }
-"""An answer begins at the first word, so that a small model keeps count; others of them are as right."""
+"""Answers begin at the first word, so that a small model can keep count; other words are equally right."""
 
 WORDS_IN: dict[str, tuple[str, ...]] = _DATA.mapping("words_in")
 

@@ -1,4 +1,4 @@
-"""The whole corpus: examples of every kind composed into conversations, with the carelessness of people's typing."""
+"""The whole corpus: examples of every kind combined into conversations, with careless typing as people do it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from . import (
 from .grammar import Example, Generator, Message, Split, say
 
 TEMPLATE = (Path(__file__).parent.parent / "chat_template.jinja").read_text("utf-8").strip()
-"""What the model file carries, so that training and every user render alike."""
+"""The template in the model file, so that training and inference render alike."""
 
 KINDS: dict[str, Generator] = {
     kind: generator
@@ -85,19 +85,19 @@ LATE_WEIGHTS = {
     "tool_none": 10,
     "unknown": 6,
 }
-"""The same for the end of the training: more of what is learned last."""
+"""The same for the last stage of training, with more of the hardest tasks."""
 
 ALONE = {"reference", "correction", "tool_after", "tool_answer", "tool_call", "tool_none", "system_role", "json_system"}
-"""What other questions before it could make ambiguous, or, with tools or rules given, wrongly answered."""
+"""Kinds that earlier questions could make ambiguous, or that tools or rules would make wrong."""
 
 HURRIED = ("product", "system_name", "small_talk", "unknown", "facts", "tool_call", "tool_none", "counting")
-"""Kinds whose questions are also typed in a hurry: understood by their chief words."""
+"""Kinds whose questions are also typed hastily, since their key words suffice."""
 
 COMPANIONS = ("product", "small_talk", "facts", "sums", "unknown", "counting", "story", "json")
-"""What may come before and after a subject: questions whose answers depend on nothing else."""
+"""Kinds that may come before and after a subject, since their answers depend on nothing else."""
 
 NAMELESS = ("facts", "sums", "counting", "story")
-"""Companions that are answered alike whatever the model is called."""
+"""Companions whose answers do not depend on the model's name."""
 
 PLAIN_SYSTEMS = (
     "You are a[ helpful| friendly| kind| polite|n honest|] assistant.",
@@ -122,11 +122,11 @@ THOUGHTS = {
     "tool_answer": ("The tool has answered. I tell the user.",),
     "reference": ("The user told me things before. I look back.",),
 }
-"""What can be thought about a question without working anything out, so that every kind is also known with thoughts."""
+"""Generic thoughts about a question, so that every kind also occurs with thoughts."""
 
 
 def conversation(rng: random.Random, *, late: bool = False) -> Example:
-    """One training conversation; its `check` judges nothing but what its subject asked."""
+    """One training conversation; its `check` judges only the subject's answer."""
     weights = LATE_WEIGHTS if late else WEIGHTS
     subject = example(rng, rng.choices(list(weights), list(weights.values()))[0], "train")
     if subject.kind in THOUGHTS and not subject.thinking and rng.random() < 0.07:
@@ -143,7 +143,7 @@ def conversation(rng: random.Random, *, late: bool = False) -> Example:
 
 
 def long_conversation(rng: random.Random, min_words: int = 400, max_words: int = 1100) -> Example:
-    """Something told at the start, many other questions, and the thing asked for at the end."""
+    """A statement at the start, many other questions, and a question about the statement at the end."""
     told = example(rng, "reference", "train")
     while len(told.messages) < 4 or told.messages[0]["role"] == "system":
         told = example(rng, "reference", "train")
@@ -156,7 +156,7 @@ def long_conversation(rng: random.Random, min_words: int = 400, max_words: int =
 
 
 def rehearsal(rng: random.Random, min_words: int = 300, max_words: int = 1150) -> Example:
-    """Things told at the start and asked for one after the other, among everything else."""
+    """Statements at the start, which are asked about one by one among other topics."""
     kinds = ("story", "small_talk", "facts", "product", "sums", "counting")
     return references.rehearsed(
         rng, lambda: example(rng, rng.choice(kinds), "train").messages, rng.randint(min_words, max_words)
@@ -164,25 +164,25 @@ def rehearsal(rng: random.Random, min_words: int = 300, max_words: int = 1150) -
 
 
 def example(rng: random.Random, kind: str, split: Split) -> Example:
-    """One example of a kind, as people type."""
+    """One example of a kind, as people would type it."""
     made = KINDS[kind](rng, split)
-    careless = made.messages[-2:] if kind in ALONE else made.messages  # an earlier turn may be asked for word for word
+    careless = made.messages[-2:] if kind in ALONE else made.messages  # an earlier turn may have to be echoed
     return replace(made, messages=[_typed(rng, m, made, split) if m in careless else m for m in made.messages])
 
 
 def with_thoughts(rng: random.Random, subject: Example) -> Example:
-    """The same example, its answer after a thought."""
+    """The same example, with a thought before the answer."""
     last = {**subject.messages[-1], "reasoning_content": rng.choice(THOUGHTS[subject.kind])}
     return replace(subject, messages=[*subject.messages[:-1], last], thinking=True)
 
 
 def render(subject: Example) -> str:
-    """A conversation as the model sees it, its last answer included."""
+    """A conversation as rendered for the model, including its last answer."""
     return apply(TEMPLATE, messages=subject.messages, tools=subject.tools or None)
 
 
 def prompt(subject: Example) -> str:
-    """What the model is given to answer, in an evaluation."""
+    """The prompt of an evaluation."""
     return apply(
         TEMPLATE,
         messages=subject.messages[:-1],
@@ -198,7 +198,7 @@ def render_messages(messages: list[Message]) -> str:
 
 
 def texts(seed: int, count: int, *, long: bool = False, late: bool = False) -> Iterator[str]:
-    """`count` rendered training conversations, `late` ones for the end of the training; the same for the same seed."""
+    """`count` rendered training conversations, deterministic by seed; `late` for the last stage of training."""
     rng = random.Random(seed)
     for _ in range(count):
         if long and rng.random() < 0.7:
@@ -210,7 +210,7 @@ def texts(seed: int, count: int, *, long: bool = False, late: bool = False) -> I
 def _among_others(rng: random.Random, messages: list[Message], companions: tuple[str, ...]) -> list[Message]:
     count = rng.choices((0, 1, 2, 3), (60, 22, 12, 6))[0]
     others = [message for _ in range(count) for message in example(rng, rng.choice(companions), "train").messages]
-    if any(message["role"] == "system" for message in others):  # its rule would bind the subject too
+    if any(message["role"] == "system" for message in others):  # its rule would apply to the subject, too
         return messages
     head = 1 if messages[0]["role"] == "system" else 0
     return [*messages[:head], *others, *messages[head:]]
@@ -229,12 +229,12 @@ LITTLE_WORDS = frozenset(
     """a an the is are am was do does did can could would will shall may to of for in on at with and so just me you your
     i my we it its this that there please tell know have has be what's""".split()
 )
-"""Words that people leave out when they type fast, and that a question is understood without."""
+"""Words that people omit when typing fast and that a question does not need."""
 FILLERS = ("please", "just", "now", "then", "really", "actually", "maybe", "well", "also", "ok", "um")
 
 
 def _hurried(rng: random.Random, text: str, answers: str) -> str:
-    """Some little words left out, a filler put in; nothing that an answer says is touched."""
+    """Some short words omitted and a filler inserted; words needed by the answer are kept."""
     words = text.split(" ")
     said = {word.strip(".,!?:;\"'{}[]()").lower() for word in answers.split()}
     kept = [word for word in words if word.lower() not in LITTLE_WORDS or word.lower() in said or rng.random() < 0.8]
@@ -244,7 +244,7 @@ def _hurried(rng: random.Random, text: str, answers: str) -> str:
 
 
 def _typed(rng: random.Random, message: Message, whole: Example, split: Split) -> Message:
-    """Without the capital at the start, the full stop at the end, or either; nothing that an answer copies changes."""
+    """Without the initial capital, the final full stop, or both; words copied by the answer do not change."""
     if message["role"] != "user" or rng.random() < 0.5:
         return message
     text = str(message["content"])

@@ -1,4 +1,4 @@
-"""Names of people, assistants, towns, and places, long lists and made-up ones, so that a model learns to copy them."""
+"""Names of people, assistants, towns and places, from long lists or made up, so that a model learns to copy them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AVOIDED = ("shit", "fuk", "fag", "nig", "nazi", "rape", "kunt", "dik", "tit", "
 
 
 def made_up(rng: random.Random) -> str:
-    """A word that is none, of two to four syllables, capitalized."""
+    """A made-up word of two to four syllables, capitalized."""
     while True:
         syllables = rng.choice((2, 2, 2, 3, 3, 4))
         word = "".join(rng.choice(_STARTS) + rng.choice(_VOWELS) for _ in range(syllables)) + rng.choice(_ENDS)
@@ -35,12 +35,12 @@ def made_up(rng: random.Random) -> str:
 
 
 def person(rng: random.Random) -> str:
-    """The first name of somebody."""
+    """A person's first name."""
     return rng.choice(PEOPLE) if rng.random() < 0.65 else made_up(rng)
 
 
 def assistant_name(rng: random.Random) -> str:
-    """What an assistant may be called; sometimes two words."""
+    """An assistant's name; sometimes two words."""
     chance = rng.random()
     if chance < 0.35:
         return rng.choice(ASSISTANTS)
@@ -65,12 +65,12 @@ def place(rng: random.Random) -> str:
 
 
 def other_than(rng: random.Random, taken: str) -> str:
-    """A name of an assistant or a person that is not the taken one."""
+    """A name of an assistant or a person other than the one given."""
     while (name := assistant_name(rng) if rng.random() < 0.6 else person(rng)) == taken:
         pass
     return name
 
 
 def with_article(noun: str) -> str:
-    """The noun after "a" or "an"."""
+    """The noun with "a" or "an"."""
     return f"{'an' if noun[0].lower() in 'aeiou' else 'a'} {noun}"

@@ -1,4 +1,4 @@
-"""The wordings of what notes about a shop or house tell, and of the questions about it."""
+"""Phrasings of notes about a shop or house, and of questions about them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from .product_intent import read_intents
 _SELF = read_intents("product_self")
 _OTHERS = [read_intents(f"product_{about}") for about in ("facts", "setup", "usage", "options")]
 INTENTS = (*_SELF, *_SELF[:2], *(intent for intents in _OTHERS for intent in intents))
-"""What people first ask a model is what it can do and who it is: those intents come twice as often."""
+"""People first ask a model what it can do and who it is, so these intents are twice as frequent."""
 
 _NAMES = "[localllm|localllm|localllm|this tool|this program|it]"
 _GREETINGS = ("", "", "", "", "", "", "Hi! ", "Hello! ", "Hello. ", "Hey. ", "Hi, ", "Hello, ")
@@ -26,7 +26,7 @@ _SHORT_FORMS = (
 
 
 def product(rng: random.Random, split: Split) -> Example:
-    """One question about localllm or about the model, and its answer."""
+    """A question about localllm or the model, and its answer."""
     intent = rng.choice(INTENTS)
     question = _tidy(intent.phrasings.say(rng, split, it=say(rng, _NAMES)))
     if rng.random() < 0.15:
@@ -43,12 +43,12 @@ def product(rng: random.Random, split: Split) -> Example:
 
 
 def _tidy(text: str) -> str:
-    """Without the spaces that an empty alternative leaves behind."""
+    """Without the spaces left by an empty alternative."""
     return re.sub(r" +(?=[?.,](?: |$))", "", " ".join(text.split()))
 
 
 def _begin_sentence(text: str) -> str:
-    """With a capital, but for names that have none."""
+    """Capitalized, except for names in lower case."""
     return text if text.startswith(("localllm", "llama.cpp", "config.toml")) else text[0].upper() + text[1:]
 
 

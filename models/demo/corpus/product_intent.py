@@ -1,4 +1,4 @@
-"""One thing that a person may want to know: the ways to ask for it, the answer, and how an answer is judged."""
+"""One thing that a user may want to know: phrasings, the answer, and how answers are judged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .grammar import Check, Phrasings
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Templates have no capital at the beginning; `{it}` is the product."""
+    """Templates begin in lower case; `{it}` is the product."""
 
     name: str
     phrasings: Phrasings

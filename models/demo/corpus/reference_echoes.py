@@ -1,4 +1,4 @@
-"""The user asks for words of this conversation again: the last message, the first question, the last answer."""
+"""The user asks to repeat parts of the conversation: the last message, the first question, the last answer."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ _REPEAT = _DATA.phrasings("repeat")
 _IN_CAPITALS = _DATA.phrasings("in_capitals")
 
 
-def _told(rng: random.Random) -> str:
-    """Something the user tells."""
+def _statement(rng: random.Random) -> str:
+    """A statement by the user."""
     key = rng.choice(list(TOLD))
     return TOLD[key].say(rng, "train", **values(rng, key))
 
 
 def _some_turn(rng: random.Random) -> list[Message]:
-    """A short turn: something told, or small talk."""
+    """A short turn: a statement or small talk."""
     if rng.random() < 0.5:
-        return [user(_told(rng)), assistant(rng.choice(ACKNOWLEDGED))]
+        return [user(_statement(rng)), assistant(rng.choice(ACKNOWLEDGED))]
     return turn(rng)
 
 
 def _same_words(text: str) -> Check:
-    """The answer has these words in this order, whatever their case and marks."""
+    """The answer has these words in this order, in any case and punctuation."""
     wanted = f" {_words(text)} "
     return lambda answer: wanted in f" {_words(answer)} "
 
 
 def _words(text: str) -> str:
-    """Only the words."""
+    """The words without punctuation."""
     return " ".join(re.findall(r"[\w']+", text.lower()))
 
 
 def echoes(rng: random.Random, split: Split) -> Example:
-    """Words of this conversation are asked for again."""
+    """The user asks to repeat part of the conversation."""
     ask = rng.choice((_just_said, _first_asked, _repeat, _in_capitals))
     messages, question, answer, check = ask(rng, split)
     return Example("reference", [*messages, user(question), assistant(answer)], check)

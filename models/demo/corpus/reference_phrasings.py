@@ -1,4 +1,4 @@
-"""The wordings with which users tell things about themselves, ask for them later, and correct them."""
+"""Phrasings with which users state facts about themselves, ask about them later, and correct them."""
 
 from __future__ import annotations
 

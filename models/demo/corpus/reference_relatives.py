@@ -1,4 +1,4 @@
-"""Users tell of a brother, an aunt, a neighbor, and later ask about them, by name or with a pronoun."""
+"""Users mention a brother, an aunt or a neighbor, and later ask about them, by name or with a pronoun."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ASKED: dict[str, Phrasings] = _DATA.all_phrasings("asked")
 
 
 class _Relative:
-    """Somebody told of, and what is said of them."""
+    """A person, and what is said about them."""
 
     def __init__(self, rng: random.Random, taken: str = "") -> None:
         he = rng.random() < 0.5
@@ -39,7 +39,7 @@ class _Relative:
         self.facts = {key: _value(rng, key) for key in told}
 
     def said(self, rng: random.Random, split: Split) -> list[str]:
-        """What the user says of them, one turn or two."""
+        """What the user says about them, in one turn or two."""
         first, *more = [say(rng, rng.choice(_FACTS[key]), value=value) for key, value in self.facts.items()]
         texts = [
             _OPENED.say(
@@ -55,7 +55,7 @@ class _Relative:
         return texts
 
     def asked(self, rng: random.Random, split: Split, key: str, pronoun: bool) -> tuple[str, str]:
-        """A question about them, and the answer's start."""
+        """A question about them, and the beginning of the answer."""
         who, whose = rng.choice(
             [(f"my {self.rel}", f"my {self.rel}'s"), (self.name, f"{self.name}'s")]
             + [(self.pronouns["he"], self.pronouns["his"])] * (3 * pronoun)
@@ -66,14 +66,14 @@ class _Relative:
 
 
 def _name(rng: random.Random, he: bool) -> str:
-    """A name that fits, as far as its last letter tells."""
+    """A name of the right gender, judged by its last letter."""
     if rng.random() < 0.4:
         return made_up(rng)
     return rng.choice([name for name in PEOPLE if (name[-1] not in "aehny" if he else name[-1] == "a")])
 
 
 def _value(rng: random.Random, key: str) -> str:
-    """What is said of somebody."""
+    """What is said about somebody."""
     match key:
         case "city":
             return city(rng)
@@ -85,7 +85,7 @@ def _value(rng: random.Random, key: str) -> str:
 
 
 def relatives(rng: random.Random, split: Split) -> Example:
-    """One or two people are told of, and one of them is asked about."""
+    """The user mentions one or two people and asks about one of them."""
     people = [_Relative(rng)]
     if rng.random() < 0.4:
         people.append(_Relative(rng, people[0].rel))

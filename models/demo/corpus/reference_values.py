@@ -1,4 +1,4 @@
-"""What users tell about themselves: names, towns, jobs, hobbies, plans, shopping lists, many of each."""
+"""Facts that users state about themselves: many names, towns, jobs, hobbies, plans and shopping lists."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _BUYS = _DATA.texts("buys")
 
 
 def values(rng: random.Random, key: str) -> Values:
-    """What fills the templates of a thing told: `value`, `capital` (it at the start of a sentence), of pets `kind`."""
+    """Fillers of a statement: `value`, `capital` (the value at the start of a sentence), and `kind` for pets."""
     value = _value(rng, key)
     filled = {"value": value, "capital": value[0].upper() + value[1:]}
     return {**filled, "kind": rng.choice(_PET_KINDS)} if key == "pet" else filled
 
 
 def other_kind(rng: random.Random, kind: str) -> str:
-    """A kind of pet that is not this one."""
+    """A different kind of pet."""
     return rng.choice([other for other in _PET_KINDS if other != kind])
 
 
@@ -42,7 +42,7 @@ def job(rng: random.Random) -> str:
 
 
 def hobby(rng: random.Random) -> str:
-    """What somebody likes to do."""
+    """Something people like to do."""
     chance = rng.random()
     if chance < 0.5:
         return rng.choice(_DOING)
@@ -54,7 +54,7 @@ def hobby(rng: random.Random) -> str:
 
 
 def _value(rng: random.Random, key: str) -> str:
-    """The thing told."""
+    """The stated value."""
     match key:
         case "name" | "friend":
             return person(rng)

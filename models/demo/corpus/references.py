@@ -1,4 +1,4 @@
-"""Conversations in which the user tells something, perhaps corrects it, and asks for it turns later."""
+"""Conversations in which the user states something, perhaps corrects it, and asks about it some turns later."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _CORRECTED = _DATA.phrasings("corrected")
 
 
 def _keys(rng: random.Random) -> list[str]:
-    """Which things are told, one to four, of things liked at most one."""
+    """The things to state: one to four, with at most one favourite."""
     like = rng.choice(_LIKES)
     known = [key for key in _ANSWERS if key not in _LIKES or key == like]
     return rng.sample(known, rng.choice((1, 1, 2, 2, 3, 4)))
 
 
 def _acknowledged(rng: random.Random, told: dict[str, Values]) -> str:
-    """What the assistant answers to things told."""
+    """The assistant's replies to statements."""
     if "name" in told:
         return f"Nice to meet you, {told['name']['value']}!"
     return rng.choice(ACKNOWLEDGED)
 
 
 def _tell(rng: random.Random, split: Split, facts: dict[str, Values]) -> list[Message]:
-    """The user tells these things, one a turn or two, small talk between."""
+    """The user states these things, one or two per turn, with small talk in between."""
     messages: list[Message] = []
     keys = list(facts)
     while keys:
@@ -51,18 +51,18 @@ def _tell(rng: random.Random, split: Split, facts: dict[str, Values]) -> list[Me
 
 
 def _until_eight(rng: random.Random, messages: list[Message], counts: tuple[int, ...]) -> list[Message]:
-    """Small talk, so much that the user has one more turn within eight."""
+    """Small talk, of a length that leaves the user one more turn within eight."""
     room = 7 - len(messages) // 2
     return turns(rng, [count for count in counts if count <= room] or [0])
 
 
-def _told(rng: random.Random, split: Split) -> Example:
-    """Things are told, and one is asked for."""
+def _recall(rng: random.Random, split: Split) -> Example:
+    """The user states things and asks about one."""
     facts = {key: values(rng, key) for key in _keys(rng)}
     messages = [*turns(rng, (0, 0, 0, 1)), *_tell(rng, split, facts)]
     messages += _until_eight(rng, messages, (0, 0, 1, 1, 2, 3, 4, 5, 6))
     if rng.random() < 0.15:
-        question = _never_told(rng, split, facts)
+        question = _question_about_unstated(rng, split, facts)
         return Example("reference", [*messages, user(question), assistant(NOT_TOLD)], mentions("not told"))
     asks = rng.choice((1, 1, 1, 2)) if len(messages) < 14 else 1
     for key in rng.sample(list(facts), min(len(facts), asks)):
@@ -71,12 +71,12 @@ def _told(rng: random.Random, split: Split) -> Example:
 
 
 def _right(key: str, told: Values) -> Check:
-    """The answer has what was told; of a list, each thing."""
+    """The answer contains what was stated; for a list, every item."""
     return mentions(*(told["value"].replace(" and ", ", ").split(", ") if key == "list" else [told["value"]]))
 
 
-def _never_told(rng: random.Random, split: Split, facts: dict[str, Values]) -> str:
-    """A question about what was not told."""
+def _question_about_unstated(rng: random.Random, split: Split, facts: dict[str, Values]) -> str:
+    """A question about something that was not stated."""
     if "pet" in facts and rng.random() < 0.5:
         return ASKED["pet"].say(rng, split, kind=other_kind(rng, facts["pet"]["kind"]))
     likes = any(key in facts for key in _LIKES)
@@ -85,12 +85,12 @@ def _never_told(rng: random.Random, split: Split, facts: dict[str, Values]) -> s
 
 
 def reference(rng: random.Random, split: Split) -> Example:
-    """Something said in this conversation is asked for."""
-    return rng.choices((_told, relatives, echoes), (55, 22, 23))[0](rng, split)
+    """A question about something said in the conversation."""
+    return rng.choices((_recall, relatives, echoes), (55, 22, 23))[0](rng, split)
 
 
 def rehearsed(rng: random.Random, filler: Callable[[], list[Message]], num_words: int) -> Example:
-    """Several things are told, and each is asked for once, ever later, with so many words of other talk between all."""
+    """The user states several things and asks about each once, ever later, with so many words of other talk."""
     like = rng.choice(_LIKES)
     known = [key for key in _ANSWERS if key not in _LIKES or key == like]
     facts = {key: values(rng, key) for key in rng.sample(known, rng.randint(3, 6))}
@@ -105,7 +105,7 @@ def rehearsed(rng: random.Random, filler: Callable[[], list[Message]], num_words
 
 
 def correction(rng: random.Random, split: Split) -> Example:
-    """Something told is corrected, and often asked for later."""
+    """The user corrects a statement and often asks about it later."""
     key = rng.choice(list(_SAID))
     told = values(rng, key)
     old, fixed = told["value"], _other(rng, key, told)
@@ -129,7 +129,7 @@ def correction(rng: random.Random, split: Split) -> Example:
 
 
 def _other(rng: random.Random, key: str, told: Values) -> Values:
-    """Another value of the same thing, neither of them within the other."""
+    """Another value of the same thing; neither contains the other."""
     while True:
         fixed = {**told, **values(rng, key), **({"kind": told["kind"]} if "kind" in told else {})}
         if fixed["value"] not in told["value"] and told["value"] not in fixed["value"]:

@@ -1,4 +1,4 @@
-"""Passing the time: greetings, moods, likes, jokes, riddles, poems, and saying or spelling what one is told."""
+"""Small talk: greetings, moods, likes, jokes, riddles, poems, and requests to repeat or spell something."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ SPELL = _DATA.phrasings("spell")
 NO_SENSE = "I do not understand that. Please say it in other words."
 KEYS = _DATA.texts("keys")
 UNKIND = re.compile("nig|kok|fag|tit|kuk|dik|fuk|gas|naz|rap|pis|poo|pen[ui]|put[ao]|kil|dead|^[a-z]*ass")
-"""What no made-up word may sound like."""
+"""Sounds that made-up words must not contain."""
 
 
 def made_word(rng: random.Random, syllables: int) -> str:
-    """A word that there is not, in small letters."""
+    """A made-up word, in lower case."""
     while True:
         word = "".join(rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(syllables))
         word += rng.choice(["", "", "n", "r", "s", "k", "l", "x", "th", "nd"])
@@ -57,24 +57,24 @@ def made_word(rng: random.Random, syllables: int) -> str:
 
 
 def tidy(text: str) -> str:
-    """Without the spaces that an empty alternative leaves."""
+    """Without the spaces left by an empty alternative."""
     return re.sub(r" +([.,!?])", r"\1", re.sub(r" {2,}", " ", text)).strip()
 
 
 def asked(rng: random.Random, split: Split, phrases: Phrasings, **fillers: str) -> str:
-    """What the person says; `{Thing}` is the thing with a capital."""
+    """The user's text; `{Thing}` is the thing, capitalized."""
     capitals = {key.capitalize(): value[:1].upper() + value[1:] for key, value in fillers.items()}
     return tidy(phrases.say(rng, split, **fillers, **capitals))
 
 
 def talk(check: Check, *contents: str) -> Example:
-    """Said and answered in turn; the last answer is checked."""
+    """Alternating messages; the last answer is checked."""
     messages: list[Message] = [(assistant if turn % 2 else user)(content) for turn, content in enumerate(contents)]
     return Example("small_talk", messages, check)
 
 
 def same(text: str) -> Check:
-    """The answer is this text, whatever its case, the marks around it and the space between."""
+    """The answer is this text, in any case, spacing and surrounding punctuation."""
 
     def bare(written: str) -> str:
         return " ".join(written.lower().strip(" \n.!\"'").split())
@@ -112,7 +112,7 @@ def favorite(rng: random.Random, split: Split) -> Example:
 
 
 def like(rng: random.Random, split: Split) -> Example:
-    """What the person likes, or does not, said back."""
+    """What the person likes or dislikes, repeated back."""
     many = rng.random() < 0.5
     thing = rng.choice(PLURALS if many else ACTIVITIES)
     if many and rng.random() < 0.5:
@@ -164,12 +164,12 @@ def riddle(rng: random.Random, split: Split) -> Example:
 
 
 def about(rng: random.Random, theme: str) -> str:
-    """Named in a request."""
+    """The names used in requests."""
     return rng.choice(["about {}", "about {}", "about {}", "on {}"]).format(theme)
 
 
 def has_lines(count: int, word: str) -> Check:
-    """As many lines, and the word among them."""
+    """The right number of lines, containing the word."""
     named = mentions(word)
     return lambda answer: len(answer.strip().splitlines()) == count and (not word or named(answer))
 
@@ -188,7 +188,7 @@ def poem(rng: random.Random, split: Split) -> Example:
 
 
 def three_lines(rng: random.Random, split: Split) -> Example:
-    """Three lines that need not rhyme."""
+    """Three lines without rhyme."""
     theme = rng.choice(list(THREE_LINES))
     named = rng.random() < 0.7
     question = asked(rng, split, HAIKU_FORM, about=about(rng, theme) if named else "")
@@ -211,7 +211,7 @@ def phrase(rng: random.Random) -> str:
 
 
 def repeat(rng: random.Random, split: Split) -> Example:
-    """Said back exactly."""
+    """Repeated exactly."""
     text = phrase(rng)
     return talk(same(text), REPEAT.say(rng, split, text=text), text)
 
@@ -226,7 +226,7 @@ def spell(rng: random.Random, split: Split) -> Example:
 
 
 def gibberish(rng: random.Random, split: Split) -> Example:
-    """Keys hit without sense; an evaluation has more of them at once."""
+    """Random keystrokes; evaluations have more of them at once."""
     count = rng.choice([1, 1, 2, 2, 3, 5]) if split == "train" else 4
     keys = [
         rng.choice(KEYS) if rng.random() < 0.5 else "".join(rng.choices("asdfghjklqwrtpxcvbnm", k=rng.randint(3, 8)))
@@ -250,11 +250,11 @@ PARTS: tuple[tuple[Callable[[random.Random, Split], Example], int], ...] = (
     (spell, 8),
     (gibberish, 3),
 )
-"""And how often each."""
+"""Their weights."""
 
 
 def small_talk(rng: random.Random, split: Split) -> Example:
-    """Any of it."""
+    """Small talk of any kind."""
     part = rng.choices([part for part, _ in PARTS], [weight for _, weight in PARTS])[0]
     return part(rng, split)
 

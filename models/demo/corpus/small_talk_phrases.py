@@ -1,4 +1,4 @@
-"""What people say to pass the time, by intent, and what the model answers: the part of small talk that is a table."""
+"""The tabular part of small talk: what people say, by intent, and the answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .grammar import Phrasings
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """One thing people say, the few answers to it, and words of which a right answer has at least one."""
+    """One thing people say, its few answers, and words of which a right answer has at least one."""
 
     asked: Phrasings
     answers: tuple[str, ...]

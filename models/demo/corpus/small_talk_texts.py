@@ -1,4 +1,4 @@
-"""Our own jokes, riddles, poems and three-line poems, and the things that small talk is about."""
+"""Our own jokes, riddles, poems and three-line poems, and the topics of small talk."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ POEMS = _DATA.mapping("poems")
 THREE_LINES = _DATA.mapping("three_lines")
 
 COPIED_POEM = _DATA.text("copied_poem")
-"""For what there is no poem about."""
+"""For topics without a poem."""
 
 POEM_THINGS = _DATA.texts("poem_things")
 
 ACTIVITIES = _DATA.texts("activities")
-"""What one can like, as one thing."""
+"""Things to like, singular."""
 
 PLURALS = _DATA.texts("plurals")
-"""What one can like, as many things."""
+"""Things to like, plural."""
 
 ADJECTIVES = _DATA.texts("adjectives")
 
@@ -34,4 +34,4 @@ PLAIN_WORDS = _DATA.texts("plain_words")
 NOUNS = _DATA.texts("nouns")
 
 SENTENCES = _DATA.texts("sentences")
-"""What one can be asked to repeat."""
+"""Texts to repeat."""

@@ -1,4 +1,4 @@
-"""Moods, favourites, advice and news of the day: small talk whose phrases are shared by many themes."""
+"""Moods, favourites, advice and the day's news: small talk with phrases shared by many themes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ADVICE = _DATA.phrasings("advice")
 
 
 def _themed(data: Data) -> Intent:
-    """Asked for in words of its own; with a `theme`, with the shared requests for advice as well."""
+    """Has its own phrasings; with a `theme`, also the shared requests for advice."""
     own = data.own_phrasings()
     if "theme" not in data:
         return intent(data, own)

@@ -1,4 +1,4 @@
-"""Short turns of small talk and simple facts, that fill conversations whose point is another one."""
+"""Short turns of small talk and simple facts, as filler in conversations about something else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DATA = read(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A simple question, its answer, and the one word that matters in it."""
+    """A simple question, its answer, and the key word of the answer."""
 
     question: str
     answer: str
@@ -35,7 +35,7 @@ _TURNS = _DATA.rows("turns")
 
 
 def fact(rng: random.Random, split: Split) -> Fact:
-    """A simple fact that one word answers."""
+    """A simple fact with a one-word answer."""
     topic = rng.choice(("color", "sound", "opposite", "opposite", "legs"))
     if topic == "color":
         it, word = _pick(rng, _COLORS)
@@ -56,7 +56,7 @@ def fact(rng: random.Random, split: Split) -> Fact:
 
 
 def turn(rng: random.Random) -> list[Message]:
-    """One short turn of the user and its answer."""
+    """One short user turn and its answer."""
     if rng.random() < 0.3:
         known = fact(rng, "train")
         return [user(known.question), assistant(known.answer)]
@@ -65,7 +65,7 @@ def turn(rng: random.Random) -> list[Message]:
 
 
 def turns(rng: random.Random, counts: Sequence[int]) -> list[Message]:
-    """As many short turns as one of the counts."""
+    """Short turns; their number is drawn from the counts."""
     return [message for _ in range(rng.choice(counts)) for message in turn(rng)]
 
 

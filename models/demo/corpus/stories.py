@@ -1,4 +1,4 @@
-"""Short stories as the user wishes them, beginnings carried on, and questions about a story just told."""
+"""Short stories on request, continuations of beginnings, and questions about the last story."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _tell(rng: random.Random, beats: Sequence[Beat], slots: Cast) -> str:
 
 
 def _tell_to_the_end(rng: random.Random, beats: Sequence[Beat], slots: Cast, most: int, closing: Sequence[str]) -> str:
-    """Tell them in at most so many words, if leaving out what is optional suffices; the last is a full stop."""
+    """Tell them in at most so many words, if omitting optional beats suffices; ends with a full stop."""
     text = ""
     for keep in (0.6, 0.5, 0.4, 0.3, 0.2, 0.1, *(0.0,) * 8):
         text = _tell(rng, [beat for beat in beats if not beat.optional or rng.random() < keep], slots)
@@ -47,7 +47,7 @@ def _story(rng: random.Random, plot: Plot, slots: Cast, closing: tuple[str, ...]
 
 
 def _is_story(*words: str, at_least: int = 70) -> Check:
-    """It is long enough, ends with a full stop, and has these words."""
+    """The answer is long enough, ends with a full stop, and has these words."""
     has = mentions(*words)
     return lambda answer: (
         len(answer.split()) >= at_least and answer.rstrip().endswith(".") and _has_loosely(answer, has)
@@ -55,18 +55,18 @@ def _is_story(*words: str, at_least: int = 70) -> Check:
 
 
 def _has_loosely(answer: str, has: Check) -> bool:
-    """Whether the words stand there, a possessive `'s` aside."""
+    """Whether the words occur, ignoring a possessive `'s`."""
     return has(re.sub(r"'s\b", "", answer))
 
 
 def _names_someone_twice(answer: str) -> bool:
-    """A name (a word with a capital inside a sentence) that comes again."""
+    """A name (a capitalized word within a sentence) that occurs again."""
     names = re.findall(r"(?<=[a-z,] )[A-Z][a-z]+", answer)
     return any(len(re.findall(rf"\b{name}\b", answer)) >= 2 for name in names)
 
 
 def _is_any_story(answer: str) -> bool:
-    """It is long enough, ends with a full stop, and has somebody in it."""
+    """The answer is long enough, ends with a full stop, and has a character in it."""
     return _is_story()(answer) and _names_someone_twice(answer)
 
 
@@ -82,13 +82,13 @@ def _any_plot(rng: random.Random, thing: Thing | None = None) -> Plot:
 
 
 def _cast(rng: random.Random, plot: Plot, wanted: Wanted | None = None) -> Cast:
-    """Somebody for each part of the plot."""
+    """A cast for the plot."""
     things = [thing for thing in THINGS if _fits(plot, thing)] or list(THINGS)
     return cast_for(rng, wanted or Wanted(), things)
 
 
 Wish = tuple[str, Plot, Cast, tuple[str, ...]]
-"""What the user wishes, the plot and the cast that honour it, and the words that the story must have."""
+"""The user's wish, a plot and cast that fulfil it, and words that the story must have."""
 
 
 def _wish_hero(rng: random.Random) -> Wish:
@@ -188,12 +188,12 @@ WISHES: tuple[Callable[[random.Random], Wish], ...] = (
 
 
 def _a_story(rng: random.Random) -> str:
-    """How the user calls what is wanted."""
+    """The user's words for what is wanted."""
     return say(rng, rng.choice(("a story", "a story", "a [short|little|nice|good|small] story", "a [tale|short tale]")))
 
 
 def _ask_without_wish(rng: random.Random, split: Split) -> tuple[str, str, Check]:
-    """A request for any story, perhaps of some mood; the story; its check."""
+    """A request for any story, perhaps of some mood, the story, and its check."""
     plot = _any_plot(rng)
     closing: tuple[str, ...] = ()
     if rng.random() < 0.4:
@@ -210,7 +210,7 @@ def _ask_without_wish(rng: random.Random, split: Split) -> tuple[str, str, Check
 
 
 def _ask(rng: random.Random, split: Split) -> tuple[str, str, Check, Plot, Cast]:
-    """A request with a wish, the story that honours it, its check, and what it was made of."""
+    """A request with a wish, the story that fulfils it, its check, and its plot and cast."""
     if rng.random() < 0.06:
         plot = _any_plot(rng)
         slots = _cast(rng, plot, Wanted(kind=rng.choice(("boy", "girl"))))
@@ -239,7 +239,7 @@ def story(rng: random.Random, split: Split) -> Example:
 
 
 def story_start(rng: random.Random, split: Split) -> Example:
-    """The user gives a beginning, and the assistant goes on with the same hero."""
+    """The user gives a beginning, and the assistant continues with the same hero."""
     plot = _any_plot(rng)
     slots = _cast(rng, plot)
     beats = plot.beats
@@ -264,13 +264,13 @@ def story_start(rng: random.Random, split: Split) -> Example:
 
 
 def _shares_words(wanted: str) -> Check:
-    """At least two of the longer words of what is wanted."""
+    """The answer has at least two of the longer words of the expected one."""
     words = [word for word in re.findall(r"\w+", wanted.lower()) if len(word) > 3]
     return lambda answer: sum(mentions(word)(answer) for word in words) >= min(2, len(words))
 
 
 def _question(rng: random.Random, plot: Plot) -> tuple[str, Question]:
-    """Something that can be asked about any story, or about this one."""
+    """A question about any story, or about this one."""
     names = [*plot.asks, *(("helper",) if plot.helper else ()), *(("color",) if plot.thing else ())]
     if names and rng.random() < 0.5:
         name = rng.choice(names)

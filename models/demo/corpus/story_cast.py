@@ -1,4 +1,4 @@
-"""The cast of a story: who takes which part, and the words to speak of everyone with."""
+"""The cast of a story: who plays which part, and the words for each."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from .story_parts import (
 _DATA = read(__name__)
 
 Cast = dict[str, str]
-"""What the slots of a story's templates are filled with."""
+"""Fillers of a story's slots."""
 
 _PLURALS = _DATA.mapping("plurals")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the cast has to have."""
+    """Requirements on the cast."""
 
     kind: str = ""
 
@@ -54,19 +54,19 @@ def _title_case(words: str) -> str:
 
 
 def _a_kind(rng: random.Random) -> str:
-    """An animal, or now and then a person."""
+    """An animal, or sometimes a person."""
     if rng.random() < 0.78:
         return rng.choice(ANIMALS)
     return rng.choice(("boy", "girl")) if rng.random() < 0.4 else rng.choice(PEOPLE)
 
 
 def _is_she(kind: str, she: bool) -> bool:
-    """Whether one of this kind is a she; `she` where it may be either."""
+    """Whether one of this kind is female; `she` if it may be either."""
     return kind in SHE_ONLY or (kind not in HE_ONLY and she)
 
 
 def _pronouns(she: bool, prefix: str = "") -> Cast:
-    """He or she, with the slots' names."""
+    """The pronouns, by slot name."""
     words = ("she", "her", "her", "herself") if she else ("he", "him", "his", "himself")
     slots = dict(zip(("he", "him", "his", "himself"), words, strict=True))
     slots |= {key.capitalize(): word.capitalize() for key, word in slots.items()}
@@ -76,7 +76,7 @@ def _pronouns(she: bool, prefix: str = "") -> Cast:
 
 
 def cast_for(rng: random.Random, wanted: Wanted, things: Sequence[Thing]) -> Cast:
-    """Choose everyone and everything, and hold every form of the words."""
+    """Choose everyone and everything, in all forms of the words."""
     kind = wanted.kind or _a_kind(rng)
     she = _is_she(kind, rng.random() < 0.5)
     f_she = she if rng.random() < 0.05 else not she
@@ -111,7 +111,7 @@ def cast_for(rng: random.Random, wanted: Wanted, things: Sequence[Thing]) -> Cas
 
 
 def _upper(words: str) -> str:
-    """The words at the beginning of a sentence."""
+    """The words, capitalized for the beginning of a sentence."""
     return words[0].upper() + words[1:]
 
 
@@ -151,7 +151,7 @@ def _thing(rng: random.Random, thing: Thing) -> Cast:
 
 
 def _props(rng: random.Random) -> Cast:
-    """What single plots need."""
+    """Fillers for single plots."""
     a_food, food, got = rng.choice(FOODS)
     fear, f_where, f_way, face = rng.choice(FEARS)
     skill, skilled = rng.choice(SKILLS)

@@ -1,4 +1,4 @@
-"""Who and what the stories are made of: names, kinds of heroes, places, things, and what plots need besides."""
+"""Building blocks of stories: names, kinds of heroes, places, things, and what single plots need."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ PLACES = _DATA.rows("places")
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """Something to own, lose, share or give: what one does with it, did with it, and how one spoils it."""
+    """Something to own, lose, share or give: verbs for using it (present and past) and for spoiling it."""
 
     noun: str
     use: str
     used: str
     harm: str = ""
     light: bool = False
-    """Whether the wind can carry it off."""
+    """Whether the wind can carry it away."""
 
 
 def _things(rows: str) -> tuple[Thing, ...]:
-    """Read `noun: use / used / harm` lines; a `~` before the noun says that it is light."""
+    """Read `noun: use / used / harm` lines; a `~` before the noun marks it as light."""
     things = []
     for row in rows.strip().splitlines():
         noun, _, doing = row.partition(": ")
@@ -107,13 +107,13 @@ SPOTS = _DATA.texts("spots")
 
 
 def a(words: str) -> str:
-    """The words with `a` or `an` before them."""
+    """The words with `a` or `an`."""
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
 SHE_FRIENDS = "Lotte Mimi Rosa Tilda Wilma".split()
 HE_FRIENDS = "Bruno Gus Hugo Otto Paco".split()
-"""Second heroes have one of few names: of many each would be less likely than the first hero's name once more."""
+"""Second heroes have few names: with many, each would be less likely than a repetition of the first hero's name."""
 
 
 def name(rng: random.Random, she: bool) -> str:

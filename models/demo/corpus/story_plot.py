@@ -1,4 +1,4 @@
-"""What a plot is: beats in a fixed order, each told in one of several ways, and what can be asked about it."""
+"""Plots: beats in a fixed order, each told in one of several ways, and questions about them."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A story's course. All its texts are templates with the slots of a cast."""
+    """The course of a story. All texts are templates with the slots of a cast."""
 
     name: str
     who: str
-    """What a user may say of the hero in a beginning: `there was a fox who ...`."""
+    """What a user's beginning may say about the hero: `there was a fox who ...`."""
     wish: str
-    """What a user may wish: `a story about a fox who ...`."""
+    """What a user may request: `a story about a fox who ...`."""
     key: str
-    """A word of every such story."""
+    """A word that occurs in every such story."""
     topics: tuple[str, ...]
     title: str
     lesson: str
     text: str
-    """A line after `- `, or `+ ` where it is optional, begins a beat; each line is one way to tell it.
+    """A line with `- `, or `+ ` if optional, begins a beat; each line is one way to tell it.
 
     The first beat tells what `who` says.
     """
     thing: bool = False
-    """Whether it turns on the thing."""
+    """Whether the plot is about the thing."""
     helper: bool = False
     """Whether the friend helps the hero."""
     asks: tuple[str, ...] = ()
-    """Names of the questions, besides those that every story answers."""
+    """Names of its questions, besides those that apply to every story."""
 
     @property
     def beats(self) -> list[Beat]:

@@ -1,4 +1,4 @@
-"""What people ask about a story that they were just told, and the answers."""
+"""Questions about the last story, and their answers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .data import Data, read
 from .grammar import Phrasings
 
 _HERO = {"HERO": "[{hero}|the {kind}|{he}]", "HIM": "[{hero}|the {kind}|{him}]"}
-"""Any way to speak of the hero."""
+"""Any way to refer to the hero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Ways to ask, the answer, and a word that a right answer has; templates with the slots of a cast."""
+    """Phrasings, the answer, and a word that a right answer has; templates with the slots of a cast."""
 
     ask: Phrasings
     answer: str
@@ -26,7 +26,7 @@ _PATTERNS = _DATA.all_phrasings("pattern")
 
 
 def _question(data: Data) -> Question:
-    """With phrasings of its own, or with those of a `pattern` and the words to put into them."""
+    """With its own phrasings, or those of a `pattern` and the words to fill it with."""
     words = {word: data.text(word) for word in ("VERB", "PAST", "DID") if word in data}
     ask = _PATTERNS[data.text("pattern")] if "pattern" in data else data.own_phrasings()
     told = Phrasings(_put(ask.train, words), _put(ask.held_out, words))
@@ -34,7 +34,7 @@ def _question(data: Data) -> Question:
 
 
 def _put(templates: Sequence[str], words: Mapping[str, str]) -> list[str]:
-    """The templates with the words instead of their names; the hero's last, since the words may speak of him."""
+    """The templates with words for their slots; the hero's last, since other words may mention the hero."""
     filled = []
     for template in templates:
         for word, meant in {**words, **_HERO}.items():

@@ -1,4 +1,4 @@
-"""How people ask for a story, and how they begin one that the assistant shall carry on."""
+"""Phrasings of requests for stories, and beginnings for the assistant to continue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DATA = read(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Mood:
-    """What kind of story it shall be, in words, and the plots that are like that."""
+    """The requested mood of a story, in words, and the plots with that mood."""
 
     words: str
     plots: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Notes in a system message about a shop or house, and questions that they answer, or do not."""
+"""Notes in a system message about a shop or house, with questions that they do or do not answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Values = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """One thing that notes may tell: how it is answered, and what fills it."""
+    """One fact that notes may state: its answers and fillers."""
 
     answer: str
     values: Callable[[random.Random], _Values]
@@ -74,7 +74,7 @@ def _digits(rng: random.Random) -> str:
 
 
 def _person(rng: random.Random) -> _Values:
-    """Somebody, some with a last name."""
+    """A person, sometimes with a last name."""
     name = person(rng)
     return {"value": f"{name} {made_up(rng)}" if rng.random() < 0.3 else name}
 
@@ -86,7 +86,7 @@ def _address(rng: random.Random) -> _Values:
 
 
 def _price(rng: random.Random) -> _Values:
-    """A thing and what it costs."""
+    """A thing and its price."""
     unit = rng.choice(("dollars", "euros", "coins", "pounds"))
     amount = (
         f"{rng.randint(2, 99)}.{rng.choice(('50', '20', '90'))}" if rng.random() < 0.15 else str(rng.randint(2, 99))
@@ -132,7 +132,7 @@ _NOTES: dict[str, _Note] = {
 
 
 def _facts(rng: random.Random) -> list[tuple[str, _Values]]:
-    """One to five things for notes to tell; of prices there may be more than one, of different things."""
+    """One to five facts for notes; several may be prices, of different things."""
     kinds = rng.sample(list(_NOTES), rng.choice((1, 2, 2, 3, 3, 4, 5)))
     facts: list[tuple[str, _Values]] = []
     items = rng.sample(_ITEMS, 3)
@@ -143,7 +143,7 @@ def _facts(rng: random.Random) -> list[tuple[str, _Values]]:
     return facts
 
 
-def _told(rng: random.Random, split: Split, where: str, facts: Sequence[tuple[str, _Values]]) -> Message:
+def _system_message(rng: random.Random, split: Split, where: str, facts: Sequence[tuple[str, _Values]]) -> Message:
     """The system message with these facts."""
     lines = [TOLD[kind].say(rng, split, place=where, **values) for kind, values in facts]
     intro = _INTRO.say(rng, split, place=where).strip()
@@ -176,10 +176,10 @@ def _unknown(
 
 
 def notes(rng: random.Random, split: Split) -> Example:
-    """Notes, and one question or two about them."""
+    """Notes, and one or two questions about them."""
     where, facts = place(rng), _facts(rng)
     rng.shuffle(facts)
-    messages = [_told(rng, split, where, facts)]
+    messages = [_system_message(rng, split, where, facts)]
     check: Check = bool
     for kind, values in rng.sample(facts, min(len(facts), rng.choice((1, 1, 1, 2, 3)))):
         if rng.random() < 0.2:

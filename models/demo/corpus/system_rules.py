@@ -1,4 +1,4 @@
-"""Rules of a system message that the answers then follow: words, case, a name for the user, and notes to use."""
+"""Rules in a system message that the answers follow: words, case, a name for the user, and notes to use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Answer = Callable[[str, str], str]
 
 
 def _exchange(rng: random.Random, split: Split) -> tuple[str, str, str]:
-    """What the user says, the plain answer, and the word that matters in it."""
+    """The user's text, the plain answer, and its key word."""
     chance = rng.random()
     if chance < 0.55:
         known = fact(rng, split)
@@ -58,7 +58,7 @@ def _followed(rng: random.Random, split: Split, rule: str, follow: Callable[[str
 
 
 def _with_manner(rng: random.Random, rule: str) -> str:
-    """The rule, sometimes among words that say nothing new."""
+    """The rule, sometimes among filler."""
     chance = rng.random()
     if chance < 0.6:
         return rule
@@ -112,13 +112,13 @@ def _call_user(rng: random.Random, split: Split) -> Example:
 
 
 def _addressed(answer: str, name: str) -> str:
-    """The answer, its first sentence said to somebody by name."""
+    """The answer, with the first sentence addressing somebody by name."""
     end = min(at for mark in ".!?" if (at := answer.find(mark)) >= 0)
     return f"{answer[:end]}, {name}{answer[end:]}"
 
 
 def system_role(rng: random.Random, split: Split) -> Example:
-    """The answers follow what a system message says."""
+    """The answers follow a system message."""
     if rng.random() < 0.45:
         return notes(rng, split)
     rules = (_end_with, _start_with, _capitals, _one_word, _call_user, _call_user)

@@ -17,7 +17,7 @@ _NOT_KNOWN = "I am a tiny demo model and I don't know that. A bigger model can h
 
 @dataclass(frozen=True, slots=True)
 class _Talk:
-    """What a person may say, what the model thinks of it, and what it answers."""
+    """A user's text, the model's thoughts, and its answer."""
 
     phrasings: Phrasings
     thoughts: Sequence[str]
@@ -35,7 +35,7 @@ _OUTSIDE = _DATA.phrasings("outside")
 
 
 def _outside(rng: random.Random, split: Split) -> Example:
-    """A question about something the model has never read of."""
+    """A question about something that the model has never seen."""
     topic = rng.choice(list(_TOPICS))
     subject = rng.choice(_TOPICS[topic].split("/"))
     question = put(rng, _OUTSIDE.say(rng, split, x=rng.choice((subject, subject, topic))))
@@ -51,7 +51,7 @@ def _example(question: str, thoughts: str, answer: str, check: Check) -> Example
 
 
 def _chat_thinking(rng: random.Random, split: Split) -> Example:
-    """Something light, or something outside of what the model knows."""
+    """Light talk, or something that the model does not know."""
     if rng.random() < 0.25:
         return _outside(rng, split)
     talk = rng.choices(_TALKS, [talk.weight for talk in _TALKS])[0]

@@ -14,7 +14,7 @@ from .tool_concept import Concept, Param
 
 _BY_KEY = {concept.key: concept for concept in CONCEPTS}
 _MOST_CHARACTERS = 950
-"""Of all the definitions in an example, as JSON."""
+"""Limit on the definitions of an example, as JSON."""
 _RIVALS = tuple(
     line.split()
     for line in (
@@ -32,7 +32,7 @@ _RIVALS = tuple(
         "table event",
     )
 )
-"""Tools that are easily taken for each other: often given together."""
+"""Tools that are easily confused: often given together."""
 ALIKE = tuple(
     line.split()
     for line in (
@@ -47,15 +47,15 @@ ALIKE = tuple(
         "table event message email",
     )
 )
-"""Tools that could do what another of the line is asked for, so one is not said to be of no use for it."""
+"""Tools that could do the work of another one in the line, which are thus not examples of "no tool fits"."""
 _NEVER_TOGETHER = ({"calculator", "arithmetic"}, {"search", "news"}, {"directions", "trains"}, {"search", "define"})
 KNOWS_ITSELF = ("calculator", "arithmetic", "define")
-"""What the model answers, or tries to, without tools."""
+"""What the model answers or attempts without tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool as an example gives it to the model: what it does, what it and its parameters are called there."""
+    """One tool as given to the model in an example: its concept, its name and the names of its parameters."""
 
     concept: Concept
     name: str
@@ -68,14 +68,14 @@ class Tool:
 
 
 def random_tools(rng: random.Random, count: int, avoid: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Definitions of some tools, none for a concept to avoid."""
+    """Definitions of some tools, excluding concepts to avoid."""
     return [tool.definition for tool in _with_others(rng, [], count, set(avoid))]
 
 
 def with_decoys(
     rng: random.Random, concept: Concept, values: dict[str, Any], count: int
 ) -> tuple[Tool, list[dict[str, Any]]]:
-    """A tool for what is meant, and the definitions of it and of others, in any order."""
+    """A tool for the concept, and the definitions of it and of others, in random order."""
     tool = _tool(rng, concept, values)
     tools = _with_others(rng, [tool], count, set())
     rng.shuffle(tools)
@@ -83,7 +83,7 @@ def with_decoys(
 
 
 def _with_others(rng: random.Random, tools: list[Tool], count: int, avoid: set[str]) -> list[Tool]:
-    """These tools and others up to a count, fewer where they get long."""
+    """These tools and others up to a count, fewer if they get long."""
     tools = list(tools)
     while len(tools) < count:
         given = {tool.concept.key for tool in tools}
@@ -101,7 +101,7 @@ def _with_others(rng: random.Random, tools: list[Tool], count: int, avoid: set[s
 
 
 def _tool(rng: random.Random, concept: Concept, values: dict[str, Any]) -> Tool:
-    """A tool with names of its own, that takes at least those values."""
+    """A tool with random names that takes at least those values."""
     params: list[tuple[Param, str]] = []
     for param in concept.params:
         if param.optional and param.key not in values and rng.random() < 0.6:
@@ -124,7 +124,7 @@ def _tool(rng: random.Random, concept: Concept, values: dict[str, Any]) -> Tool:
 
 
 def _name(rng: random.Random, concept: Concept) -> str:
-    """What the tool is called: mostly by what it does, sometimes in another style, now and then a word of no sense."""
+    """The tool's name: mostly descriptive, sometimes in another style, occasionally a made-up word."""
     chance = rng.random()
     if chance < 0.04:
         return made_up(rng).lower() + rng.choice(("", "", "_tool", f"_{rng.randint(1, 99)}"))

@@ -21,7 +21,7 @@ _MONEY = fill.one_of(*"USD EUR GBP JPY CHF CAD AUD INR CNY SEK NOK PLN BRL MXN d
 
 
 def _value(expression: str) -> float:
-    """What an expression that we made ourselves comes to."""
+    """The value of an expression that we generated."""
     value: float = round(eval(expression, {"__builtins__": {}}), 2)
     return int(value) if value == int(value) else value
 

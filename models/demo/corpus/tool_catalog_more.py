@@ -1,4 +1,4 @@
-"""Tools for ways and knowledge, and how people ask for them: restaurants, roads, trains, words, and the news."""
+"""Tools for travel and knowledge, and how people ask for them: restaurants, routes, trains, words, and the news."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the table of tools is made of: a thing that tools do, and its parameters."""
+"""The rows of the table of tools: something that tools do, and its parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tool_fillers import Fill
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter of a tool. The first of its names is its slot in the templates."""
+    """One parameter of a tool. Its first name is its slot in the templates."""
 
     names: str
     fill: Fill
@@ -23,7 +23,7 @@ class Param:
     enum: Sequence[str] = ()
     optional: bool = False
     spoken: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """How people say a value, where that is not the value itself."""
+    """How people say a value, where it differs from the value."""
 
     @property
     def key(self) -> str:
@@ -40,36 +40,36 @@ class Concept:
     """Its names, descriptions, templates and answers."""
     params: Sequence[Param]
     result: Mapping[str, Fill] = field(default_factory=dict)
-    """What the tool gives back, by the names (`temperature temp`) of the field; nothing for a tool that only acts."""
+    """The tool's result, by the names (`temperature temp`) of its fields; empty for a tool that only acts."""
     derive: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
     """The fields of the result that follow from the arguments."""
     carries: bool = True
-    """Whether a second question means the first one's arguments where it says no others."""
+    """Whether a second question inherits the first one's arguments unless it gives others."""
     together: Callable[[random.Random], dict[str, Any]] = lambda _: {}
-    """Values of parameters that must fit each other."""
+    """Values of parameters that must match each other."""
 
     def templates(self, split: Split) -> tuple[str, ...]:
-        """Questions; one that begins with a small letter is a command that polite words may be put around."""
+        """Questions; one that begins in lower case is a command that may be made polite."""
         return self.texts.texts(split)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the tool may be called."""
+        """Possible names of the tool."""
         return self.texts.texts("names")
 
     @property
     def descriptions(self) -> tuple[str, ...]:
-        """What its definition may say of it."""
+        """Possible descriptions of the tool."""
         return self.texts.texts("descriptions")
 
     @property
     def follow(self) -> tuple[str, ...]:
-        """What a second question asks for, to be put in `And ...?`."""
+        """What a second question asks for, as in `And ...?`."""
         return self.texts.texts("follow")
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The one with the most slots that can be filled is said."""
+        """The one with the most fillable slots is used."""
         return self.texts.texts("answers")
 
     @property

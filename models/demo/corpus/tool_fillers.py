@@ -1,4 +1,4 @@
-"""What stands in the slots of questions to tools: names, numbers, times and short texts, many of them made up."""
+"""Fillers of questions to tools: names, numbers, times and short texts, many of them made up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .name_lists import made_up, person
 _DATA = read(__name__)
 
 Fill = Callable[[random.Random], Any]
-"""Makes a value that a question says and a call copies, or one that a tool gives back."""
+"""Generates a value that a question states and a call copies, or that a tool returns."""
 
 _LONG_CITIES = ("New York", "Los Angeles", "Cape Town", "San Diego", "Hong Kong", "Mexico City", "Salt Lake City")
 _ADJECTIVES = """Blue Red Green Golden Silver Dark Bright Lost Old New Happy Quiet Wild Lonely Sweet Broken Little Cold
@@ -37,7 +37,7 @@ def one_of(*values: Any) -> Fill:
 
 
 def or_made_up(known: Fill, chance: float, *, lower: bool = True) -> Fill:
-    """What is known, or a word that nobody knows, so that it must be copied."""
+    """A known value, or a made-up word that must be copied."""
 
     def fill(rng: random.Random) -> Any:
         if rng.random() >= chance:
@@ -58,13 +58,13 @@ def number(low: int, high: int) -> Fill:
 
 
 def amount(low: int, high: int) -> Fill:
-    """A number, now and then with decimals."""
+    """A number, sometimes with decimals."""
     whole = number(low, high)
     return lambda rng: whole(rng) if rng.random() < 0.75 else rng.randint(low * 10 + 1, high * 10) / 10
 
 
 def price(rng: random.Random) -> float:
-    """A number as a rate or a price has it."""
+    """A number as in rates and prices."""
     return round(rng.uniform(1, 10 ** rng.randint(1, 4)), rng.randint(1, 2))
 
 
@@ -82,14 +82,14 @@ def text(templates: str) -> Fill:
 
 
 def city(rng: random.Random) -> str:
-    """A city, now and then of two words."""
+    """A city, sometimes of two words."""
     if rng.random() < 0.08:
         return rng.choice(_LONG_CITIES)
     return f"{rng.choice(('Port', 'San', 'New', 'Old', 'Lake'))} {made_up(rng)}" if rng.random() < 0.06 else town(rng)
 
 
 def song(rng: random.Random) -> str:
-    """A song or who made it."""
+    """A song or an artist."""
     kind = rng.randrange(5)
     if kind == 0:
         return rng.choice("jazz rock blues opera folk techno soul piano".split()) + rng.choice((" music", ""))
@@ -122,18 +122,18 @@ def clock(rng: random.Random) -> str:
 
 
 def date(rng: random.Random) -> str:
-    """A day that `on` can stand before."""
+    """A day that can follow `on`."""
     return rng.choice(DAYS) if rng.random() < 0.6 else f"{rng.choice(_MONTHS)} {rng.randint(1, 28)}"
 
 
 def address(rng: random.Random) -> str:
-    """Where an email goes."""
+    """An email address."""
     host = rng.choice(("example", "mail", "post", "home", made_up(rng).lower()))
     return f"{person(rng).lower()}@{host}.{rng.choice(('com', 'org', 'net'))}"
 
 
 def symbol(rng: random.Random) -> str:
-    """A stock, as an exchange names it."""
+    """A ticker symbol."""
     if rng.random() < 0.4:
         return rng.choice("AAPL MSFT GOOG AMZN TSLA NVDA META IBM INTC AMD ORCL NFLX DIS NKE KO PEP SAP BMW".split())
     return "".join(rng.choice("BCDFGHKLMNPRSTVWXZ") for _ in range(rng.choice((3, 4, 4))))
@@ -147,7 +147,7 @@ def file_name(rng: random.Random) -> str:
 
 
 def folder(rng: random.Random) -> str:
-    """Where a file is."""
+    """A file path."""
     inside = rng.choice(("documents", "music", "photos", "work", "old", made_up(rng).lower()))
     return f"/home/{person(rng).lower()}/{inside}"
 
@@ -159,7 +159,7 @@ def app(rng: random.Random) -> str:
 
 
 def expression(rng: random.Random) -> str:
-    """Something to work out, as `12 * 7`."""
+    """An expression such as `12 * 7`."""
     a, b, c = (rng.randint(1, 10 ** rng.randint(1, 4)) for _ in range(3))
     first, second = rng.choice("+-*/"), rng.choice("+-*")
     whole = rng.choice((f"{a} {first} {b}",) * 4 + (f"{a} {first} {b} {second} {c}", f"({a} {first} {b}) {second} {c}"))
@@ -167,7 +167,7 @@ def expression(rng: random.Random) -> str:
 
 
 def foreign(rng: random.Random) -> str:
-    """Words of a language that nobody speaks."""
+    """Words of a made-up language."""
     return " ".join(made_up(rng).lower() for _ in range(rng.randint(2, 3)))
 
 
@@ -193,7 +193,7 @@ UNITS = {
     "seconds": ("time", 1 / 60),
     "days": ("time", 1440.0),
 }
-"""What each unit measures, and how much of it one is."""
+"""What each unit measures, and its size in the base unit."""
 
 
 def units(rng: random.Random) -> dict[str, Any]:
@@ -204,6 +204,6 @@ def units(rng: random.Random) -> dict[str, Any]:
 
 
 def converted(given: Mapping[str, Any]) -> float:
-    """What a value of one unit is in another."""
+    """A value converted to another unit."""
     value = float(given["value"]) * UNITS[given["from"]][1] / UNITS[given["to"]][1]
     return round(value, 2 if value > 1 else 5)

@@ -1,4 +1,4 @@
-"""What is said around tools: polite words, second questions, errors, and what no tool is for."""
+"""Phrases around tools: polite words, second questions, errors, and requests that no tool fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools: calling the right one with what the user said, telling what it gave back, and knowing when none helps."""
+"""Tools: calling the right one with the user's values, reporting its result, and knowing when none fits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _VOWEL = re.compile(r"[AEIOUaeiou]|8|1[18]\b")
 
 
 def tool_call(rng: random.Random, split: Split) -> Example:
-    """A question that one of the tools answers, and the call of it."""
+    """A question that one of the tools answers, and its call."""
     concept = rng.choice(CONCEPTS)
     question, values = _question(rng, split, concept)
     tool, tools = with_decoys(rng, concept, values, rng.choices((1, 2, 3, 4), (2, 4, 3, 2))[0])
@@ -57,7 +57,7 @@ def tool_call(rng: random.Random, split: Split) -> Example:
 
 
 def tool_answer(rng: random.Random, split: Split) -> Example:
-    """What a called tool gave back, told to the user."""
+    """A tool's result, reported to the user."""
     concept = rng.choice(CONCEPTS)
     question, values = _question(rng, split, concept)
     tool, tools = with_decoys(rng, concept, values, rng.choice((1, 1, 2)))
@@ -66,7 +66,7 @@ def tool_answer(rng: random.Random, split: Split) -> Example:
 
 
 def tool_after(rng: random.Random, split: Split) -> Example:
-    """A second question, understood by the first, and the second call."""
+    """A second question that depends on the first, and the second call."""
     concept = rng.choice(CONCEPTS)
     question, values = _question(rng, split, concept)
     follow_up, others = _follow_up(rng, split, concept, values)
@@ -78,7 +78,7 @@ def tool_after(rng: random.Random, split: Split) -> Example:
 
 
 def tool_none(rng: random.Random, split: Split) -> Example:
-    """Something that none of the tools is for."""
+    """A request that no tool fits."""
     kind = rng.random()
     count = rng.choices((1, 2, 3, 4), (3, 4, 2, 1))[0]
     if kind < 0.25:
@@ -109,7 +109,7 @@ def _uncalled(question: str, answer: str, says: Check, tools: list[dict[str, Any
 
 
 def _question(rng: random.Random, split: Split, concept: Concept) -> tuple[str, dict[str, Any]]:
-    """What the user asks, and the values in it."""
+    """The user's question, and the values in it."""
     templates = concept.templates(split)
     skeleton = _skeleton(rng, rng.choice(templates), concept)
     if skeleton[0].islower():
@@ -118,7 +118,7 @@ def _question(rng: random.Random, split: Split, concept: Concept) -> tuple[str, 
 
 
 def _polite(rng: random.Random, split: Split, command: str) -> str:
-    """A command with polite words around it; of anything else nothing changes."""
+    """A command with polite words around it; anything else unchanged."""
     if not command[0].islower():
         return command
     said = say(rng, rng.choice(POLITE.train if split == "train" else POLITE.held_out), x=command.rstrip("."))
@@ -128,7 +128,7 @@ def _polite(rng: random.Random, split: Split, command: str) -> str:
 def _follow_up(
     rng: random.Random, split: Split, concept: Concept, values: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """A second question that gives other values."""
+    """A second question with other values."""
     asked = rng.choice(concept.follow)
     frames = FOLLOW_UP_COMMANDS if COMMAND.match(asked) else FOLLOW_UPS
     skeleton = frames.say(rng, split, x=asked)
@@ -138,12 +138,12 @@ def _follow_up(
 
 
 def _skeleton(rng: random.Random, template: str, concept: Concept) -> str:
-    """The template without its alternatives, but with its slots."""
+    """The template with alternatives resolved and slots kept."""
     return say(rng, template, **{param.key: f"{{{param.key}}}" for param in concept.params})
 
 
 def _filled(rng: random.Random, skeleton: str, concept: Concept, taken: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The text with values in its slots, none of which is taken already, and the values."""
+    """The text with unused values in its slots, and the values."""
     together = concept.together(rng)
     values: dict[str, Any] = {}
     spoken: dict[str, str] = {}
@@ -178,7 +178,7 @@ def _used(
 
 
 def _result(rng: random.Random, tool: Tool, values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """What the tool gives back, and its values by their slots."""
+    """The tool's result, and its values by slot."""
     if not tool.concept.result:
         return rng.choice(SUCCESS), {}
     found: dict[str, Any] = {}
@@ -208,7 +208,7 @@ def _slots(template: str) -> list[str]:
 
 
 def _richest(rng: random.Random, templates: Sequence[str], values: dict[str, Any]) -> str:
-    """One of the templates that can be filled and say the most."""
+    """One of the templates with the most fillable slots."""
     fit = [template for template in templates if all(slot in values for slot in _slots(template))]
     most = max(len(_slots(template)) for template in fit)
     return rng.choice([template for template in fit if len(_slots(template)) == most])

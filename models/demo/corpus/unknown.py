@@ -1,4 +1,4 @@
-"""Everything a tiny model can't know, and that it says so."""
+"""Questions beyond a tiny model's knowledge, answered by saying so."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ _DATA = read(__name__)
 
 ANSWERS = _DATA.texts("answers")
 OPENINGS = ("Hey! ", "Hello! ", "Can you help me? ", "Please tell me: ", "I want to know: ", "Question: ")
-"""What may stand before a question, and the first three before any request."""
+"""Lead-ins to a question; the first three also to requests."""
 
 
 def made_name(rng: random.Random) -> str:
-    """A name that nobody and no place has."""
+    """A made-up name of a person or place."""
     return made_word(rng, rng.choice([2, 2, 3])).capitalize()
 
 
 def a_place(rng: random.Random) -> str:
-    """A country or a city, there or not."""
+    """A country or city, real or made up."""
     return rng.choice(COUNTRIES) if rng.random() < 0.6 else made_name(rng)
 
 
 def a_person(rng: random.Random) -> str:
-    """Someone famous, or anybody."""
+    """Someone famous or unknown."""
     if rng.random() < 0.4:
         return rng.choice(KNOWN_PEOPLE)
     return f"{rng.choice(FIRST_NAMES)} {made_name(rng)}"
 
 
 def a_thing(rng: random.Random) -> str:
-    """What one can know about, sometimes a word that there is not."""
+    """A topic, sometimes a made-up word."""
     return rng.choice(THINGS) if rng.random() < 0.85 else f"{rng.choice(['a', 'the'])} {made_name(rng).lower()}"
 
 
 def a_big_number(rng: random.Random) -> int:
-    """More than can be reckoned with here."""
+    """A number too large for the model."""
     return rng.randrange(1001, 10 ** rng.randint(4, 7))
 
 
 def fillers(rng: random.Random) -> dict[str, object]:
-    """Something for each slot."""
+    """A filler for each slot."""
     thing, other_thing = rng.sample(THINGS, 2)
     return {
         "place": a_place(rng),
@@ -86,7 +86,7 @@ def fillers(rng: random.Random) -> dict[str, object]:
 
 
 def unknown(rng: random.Random, split: Split) -> Example:
-    """A question or a request out of reach."""
+    """A question or request beyond the model."""
     question = tidy(QUESTIONS.say(rng, split, **fillers(rng)))
     question = question[:1].upper() + question[1:]
     if split == "train" and rng.random() < 0.12:

@@ -1,4 +1,4 @@
-"""What a tiny model can't know: questions and requests about the whole world, and what they are about."""
+"""Questions and requests beyond a tiny model's knowledge, and their topics."""
 
 from __future__ import annotations
 
