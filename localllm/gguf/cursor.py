@@ -121,20 +121,20 @@ class Cursor:
         if self._skipped_strings > MAX_SKIPPED_STRINGS:
             self.fail(f"more than {MAX_SKIPPED_STRINGS:,} strings in arrays")
         read_length = _LENGTH.unpack_from
-        left = count
-        while left:
+        remaining = count
+        while remaining:
             window, at, end = self._window, self._at, len(self._window)
             last_length = end - _LENGTH.size
-            while left and at <= last_length:
+            while remaining and at <= last_length:
                 following = at + 8 + read_length(window, at)[0]
                 if following > end:
                     break
                 at = following
-                left -= 1
+                remaining -= 1
             self._at = at
-            if left:  # the next string crosses the window's end
+            if remaining:  # the next string crosses the window's end
                 self.skip(self.string_length(what), what)
-                left -= 1
+                remaining -= 1
 
     def _check(self, count: int, what: str) -> None:
         if count > self.remaining:

@@ -172,11 +172,11 @@ class TextPreparer:
         whole = self._vocab.pair(query, tokens)
         if len(whole) <= limit:
             return _Text(whole, was_cut=False)
-        left = len(tokens) - (len(whole) - limit)
-        if not request.truncate or left < 1:
-            what = _document(number, left, "query")
+        num_kept = len(tokens) - (len(whole) - limit)
+        if not request.truncate or num_kept < 1:
+            what = _document(number, num_kept, "query")
             raise self._too_long(what, len(whole), "documents", number, at_least=not is_whole)
-        return _Text(self._vocab.pair(query, tokens[:left]), was_cut=True)
+        return _Text(self._vocab.pair(query, tokens[:num_kept]), was_cut=True)
 
     def _templated(
         self, number: int, request: RerankRequest, template: str, document: str

@@ -76,7 +76,7 @@ async function main() {
     }
   });
   await assert.rejects(client.chat({ model: "nothing", messages }), { message: /not found/, status_code: 404 });
-  await assert.rejects(client.push({ model: "demo" }), { message: /demo is a part of localllm/ });
+  await assert.rejects(client.push({ model: "demo" }), { message: /demo is part of localllm/ });
   console.log("all is well");
 }
 

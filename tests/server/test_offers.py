@@ -103,7 +103,7 @@ def test_where_the_hub_is_not_to_be_asked_the_catalog_still_answers(
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(Answer(500), "answers 500"), (Answer(200, b"<html>"), "cannot use"), (Answer(429), "too many requests")],
+    [(Answer(500), "answered 500"), (Answer(200, b"<html>"), "unusable response"), (Answer(429), "too many requests")],
 )
 def test_a_hub_that_answers_nonsense_is_told_beside_the_catalog(
     http: httpx.Client, hub: HubServer, answer: Answer, said: str

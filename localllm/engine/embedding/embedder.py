@@ -138,8 +138,8 @@ class Embedder:
         now_s = self.clock()
         for job in self._queue.jobs:
             if job.deadline_s <= now_s:
-                left = f"{job.num_left} of {len(job.texts)} texts were not computed"
-                self._fail(job, _late(job, left, job.deadline_s, "the request allows (timeout)"))
+                reason = f"{job.num_left} of {len(job.texts)} texts were not computed"
+                self._fail(job, _late(job, reason, job.deadline_s, "the request allows (timeout)"))
             elif job.num_begun == 0 and job.queue_deadline_s <= now_s:
                 none = f"none of {len(job.texts)} texts began"
                 self._fail(job, _late(job, none, job.queue_deadline_s, "a request may wait (queue_timeout_s)"))

@@ -86,12 +86,12 @@ def copy_file(fd: int, target: Path, on_bytes: OnBytes | None, cancel: threading
 
 def _chunks(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None) -> Iterator[memoryview]:
     """Yields the content; each piece is valid until the next. Ends at the initial size, even if the file grows."""
-    left, buffer = os.fstat(fd).st_size, memoryview(bytearray(CHUNK_BYTES))
+    remaining, buffer = os.fstat(fd).st_size, memoryview(bytearray(CHUNK_BYTES))
     with open(fd, "rb", buffering=0, closefd=False) as file:
         file.seek(0)
-        while num_bytes := file.readinto(buffer[: min(left, CHUNK_BYTES)]):
+        while num_bytes := file.readinto(buffer[: min(remaining, CHUNK_BYTES)]):
             yield buffer[:num_bytes]
-            left -= num_bytes
+            remaining -= num_bytes
             if on_bytes is not None:
                 on_bytes(num_bytes)
             if cancel is not None and cancel.is_set():

@@ -165,9 +165,9 @@ class Collector:
         """
         with self._locks.gate(exclusive=True):
             survey = self._survey()
-            left = {str(digest) for digest in survey.leaving} | set(survey.views)
+            leaving = {str(digest) for digest in survey.leaving} | set(survey.views)
             for item in decide(survey, now=time.time(), keep_partials_s=KEEP_PARTIALS_S):
-                if item.id in ids & left and item.reason is None:
+                if item.id in ids & leaving and item.reason is None:
                     self._remove(item, survey)
 
     def _survey(self) -> Survey:

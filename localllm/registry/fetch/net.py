@@ -157,10 +157,10 @@ def wait(seconds: float, is_cancelled: Callable[[], bool]) -> None:
     while True:
         if is_cancelled():
             raise Cancelled("cancelled; the bytes received so far are kept")
-        left = until - time.monotonic()
-        if left <= 0:
+        remaining_s = until - time.monotonic()
+        if remaining_s <= 0:
             return
-        time.sleep(min(SLICE_S, left))
+        time.sleep(min(SLICE_S, remaining_s))
 
 
 class Net:
