@@ -1,4 +1,4 @@
-"""The real registry, `docker-registry` of Debian's packages, on loopback."""
+"""A real registry (Debian's `docker-registry`) on loopback."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Registry(NamedTuple):
 
 @contextmanager
 def docker_registry(folder: Path, more: str = "") -> Iterator[Registry]:
-    """On a port of the system's choice, which it logs. `more`: of its configuration."""
+    """Starts it on a free port, which it logs. `more`: further configuration."""
     (folder / "config.yml").write_text(CONFIG.format(folder=folder / "data") + more)
     assert BINARY is not None
     command = [BINARY, "serve", str(folder / "config.yml")]

@@ -1,4 +1,4 @@
-"""A Hugging Face look-alike on loopback: the requests and answers of its API that `hub_api` names."""
+"""A fake Hugging Face on loopback: the API requests and responses that `hub_api` uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.registry.loopback import Answer, Asked, LoopbackServer, ranged
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_look_alike"
 PAGE = 3
-"""Files on a page of a tree."""
+"""Files per page of a tree."""
 
 _REVISION = re.compile(r"/api/models/([^/]+/[^/]+)/revision/(.+)")
 _TREE = re.compile(r"/api/models/([^/]+/[^/]+)/tree/(.+)")
@@ -24,7 +24,7 @@ _RESOLVE = re.compile(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 
 @dataclass
 class Repo:
-    """A repository: its files are bytes, or sizes of files that nobody downloads."""
+    """A repository; its files are bytes, or only sizes for files that are never downloaded."""
 
     files: Mapping[str, bytes | int]
     card: dict[str, Any] = field(default_factory=dict)
@@ -32,9 +32,9 @@ class Repo:
     private: bool = False
     downloads: int = 10
     without_lfs: bool = False
-    """The model's own page says nothing of sizes; the tree does, as with some mirrors."""
+    """Sizes are only in the tree, not in the model's info, as with some mirrors."""
     in_git: bool = False
-    """Nothing has a sha256 anywhere."""
+    """No file has a sha256."""
 
     def sha256(self, path: str) -> str:
         content = self.files[path]

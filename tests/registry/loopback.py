@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback that tests script, and that remembers what it was asked."""
+"""A small scriptable HTTP server on loopback that records requests."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Answer(NamedTuple):
 
 
 class LoopbackServer:
-    """Answers with `self.answer`, unless `scripted` has something for that path. A context manager."""
+    """Answers with `self.answer`, unless `scripted` has an answer for that path. A context manager."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.scripted: dict[str, Answer | Callable[[Asked], Answer]] = {}
-        """Path without query -> what to answer instead."""
+        """Path without query -> answer."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
@@ -46,7 +46,7 @@ class LoopbackServer:
         return f"http://{self.host}"
 
     def answer(self, asked: Asked) -> Answer:
-        """For servers to write."""
+        """To be implemented by servers."""
         return Answer(404, f"nothing at {asked.path}".encode())
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class LoopbackServer:
                     self.close_connection = True  # the client has read enough
 
             def log_message(self, format: str, *args: object) -> None:
-                """Tests are silent."""
+                """Logs nothing."""
 
         return Handler
 
@@ -101,7 +101,7 @@ def no_pause(seconds: float, is_cancelled: Callable[[], bool]) -> None:
 
 
 def ranged(content: bytes, asked: Asked, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
-    """The content, or the part of it that a simple `Range` header asks for."""
+    """The content, or the part requested by a simple `Range` header."""
     wanted = asked.headers.get("range", "")
     if not wanted.startswith("bytes="):
         return Answer(200, content, (("Accept-Ranges", "bytes"), *headers))

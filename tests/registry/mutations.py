@@ -1,4 +1,4 @@
-"""Documents that are nearly right: a good JSON document with a few fields replaced, removed or repeated."""
+"""Almost valid documents: valid JSON documents with a few fields replaced, removed or repeated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANY = ODD | st.recursive(
 
 @st.composite
 def mutated(draw: st.DrawFn, document: Any) -> Any:
-    """Up to three changes anywhere in it; now and then none."""
+    """Up to three changes anywhere in it; sometimes none."""
     changed = copy.deepcopy(document)
     for _ in range(draw(st.integers(0, 3))):
         spots = list(_spots(changed))

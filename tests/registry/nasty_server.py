@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that does to a download whatever a test wants: the real thing, on real sockets.
+"""An HTTP server on loopback that misbehaves as a test demands, on real sockets.
 
 A test sets what `Nasty` offers, or `script` answers for single requests: a function that gets the request and may
 return a `Reply`, or None for the ordinary answer.
@@ -29,7 +29,7 @@ class Asked:
     number: int
     path: str
     headers: dict[str, str]
-    """Names in lower case."""
+    """Header names in lower case."""
 
     @property
     def range(self) -> tuple[int, int] | None:
@@ -43,26 +43,26 @@ class Asked:
 
 @dataclass
 class Reply:
-    """One answer, exactly as it goes over the wire."""
+    """One response, exactly as sent over the wire."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | Iterable[bytes] = b""
     length: int | None = -1
-    """Content-Length; -1: the right one, None: none at all, and the connection's end ends the body."""
+    """Content-Length; -1: the correct one; None: none, so closing the connection ends the body."""
     stall: bool = False
-    """After the body nothing comes any more, and the connection stays."""
+    """After the body, sends nothing more and keeps the connection open."""
     drop: bool = False
-    """After the body the connection is closed, whatever the length says."""
+    """Closes the connection after the body, whatever the length says."""
     raw: bytes | None = None
-    """Instead of everything else."""
+    """Sent instead of everything else."""
 
 
 Script = Callable[[Asked], Reply | None]
 
 
 class Nasty:
-    """A context manager. `url` is that of the file."""
+    """A context manager. `url` is the file's."""
 
     def __init__(self, content: bytes = b"", *, host: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> None:
         self.content = content
@@ -70,16 +70,16 @@ class Nasty:
         self.ranges = True
         self.script: Script = lambda _: None
         self.keep_unframed = False
-        """A connection stays after an answer without a Content-Length too."""
+        """Keeps connections open even after a response without Content-Length."""
         self.pause_s = 0.0
-        """After each piece that is sent."""
+        """Pause after each piece sent."""
         self.asked: list[Asked] = []
         self.sent_bytes = 0
         """Of bodies."""
         self.most_at_once = 0
         self.num_connections = 0
         self.buffer_bytes: int | None = None
-        """Of the system, for what was sent and is not taken yet."""
+        """The system's send buffer."""
         self._at_once = 0
         self._lock = threading.Condition()
         self._closing = threading.Event()
@@ -122,7 +122,7 @@ class Nasty:
         self._listener.close()
 
     def sent_when_idle(self) -> int:
-        """`sent_bytes` when nothing is being answered any more: a server goes on into its buffers for a while."""
+        """`sent_bytes` once no response is in progress: a server keeps filling its buffers for a while."""
         with self._lock:
             assert self._lock.wait_for(lambda: self._at_once == 0, timeout=30)
             return self.sent_bytes
@@ -185,7 +185,7 @@ class Nasty:
         return asked
 
     def ordinary(self, asked: Asked) -> Reply:
-        """As a good server answers."""
+        """A well-behaved server's response."""
         headers = {} if self.etag is None else {"ETag": self.etag}
         content, wanted = self.content, asked.range
         if wanted is None or not self.ranges or asked.headers.get("if-range", self.etag) != self.etag:
@@ -197,14 +197,14 @@ class Nasty:
         return Reply(206, headers, self.paced(content[start:end]), end - start)
 
     def paced(self, body: bytes) -> Iterator[bytes]:
-        """Pieces, with `pause_s` between them."""
+        """Sends pieces with `pause_s` between them."""
         for start in range(0, len(body), PIECE):
             yield body[start : start + PIECE]
             if self.pause_s:
                 time.sleep(self.pause_s)
 
     def _answer(self, connection: socket.socket, reply: Reply) -> bool:
-        """Whether the connection can be used again."""
+        """Whether the connection can be reused."""
         if reply.raw is not None:
             connection.sendall(reply.raw)
             return not reply.drop
@@ -226,7 +226,7 @@ class Nasty:
 
 
 def content(size: int, seed: int = 7) -> bytes:
-    """That no part of can be taken for another."""
+    """Content in which no two parts are equal."""
     return random.Random(seed).randbytes(size)
 
 

@@ -1,4 +1,4 @@
-"""A registry look-alike on loopback, as Ollama's: manifests, blobs, and a login by token where it wants one."""
+"""A fake registry on loopback, like Ollama's: manifests, blobs, and optional token login."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ USER, PASSWORD = "somebody", "secret"
 
 
 class OciServer(LoopbackServer):
-    """Holds models that `add` puts there."""
+    """Serves the models added with `add`."""
 
     def __init__(self, *, login: str | None = None) -> None:
-        """`login`: None; `anonymous`, where everybody gets a token; `private`, where only somebody does; `basic`."""
+        """`login`: None; `anonymous` (anybody gets a token); `private` (only one user does); `basic`."""
         super().__init__()
         self.blobs: dict[str, bytes] = {}
         self.manifests: dict[str, bytes] = {}
         self.realm: str | None = None
-        """Where it says that tokens are to be had, if not at itself."""
+        """The token server that it names, if not itself."""
         self.generation = 0
-        """Tokens of an earlier one are not taken any more."""
+        """Tokens of earlier generations are rejected."""
         self._login = login
 
     def blob(self, content: bytes) -> str:
-        """Keeps it; its digest."""
+        """Stores a blob; returns its digest."""
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         self.blobs[digest] = content
         return digest
 
     def layer(self, kind: str, content: bytes) -> dict[str, Any]:
-        """Of one of Ollama's kinds, or of a media type with a slash."""
+        """A layer of one of Ollama's kinds, or of a media type (with a slash)."""
         media_type = kind if "/" in kind else KIND + kind
         return {"mediaType": media_type, "digest": self.blob(content), "size": len(content)}
 
     def add(
         self, model: str, layers: Sequence[tuple[str, bytes]], config: dict[str, Any] | None = None, tag: str = "latest"
     ) -> dict[str, Any]:
-        """A model `NAMESPACE/MODEL` of these layers; its manifest, to be changed and `put` by tests of rogues."""
+        """Adds a model `NAMESPACE/MODEL` with these layers; returns its manifest, for tests to modify and `put`."""
         content = json.dumps({"model_format": "gguf", "model_family": "llama", "file_type": "Q4_K_M", **(config or {})})
         manifest = {
             "schemaVersion": 2,

@@ -1,4 +1,4 @@
-"""What a partial file holds, for tests that look at it between two downloads."""
+"""The content of a partial file, for tests that inspect it between downloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.registry.fetch.partial import good_ranges, read_record
 
 
 def present_bytes(partial: Path, *, digest: Digest | None, size_bytes: int | None) -> int:
-    """How much of this file an earlier download has kept; 0 if the next one cannot use it."""
+    """Bytes of this file left by an earlier download; 0 if the next one cannot use them."""
     record = read_record(partial)
     if record is None or record.digest != (None if digest is None else str(digest)):
         return 0

@@ -1,4 +1,4 @@
-"""Which files make the model, in which quantization, by tables of repositories as they are."""
+"""The choice of files and quantization, by tables of real repositories."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_every_list_of_files_gives_a_whole_model_of_that_list_or_an_error_that_e
 
 
 def candidates_of_one(there: list[ListedFile], path: str) -> list[ListedFile]:
-    """The file alone, if it is there, is no shard and its name is a model's."""
+    """Only the file, if it exists, is not a shard and has the name of a model."""
     return [
         file for one in candidates([file for file in there if file.path == path]) if one.whole for file in one.files
     ]

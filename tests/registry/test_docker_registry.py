@@ -1,4 +1,4 @@
-"""The real registry, `docker-registry` of Debian's packages: a tiny model pushed over its API, planned, downloaded."""
+"""A real registry (Debian's `docker-registry`): a tiny model is pushed, planned and downloaded."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 @pytest.fixture(scope="module")
 def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """For somebody with the password `se,cret`."""
+    """A registry for one user with the password `se,cret`."""
     folder = tmp_path_factory.mktemp("private-registry")
     (folder / "htpasswd").write_text("somebody:$2b$04$kaDwgoJw3xOg73rXpsDV4.EYLHGsZPx4x2Smdz2SvOGEBKowPkDOG\n")
     login = f"auth:\n  htpasswd:\n    realm: here\n    path: {folder / 'htpasswd'}\n"
@@ -90,7 +90,7 @@ def test_a_model_pushed_to_a_real_registry_is_planned_and_downloaded(registry: R
 
 
 def made(home: Path, name: str) -> Settings:
-    """A home with a model that sets all that can be set."""
+    """A home with a model that sets everything that can be set."""
     settings = config.load({"home": str(home)})
     home.mkdir(exist_ok=True)
     text = """FROM demo
@@ -115,7 +115,7 @@ def pulled(home: Path, name: str) -> Manifest:
 
 
 def told(model: Manifest) -> tuple[object, ...]:
-    """What it is, wherever it came from."""
+    """The model's content, independent of its source."""
     digests = [file.digest for file in model.files]
     return (
         digests,

@@ -1,4 +1,4 @@
-"""Downloads from a server that means harm: right bytes or a clear error, and nothing lost that was good."""
+"""Downloads from a misbehaving server: the right bytes or a clear error, and no valid bytes lost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONTENT = content(SIZE)
 SOON = Backoff(first_s=0.01, max_s=0.1, max_retry_after_s=0.05)
 QUICK = NetOptions(backoff=SOON, read_timeout_s=0.3, patience_s=1.0)
 CANCELLED_WITHIN_S = 2.0
-"""300 ms are wanted of a quiet machine, which a test cannot count on; a read or a pause left alone takes 30 s."""
+"""The goal is 300 ms on an idle machine, which a test cannot rely on; an uncancelled read or pause takes 30 s."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def net() -> Iterator[Net]:
 
 
 class Fetcher:
-    """`download` with what a test does not care about; keeps what was told."""
+    """`download` with defaults for tests; records reported progress."""
 
     def __init__(self, net: Net, path: Path) -> None:
         self.net = net
@@ -62,7 +62,7 @@ class Fetcher:
             self._lock.notify_all()
 
     def wait_for(self, num_bytes: int) -> None:
-        """Until so much was told."""
+        """Waits until that many bytes were reported."""
         with self._lock:
             assert self._lock.wait_for(lambda: self.told >= num_bytes, timeout=30)
 
@@ -102,7 +102,7 @@ Kind = Callable[[Nasty], RemoteFile]
 
 
 def first(times: int, reply: Callable[[Asked], Reply]) -> Script:
-    """Answers so for the first requests, and well afterwards."""
+    """Gives these answers to the first requests, and correct ones afterwards."""
     return lambda asked: reply(asked) if asked.number < times else None
 
 
@@ -314,7 +314,7 @@ def test_a_disk_that_fills_up_on_the_way_is_a_clear_error(
 
 
 def changing(server: Nasty, at: int) -> Script:
-    """The file is another one from this request on."""
+    """The file changes from this request on."""
 
     def script(asked: Asked) -> Reply | None:
         if asked.number == at:
@@ -352,7 +352,7 @@ def test_parts_of_different_files_with_one_digest_wanted_are_fetched_once_more_f
 
 
 def interrupt_after(fetch: Fetcher, server: Nasty, num_bytes: int, kind: Kind) -> None:
-    """Cancels a download when so much is there."""
+    """Cancels a download once that many bytes have arrived."""
     server.pause_s = 0.015
 
     def on_bytes(more: int) -> None:

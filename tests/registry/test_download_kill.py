@@ -1,4 +1,4 @@
-"""A real process that downloads is killed at any moment, again and again; hardly anything is fetched twice."""
+"""A downloading process is killed at random moments, again and again; hardly anything is fetched twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guard against private addresses: whatever way one is written, and wherever a name leads."""
+"""The guard against private addresses: in any notation, and behind any name."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class _Connected(Exception):
 
 
 def connecting_to(monkeypatch: pytest.MonkeyPatch, answers: list[list[str]]) -> tuple[Dialer, list[str], list[str]]:
-    """A guarded backend whose resolver gives these answers, one a look-up; what it looked up, what it connects to."""
+    """A guarded backend whose resolver gives these answers, one per lookup; records lookups and connections."""
     looked_up: list[str] = []
     connected: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Plans of Hugging Face's repositories, over real HTTP from a look-alike: what is downloaded, what an error says."""
+"""Plans for Hugging Face repositories, over real HTTP from a fake server: what is downloaded, what errors say."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def test_thousands_of_files_or_pages_are_refused(server: HubServer, net: Net) ->
 
 
 class Scripted:
-    """Answers every request with the same body, so that hypothesis need not wait for sockets."""
+    """Answers every request with the same body, without sockets, which keeps hypothesis fast."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body

@@ -1,4 +1,4 @@
-"""Requests to a server that means harm: redirects, credentials, private addresses, bombs, and giving up in time."""
+"""Requests to a malicious server: redirects, credentials, private addresses, bombs, and deadlines."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CERT = Path(__file__).parents[1] / "server/data/localhost.cert.pem"
 KEY = CERT.with_name("localhost.key.pem")
 
 CANCELLED_WITHIN_S = 2.0
-"""300 ms are wanted of a quiet machine, which a test cannot count on; a read or a pause left alone takes 30 s."""
+"""The goal is 300 ms on an idle machine, which a test cannot rely on; an uncancelled read or pause takes 30 s."""
 
 
 class Waits(list[float]):
-    """The pauses that were wanted; none is taken."""
+    """Records the requested pauses instead of sleeping."""
 
     def __call__(self, seconds: float, _: Callable[[], bool]) -> None:
         self.append(seconds)

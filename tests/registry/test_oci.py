@@ -1,4 +1,4 @@
-"""Plans of models in OCI registries, over real HTTP from a look-alike: layers, texts, parameters, logins."""
+"""Plans for models in OCI registries, over real HTTP from a fake one: layers, texts, parameters, logins."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_a_token_that_expires_during_a_download_is_renewed(login: str, net: Net,
         given: list[int] = []
 
         def expiring(asked: Asked) -> Answer:
-            """A token is good for ten pieces."""
+            """A token is valid for ten pieces."""
             answer = server.answer(asked)
             if answer.status == 206:
                 given.append(len(answer.body))

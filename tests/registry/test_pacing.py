@@ -1,4 +1,4 @@
-"""When to try again, and how fast to go."""
+"""When to retry, and how fast to go."""
 
 from __future__ import annotations
 

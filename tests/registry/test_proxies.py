@@ -18,7 +18,7 @@ LOGIN = (b"user", b"se:cret")
 
 
 class Proxy:
-    """Speaks CONNECT or SOCKS5, and leads every host to loopback."""
+    """Speaks CONNECT or SOCKS5, and resolves every host to loopback."""
 
     def __init__(self, *, login: tuple[bytes, bytes] | None = None, refuses: bool = False) -> None:
         self.asked: list[bytes] = []

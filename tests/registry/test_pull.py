@@ -1,4 +1,4 @@
-"""From a name to a model in the store, with look-alikes of Hugging Face and of Ollama's registry as sources."""
+"""Pulls from a name to a stored model, from fakes of Hugging Face and of Ollama's registry."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def pull(
 
 
 def files_of(settings: Settings) -> set[str]:
-    """Everything in the store but locks."""
+    """Everything in the store except locks."""
     root = settings.data_dir / "models"
     paths = (path for path in root.rglob("*") if path.is_file() and "locks" not in path.parts)
     return {str(path.relative_to(root)) for path in paths}
@@ -210,7 +210,7 @@ def test_what_is_no_model_never_gets_a_name(
 
 
 def test_junk_is_found_by_its_first_bytes_and_goes_at_once(settings: Settings, hub: HubServer) -> None:
-    """At this speed the whole would take ten seconds, and the first second brings what tells."""
+    """At this speed the whole file would take ten seconds, and its magic arrives in the first second."""
     junk = b"<html>" + bytes(5_000_000)
     hub.repos["ann/rogue-GGUF"] = Repo({"x-Q8_0.gguf": junk})
     slow = msgspec.structs.replace(settings, max_download_kb_per_s=500)

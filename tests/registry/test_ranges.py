@@ -1,4 +1,4 @@
-"""The bookkeeping of which bytes are there, against a set of numbers that cannot be wrong."""
+"""The bookkeeping of received bytes, compared with a plain set of integers."""
 
 from __future__ import annotations
 

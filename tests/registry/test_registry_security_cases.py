@@ -1,4 +1,4 @@
-"""What rogue registries did to other programs, each case by its name: nothing of it happens here."""
+"""Attacks by rogue registries on other programs, by name: none of them works here."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_cve_2025_1975_a_manifest_with_fields_missing_or_absurd_is_an_error(
 
 
 class Scripted:
-    """A registry in memory, so that hypothesis need not wait for sockets."""
+    """A registry in memory, without sockets, which keeps hypothesis fast."""
 
     def __init__(self, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
         self.manifest, self.blobs = manifest, blobs
@@ -112,7 +112,7 @@ MESSAGES = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": 
 
 @st.composite
 def registries(draw: st.DrawFn) -> tuple[bytes, dict[str, bytes]]:
-    """A manifest and blobs, both with a few things wrong. The digests are right, or a wrong one would hide the rest."""
+    """A manifest and blobs with a few errors each. Digests are right, since a wrong one would hide the other errors."""
     blobs: dict[str, bytes] = {}
 
     def layer(kind: str, content: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a model needs is told by its header before the rest is downloaded, over real HTTP from a look-alike."""
+"""A model's memory need is computed from its header before the rest is downloaded, over real HTTP from a fake."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REPO = "ann/words-GGUF"
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A model with a header of several pieces in two types, and split."""
+    """A model whose header takes several requests, in two tensor types, once split."""
     folder = tmp_path_factory.mktemp("words")
     from gguf import GGMLQuantizationType
 
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_model_is_offered_with_the_reason(settings: Settings, 
 def test_the_quantization_that_is_pulled_fits_by_the_plan(
     settings: Settings, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of so small a model Q8_0 is taken where it fits, else Q4_K_M, else the smallest, and that is said."""
+    """For such a small model Q8_0 is chosen if it fits, else Q4_K_M, else the smallest, and the reason is given."""
     measured = measure(settings.load_options())
     small, large = (measured(read_model_info(files[f"words-{quant}.gguf"])) for quant in ("Q4_K_M", "Q5_K_M"))
     chosen = []
@@ -167,7 +167,7 @@ def test_the_quantization_that_is_pulled_fits_by_the_plan(
 def test_a_program_pulls_the_quantization_that_the_command_would(
     settings: Settings, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The header says that Q8_0 fits, just so; a guess by size finds room for none, and takes the smallest."""
+    """By the header Q8_0 just fits; by the estimate from file size none does, and the smallest is chosen."""
     large = measure(settings.load_options())(read_model_info(files["words-Q5_K_M.gguf"]))
     monkeypatch.setattr(osdep, "total_memory", lambda: int(large / 0.9 * 1.1))
     with Puller(settings) as guessing:

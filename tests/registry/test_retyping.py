@@ -1,4 +1,4 @@
-"""What another quantization's matrices are follows from one header and the size of the file."""
+"""The tensor types of another quantization follow from one header and the file size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who fetches which bytes next, and what answers and failures mean: decisions, without sockets, threads or clocks."""
+"""Which connection fetches which bytes, and reactions to responses and failures, without sockets, threads or clocks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def launch(transfer: Transfer, now: float = 0.0, connections: int = 4) -> Flight
 
 
 def begun(file: RemoteFile | None = None) -> tuple[Transfer, Flight]:
-    """A transfer whose first answer has come."""
+    """A transfer that has received its first response."""
     transfer = Transfer(file or wanted())
     flight = launch(transfer)
     transfer.answered(flight, part(flight))
@@ -216,7 +216,7 @@ def test_six_failures_in_a_row_are_the_end_and_any_progress_counts_from_zero_aga
 
 
 def outage(transfer: Transfer, now: float, until: float) -> float:
-    """Failures without anything new, each tried again at once when that is allowed; returns the time of the last."""
+    """Failures without progress, each retried as soon as allowed; returns the time of the last one."""
     while now <= until:
         transfer.failed(launch(transfer, now), Retryable("no connection", is_outage=True), now, 0.0)
         now += transfer.wait_s(now)
@@ -416,7 +416,7 @@ class Airborne:
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Flights start, move, fail, are stolen from, and land in any order; each byte is written by who owns it."""
+    """Flights start, move, fail, are stolen from and land in any order; each byte is written by its owner."""
 
     size = 7 * MIB + 123
 
@@ -484,7 +484,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert all(first[1] <= second[0] for first, second in pairwise(ends))
 
     def teardown(self) -> None:
-        """Whatever happened, what is left can be fetched."""
+        """Whatever happened, the rest can be fetched."""
         for one in self.airborne:
             self.transfer.remove(one.flight)
         while not self.transfer.is_complete:

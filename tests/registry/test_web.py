@@ -1,4 +1,4 @@
-"""Plans of plain URLs, over real HTTP: sizes where the server says them, all shards of a split model."""
+"""Plans for plain URLs, over real HTTP: sizes if the server gives them, and all shards of a split model."""
 
 from __future__ import annotations
 

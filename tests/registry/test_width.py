@@ -14,11 +14,11 @@ from localllm.registry.fetch.width import Width
 TICK_S = 0.05
 MB = 1e6
 Rate = Callable[[int], float]
-"""Connections -> bytes/s of all together."""
+"""Number of connections -> their total bytes/s."""
 
 
 class Simulation:
-    """A download over a network with this rate; new connections bring something after a round trip or two."""
+    """A download over a network with this rate; new connections deliver after a round trip or two."""
 
     def __init__(self, rate: Rate, most: int = 8, noise: float = 0.0) -> None:
         self.width = Width(most)
