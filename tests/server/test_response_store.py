@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.server.responses.store import OVERHEAD_BYTES, Kept, ResponseStore
+from localllm.server.responses.store import OVERHEAD_BYTES, ResponseStore, StoredResponse
 
 
-def _kept(size_bytes: int, owner: str = "") -> Kept:
-    return Kept(b"", bytes(size_bytes - OVERHEAD_BYTES), owner)
+def _kept(size_bytes: int, owner: str = "") -> StoredResponse:
+    return StoredResponse(b"", bytes(size_bytes - OVERHEAD_BYTES), owner)
 
 
 def test_what_was_used_last_stays_longest() -> None:
@@ -96,14 +96,14 @@ def test_it_holds_what_a_plain_list_in_order_of_use_would_hold(
 
 def test_an_item_is_found_by_its_owner_for_as_long_as_its_response_is_kept() -> None:
     store = ResponseStore(2, 2**20)
-    mine = Kept(b"a", b"", "me", ("rs_1", "msg_1"))
+    mine = StoredResponse(b"a", b"", "me", ("rs_1", "msg_1"))
     store.put("1", mine)
     assert store.holder("msg_1", "me") == mine
     assert store.holder("msg_1", "you") is None
     assert store.holder("msg_2", "me") is None
-    store.put("2", Kept(b"b", b"", "me", ("msg_2",)))
+    store.put("2", StoredResponse(b"b", b"", "me", ("msg_2",)))
     assert store.holder("rs_1", "me") == mine, "which is thereby the most recently used"
-    store.put("3", Kept(b"c", b"", "me"))
+    store.put("3", StoredResponse(b"c", b"", "me"))
     assert store.holder("msg_2", "me") is None
     store.delete("1")
     assert store.holder("msg_1", "me") is None
