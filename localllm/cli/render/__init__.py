@@ -7,6 +7,6 @@
 A document returns finished lines, which are printed once, and a preview of the block that is still open. `Live` writes
 only the difference between two previews, usually text added at the end, so nothing flickers.
 
-Why not rich: it renders whole texts, so each token would redraw the whole answer. Why not markdown-it: see the entry
-"Markdown in the terminal" in benchmarks/LOG.md.
+markdown-it says what the lines of a block are and parses what is in them. Lists and quotes are read here, a line at a
+time: it has no parser to continue. Why not rich: it renders whole texts, so each token would redraw the whole answer.
 """

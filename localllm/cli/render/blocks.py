@@ -1,16 +1,18 @@
 r"""Markdown's blocks, line by line: finished lines are returned once, the open block can be previewed at any time.
 
-Follows CommonMark 0.31 and GitHub's tables, but is more lenient about indentation, since models are careless with it.
-References (`[a]: URL`), footnotes and HTML are shown verbatim. Knows no terminal.
+markdown-it says what kind of block lines are. Lists and quotes are ours: a growing one cannot be parsed again for each
+new piece, and models are careless with indentation. References (`[a]: URL`), footnotes and HTML are shown verbatim.
 """
 
 from __future__ import annotations
 
 import re
+from copy import copy
 from typing import NamedTuple
 
 from localllm.cli.render.cells import Line, Span, expand_tabs, merge
-from localllm.cli.render.leaves import Code, Heading, Leaf, Margin, Paragraph, Table, prose_columns
+from localllm.cli.render.leaves import Code, Leaf, Margin, leaves_of, prose_lines
+from localllm.cli.render.table import Grid, grid, header_lines, row_lines, split_row
 from localllm.cli.render.theme import ANSWER, Theme
 from localllm.printable import printable
 
@@ -18,11 +20,11 @@ MAX_LIVE_CHARS = 2000
 """Longer paragraphs are split, since the open block is rendered again for each new piece of the answer."""
 MAX_DEPTH = 12
 """Maximum nesting of lists and quotes; deeper ones are text."""
+SETTLED_ROWS = 16
+"""The rows that determine the widths of a table's columns; a longer table may not fit on the screen for a redraw."""
 
+_PIECE = re.compile(rf".{{1,{MAX_LIVE_CHARS - 1}}}(?: |$)|.{{{MAX_LIVE_CHARS}}}")
 _RULE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
-_UNDERLINE = re.compile(r" {0,3}(=+|-{2,}) *")
-_FENCE = re.compile(r"( *)(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _ITEM = re.compile(r"( *)([-*+]|\d{1,9}[.)])( +|$)")
 _TASK = re.compile(r"\[([ xX])\] ")
 _QUOTE = re.compile(r" *> ?")
@@ -54,84 +56,90 @@ class Document:
         self._partial = ""
         self._is_rest = False
         """Whether the start of the open line is already final, because the line was too long."""
-        self._containers: list[Container] = []
+        self._containers: tuple[Container, ...] = ()
+        self._margin = Margin()
         self._leaf: Leaf | None = None
-        self._blank = False
-        """Whether empty lines precede the next block."""
-        self._has_content = False
+        self._shape: Grid | None = None
+        """Of the open table, once its first lines are final."""
+        self._code: Code | None = None
+        self._blank = self._has_content = False
+        """Whether empty lines precede the next block, and whether anything precedes those."""
 
     def feed(self, text: str, columns: int) -> list[Line]:
         """Add text; returns the lines finished by it, at most `columns` wide (code: one more)."""
-        *lines, self._partial = (self._partial + text).split("\n")
-        finished = [shown for line in lines for shown in self._whole_line(line, columns)]
-        while len(self._partial) > MAX_LIVE_CHARS:
-            piece, self._partial = _cut(self._partial)
-            finished += self._piece(piece, columns)
+        *lines, partial = (self._partial + text).split("\n")
+        finished: list[Line] = []
+        for line in lines:
+            finished += self._line(self._rest(line, columns, finished), columns)
+            self._is_rest = False
+        self._partial = self._rest(partial, columns, finished)
         return self._placed(finished)
 
     def flush(self, columns: int) -> list[Line]:
         """Return the remaining lines; no more text may follow."""
-        finished = self._whole_line(self._partial, columns) if self._partial else []
+        finished = self._line(self._partial, columns) if self._partial else []
         self._partial = ""
-        return self._placed(finished + self._close_leaf(columns))
+        return self._placed(finished + self._close(columns))
 
     def preview(self, columns: int) -> list[Line]:
         """The lines of the open block, as they will probably look."""
-        if not self._partial or (self._is_undecided() and not self._is_rest):
-            return self._placed(self._leaf.lines(columns, growing=True) if self._leaf else [])
-        twin = self._copy()
-        shown = twin._line(self._partial, columns)
-        return self._placed(shown + (twin._leaf.lines(columns, growing=True) if twin._leaf else []))
+        twin = copy(self)
+        twin._code = self._code.copy() if self._code is not None else None
+        is_shown = self._partial and (self._is_rest or not self._is_undecided())
+        lines = twin._line(self._partial, columns) if is_shown else []
+        return self._placed(lines + twin._leaf_lines(columns, growing=True))
 
     def _is_undecided(self) -> bool:
         """Whether the open line may still become any kind of block."""
-        if isinstance(self._leaf, Code):
-            return self._leaf.may_close(self._partial)
+        if self._code is not None:
+            return set(self._partial.strip()) <= {self._code.fence[0]}
         return _UNDECIDED.fullmatch(self._partial) is not None
 
     def _placed(self, lines: list[Line]) -> list[Line]:
         gutter = self.theme.gutter
         return [Line(merge([*gutter, *line.spans]), line.soft) for line in lines] if gutter else lines
 
-    def _copy(self) -> Document:
-        twin = Document(self.theme)
-        twin._is_rest = self._is_rest
-        twin._containers = list(self._containers)
-        twin._leaf = self._leaf.copy() if self._leaf is not None else None
-        twin._blank, twin._has_content = self._blank, self._has_content
-        return twin
-
-    def _whole_line(self, text: str, columns: int) -> list[Line]:
-        finished = []
-        while len(text) > MAX_LIVE_CHARS:
-            piece, text = _cut(text)
-            finished += self._piece(piece, columns)
-        finished += self._line(text, columns)
-        self._is_rest = False
-        return finished
-
-    def _piece(self, text: str, columns: int) -> list[Line]:
-        """The start of a line that is too long, made final."""
-        finished = self._line(text, columns)
-        if not isinstance(self._leaf, Code):
-            finished += self._close_leaf(columns)
-        self._is_rest = True
-        return finished
+    def _rest(self, text: str, columns: int, finished: list[Line]) -> str:
+        """The end of a line; what makes it too long becomes final."""
+        rest: str
+        *pieces, rest = _PIECE.findall(text) or [""]
+        for piece in pieces:
+            finished += self._line(piece, columns)
+            finished += [] if self._code else self._close(columns)
+            self._is_rest = True
+        return rest
 
     def _line(self, text: str, columns: int) -> list[Line]:
         text = printable(text.rstrip("\r"))
-        if isinstance(self._leaf, Code):
-            return self._code_line(self._leaf, text, columns)
+        if self._code is not None:
+            return self._code_line(self._code, text, columns)
         text = expand_tabs(text)
         if self._is_rest:
-            return self._add_text(text, columns, ())
+            return self._begin(Leaf("paragraph_open", (text,), text.lstrip()), columns)
         matched, rest = self._continued(text)
         if not rest.strip():
-            closed = self._close_leaf(columns)
+            closed = self._close(columns)
             self._blank = True
-            del self._containers[matched:]
+            self._containers = self._containers[:matched]
             return closed
-        return self._content(matched, rest, columns)
+        opened, rest = self._opened(matched, rest)
+        is_inside = matched == len(self._containers) and not opened
+        added = self._added(self._leaf, rest, columns, is_inside=is_inside) if self._leaf and not opened else None
+        if added is not None:
+            return added
+        finished = self._close(columns)
+        self._containers = self._containers[:matched]
+        if self._blank and self._has_content:  # one empty line for any number of empty lines
+            finished.append(Line(merge([container.rest for container in self._containers if container.indent is None])))
+        self._blank, self._has_content = False, True
+        rests = merge(container.rest for container in (*self._containers, *opened))
+        self._margin = Margin(merge([*(one.rest for one in self._containers), *(one.first for one in opened)]), rests)
+        self._containers += opened
+        if not rest.strip():
+            return finished + self._put([Line()])
+        (leaf,) = leaves_of((rest.lstrip() if self._containers else rest,))
+        indent = len(rest) - len(rest.lstrip()) + sum(container.content for container in self._containers)
+        return finished + self._begin(leaf, columns, indent)
 
     def _continued(self, text: str) -> tuple[int, str]:
         """How many of the open containers the line continues, and the rest of the line."""
@@ -148,29 +156,11 @@ class Document:
                 text = text[min(indent, container.content) :]
         return len(self._containers), text
 
-    def _content(self, matched: int, text: str, columns: int) -> list[Line]:
-        """Handle a line that is not blank."""
-        is_text_open = isinstance(self._leaf, Paragraph)
-        opened, rest = self._opened(matched, text, is_text_open=is_text_open)
-        if isinstance(self._leaf, Paragraph) and not opened:
-            if matched == len(self._containers) and (changed := self._changed(self._leaf, rest, columns)) is not None:
-                return changed
-            if not _begins_block(rest):
-                return self._add_text(rest, columns, ())
-        if isinstance(self._leaf, Table) and not opened and matched == len(self._containers) and "|" in rest:
-            self._leaf.rows.append(rest)
-            return self._leaf.settle(columns)
-        finished = self._close_leaf(columns)
-        del self._containers[matched:]
-        finished += self._gap()
-        self._containers += opened
-        self._has_content = True
-        return finished + self._new_leaf(rest, columns, len(opened))
-
-    def _opened(self, matched: int, text: str, *, is_text_open: bool) -> tuple[list[Container], str]:
+    def _opened(self, matched: int, text: str) -> tuple[tuple[Container, ...], str]:
         """The containers that begin on this line, and the rest of the line."""
         opened: list[Container] = []
-        while len(self._containers[:matched]) + len(opened) < MAX_DEPTH:
+        is_in_text = self._leaf is not None and self._leaf.kind == "paragraph_open" and matched == len(self._containers)
+        while matched + len(opened) < MAX_DEPTH:
             if mark := _QUOTE.match(text):
                 bar = (_BAR, self.theme.aside)
                 opened.append(Container(bar, bar))
@@ -179,120 +169,110 @@ class Document:
             item = _ITEM.match(text)
             if item is None or _RULE.fullmatch(text):
                 break
-            is_first = not opened and matched == len(self._containers)
-            if (
-                is_text_open
-                and is_first
-                and ((item[2][0].isdigit() and item[2][:-1] != "1") or item.end() == len(text))
-            ):
+            if is_in_text and not opened and (item.end() == len(text) or item[2][:-1] not in ("", "1")):
                 break  # a number at the start of a line of text
-            opened.append(self._item(item, matched if not opened else None, len(opened) + matched))
+            outer = (*self._containers[:matched], *opened)
+            sibling = self._containers[matched : matched + 1] if not opened else ()
+            opened.append(self._item(item, sibling, sum(one.indent is not None for one in outer)))
             text = text[opened[-1].content :] if item.end() < len(text) else ""
             if task := _TASK.match(text):
                 box = "\N{BALLOT BOX}" if task[1] == " " else "\N{BALLOT BOX WITH CHECK}"
                 text = f"{box} {text[task.end() :]}"
-        return opened, text
+        return tuple(opened), text
 
-    def _item(self, mark: re.Match[str], sibling_place: int | None, depth: int) -> Container:
+    def _item(self, mark: re.Match[str], sibling: tuple[Container, ...], level: int) -> Container:
         sign, spaces = mark[2], len(mark[3])
         content = len(mark[1]) + len(sign) + (spaces if 1 <= spaces <= 4 else 1)
         number = None
-        level = sum(container.indent is not None for container in self._containers[:depth])
         shown = _BULLETS[level % len(_BULLETS)]
         if sign[0].isdigit():
-            number = int(sign[:-1])
-            before = (
-                self._containers[sibling_place]
-                if sibling_place is not None and sibling_place < len(self._containers)
-                else None
-            )
-            if before is not None and before.number is not None and number <= before.number:
-                number = before.number + 1
+            number = max(int(sign[:-1]), *(before.number + 1 for before in sibling if before.number is not None), 0)
             shown = f"{number}{sign[-1]}"
         return Container((f"{shown} ", self.theme.marker), (" " * (len(shown) + 1), ""), len(mark[1]), content, number)
 
-    def _changed(self, leaf: Paragraph, text: str, columns: int) -> list[Line] | None:
-        """Turn the open paragraph into a heading or a table; None: this line does not."""
-        if underline := _UNDERLINE.fullmatch(text):
-            *before, title = leaf.texts
-            lines = Paragraph(leaf.theme, leaf.margin, before).lines(columns, growing=False)
-            margin = Margin(leaf.margin.rest, leaf.margin.rest) if before else leaf.margin
-            self._leaf = None
-            level = 1 if underline[1][0] == "=" else 2
-            return lines + Heading(leaf.theme, margin, level, title.strip()).lines(columns, growing=False)
-        if Table.begins(leaf.texts[-1], text):
-            *before, header = leaf.texts
-            lines = Paragraph(leaf.theme, leaf.margin, before).lines(columns, growing=False)
-            margin = Margin(leaf.margin.rest, leaf.margin.rest) if before else leaf.margin
-            self._leaf = Table(leaf.theme, margin, header, text, [])
-            return lines
-        return None
+    def _added(self, leaf: Leaf, text: str, columns: int, *, is_inside: bool) -> list[Line] | None:
+        """Add a line to the open block, or turn that into another kind; None: the line does not belong to it.
 
-    def _new_leaf(self, text: str, columns: int, num_opened: int) -> list[Line]:
-        margin = self._margin(num_opened)
-        if fence := _FENCE.fullmatch(text):
-            indent = len(fence[1]) + sum(container.content for container in self._containers)
-            code = Code(self.theme, margin, fence[2], fence[3], indent)
-            self._leaf = code
-            return code.opening(columns)
-        if heading := _HEADING.fullmatch(text):
-            return Heading(self.theme, margin, len(heading[1]), heading[2] or "").lines(columns, growing=False)
-        if _RULE.fullmatch(text):
-            rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * prose_columns(margin, columns)
-            return margin.put([Line(((rule, self.theme.aside),))])
-        if not text.strip():
-            return margin.put([Line()])
-        if text.startswith("    ") and not self._containers:
-            return Code(self.theme, margin, "`", "", 4).take(text, columns)
-        return self._add_text(text, columns, margin)
+        `is_inside`: it continues all open containers, and is no paragraph's lazy continuation.
+        """
+        if leaf.kind == "table_open" and is_inside and "|" in text:
+            self._leaf = leaf._replace(lines=(*leaf.lines, text))
+            return self._settled(self._leaf, columns)
+        if leaf.kind != "paragraph_open":
+            return None
+        first, *others = leaves_of((leaf.lines[-1], text))
+        if first.kind == "paragraph_open" and not others:
+            self._leaf = Leaf(first.kind, (*leaf.lines, text.lstrip()), f"{leaf.text}\n{text.lstrip()}")
+            return self._close(columns) if len(self._leaf.text) > MAX_LIVE_CHARS else []
+        is_changed = is_inside and not others and first.kind in ("heading_open", "table_open")
+        return self._become(leaf, first, columns) if is_changed else None
 
-    def _add_text(self, text: str, columns: int, margin: Margin | tuple[()]) -> list[Line]:
-        """Add to the open paragraph, or begin one."""
-        if isinstance(self._leaf, Paragraph):
-            self._leaf.texts.append(text.lstrip())
-        else:
-            self._leaf = Paragraph(self.theme, margin or self._margin(0), [text.lstrip()])
-        return self._close_leaf(columns) if self._leaf.size > MAX_LIVE_CHARS else []
+    def _become(self, leaf: Leaf, other: Leaf, columns: int) -> list[Line]:
+        """Turn the last line of the open paragraph into another block; returns the lines before it."""
+        before, _, _ = leaf.text.rpartition("\n")
+        self._leaf = leaf._replace(text=before) if before else None
+        return self._close(columns) + self._begin(other, columns)
+
+    def _begin(self, leaf: Leaf, columns: int, indent: int = 0) -> list[Line]:
+        if leaf.kind == "fence":
+            self._code = Code(self.theme, self._margin, leaf.fence, leaf.text, indent)
+            return self._code.rule(self._code.info, columns)
+        if leaf.kind == "code_block":
+            return Code(self.theme, self._margin, "`", "", 4).take(leaf.lines[0], columns)
+        self._leaf = leaf
+        return self._close(columns) if leaf.kind in ("heading_open", "hr") else []
+
+    def _settled(self, table: Leaf, columns: int) -> list[Line]:
+        """The lines of the open table that are final."""
+        if self._shape is None and len(table.lines) < SETTLED_ROWS + 2:
+            return []
+        shape = self._shape_of(table.lines, columns)
+        lines = self._leaf_lines(columns, growing=False)
+        self._leaf, self._shape = table._replace(lines=table.lines[:2]), shape
+        return lines
+
+    def _shape_of(self, rows: tuple[str, ...], columns: int) -> Grid:
+        room = self._margin.room(columns)
+        return self._shape if self._shape and self._shape.room <= room else grid(rows, room, self.theme)
 
     def _code_line(self, code: Code, text: str, columns: int) -> list[Line]:
         rest = text
         for container in self._containers:
-            if container.indent is not None:
-                continue
-            mark = _QUOTE.match(rest)
-            if mark is None:  # the quote has ended, and with it the code
-                self._leaf = None
-                return code.closing(columns) + self._line(text, columns)
-            rest = rest[mark.end() :]
-        if code.closes(rest) and not self._is_rest:
-            self._leaf = None
-            return code.closing(columns)
-        return code.take(rest, columns)
+            if container.indent is None:
+                mark = _QUOTE.match(rest)
+                if mark is None:  # the quote has ended, and with it the code
+                    return self._close(columns) + self._line(text, columns)
+                rest = rest[mark.end() :]
+        return self._close(columns) if code.closes(rest) and not self._is_rest else code.take(rest, columns)
 
-    def _close_leaf(self, columns: int) -> list[Line]:
-        leaf, self._leaf = self._leaf, None
-        if isinstance(leaf, Code):
-            return leaf.closing(columns)
-        return leaf.lines(columns, growing=False) if leaf is not None else []
+    def _close(self, columns: int) -> list[Line]:
+        lines = self._leaf_lines(columns, growing=False)
+        if self._code is not None:
+            lines = self._code.rule("", columns)
+        self._leaf = self._shape = self._code = None
+        return lines
 
-    def _gap(self) -> list[Line]:
-        """One empty line for any number of empty lines."""
-        blank, self._blank = self._blank and self._has_content, False
-        bars = [container.rest for container in self._containers if container.indent is None]
-        return [Line(merge(bars))] if blank else []
+    def _leaf_lines(self, columns: int, *, growing: bool) -> list[Line]:
+        """The lines of the open block that are not final yet."""
+        leaf = self._leaf
+        if leaf is None:
+            return []
+        if growing and leaf.kind == "paragraph_open" and leaf.lines[-1].startswith("|"):
+            # Show the likely start of a table as one, before its second line confirms it.
+            cells = split_row(leaf.lines[-1])
+            (table, *_) = leaves_of((leaf.lines[-1], "|" + "---|" * len(cells)))
+            if len(cells) > 1 and table.kind == "table_open":
+                return self._become(leaf, table, columns) + self._leaf_lines(columns, growing=True)
+        if leaf.kind != "table_open":
+            return self._put(prose_lines(leaf, self._margin, columns, self.theme, growing=growing))
+        shape = self._shape_of(leaf.lines, columns)
+        lines = [] if self._shape else header_lines(leaf.lines, shape, self.theme)
+        for number, row in enumerate(leaf.lines[2:], 3):
+            lines += row_lines(row, shape, self.theme, growing=growing and number == len(leaf.lines))
+        return self._put(lines)
 
-    def _margin(self, num_opened: int) -> Margin:
-        old = len(self._containers) - num_opened
-        rest = [container.rest for container in self._containers]
-        first = rest[:old] + [container.first for container in self._containers[old:]]
-        return Margin(merge(first), merge(rest))
-
-
-def _begins_block(text: str) -> bool:
-    return any(pattern.fullmatch(text) for pattern in (_FENCE, _HEADING, _RULE))
-
-
-def _cut(text: str) -> tuple[str, str]:
-    """Split after at most `MAX_LIVE_CHARS`, at a space if there is one."""
-    space = text.rfind(" ", 1, MAX_LIVE_CHARS)
-    return (text[:space], text[space + 1 :]) if space > 0 else (text[:MAX_LIVE_CHARS], text[MAX_LIVE_CHARS:])
+    def _put(self, lines: list[Line]) -> list[Line]:
+        placed = self._margin.put(lines)
+        if lines:
+            self._margin = Margin(self._margin.rest, self._margin.rest)
+        return placed

@@ -13,91 +13,68 @@ from localllm.cli.render.theme import BOLD, Theme
 LEAST_COLUMN = 4
 """With less room per column, the rows are shown verbatim."""
 
-_DELIMITERS = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
+_SEPARATOR = re.compile(r"(\\\||`[^`]*`)|\|")
 _GAP = 3
 _RULE = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
 Cells = list[tuple[Span, ...]]
 
 
-def is_delimiter_row(text: str) -> bool:
-    """Whether it is a row like `|---|:-:|`."""
-    return "-" in text and ("|" in text or ":" in text) and _DELIMITERS.fullmatch(text) is not None
-
-
 @lru_cache(maxsize=256)
 def split_row(text: str) -> tuple[str, ...]:
     """The cells of a row; a `|` in code or after a backslash is no separator."""
-    text = text.strip()
-    text = text[1:] if text.startswith("|") else text
-    cells = [""]
-    in_code = False
-    at = 0
-    while at < len(text):
-        sign = text[at]
-        if sign == "\\" and text[at + 1 : at + 2] == "|":
-            cells[-1] += "|"
-            at += 1
-        elif sign == "|" and not in_code:
-            cells.append("")
-        else:
-            if sign == "`":
-                in_code = not in_code and "`" in text[at + 1 :]
-            cells[-1] += sign
-        at += 1
-    if len(cells) > 1 and not cells[-1].strip():
-        cells.pop()
-    return tuple(cell.strip() for cell in cells)
-
-
-def alignments(delimiters: str) -> list[str]:
-    """`left`, `right` or `center`, per column."""
-    sides = [(cell.startswith(":"), cell.endswith(":")) for cell in split_row(delimiters)]
-    return [{(True, True): "center", (False, True): "right"}.get(side, "left") for side in sides]
+    text = text.strip().removeprefix("|")
+    cells = _SEPARATOR.sub(lambda match: match[1].replace("\\|", "|") if match[1] else "\0", text).split("\0")
+    return tuple(cell.strip() for cell in (cells[:-1] if len(cells) > 1 and not cells[-1].strip() else cells))
 
 
 class Grid(NamedTuple):
-    """The columns of a table. Empty `widths`: there is no room for columns, so rows are shown verbatim."""
+    """The columns of a table on a screen with `room` for them. Empty `widths`: too little, rows are shown verbatim."""
 
     aligned: tuple[str, ...]
     widths: tuple[int, ...]
-
-    @property
-    def columns(self) -> int:
-        return sum(self.widths) + _GAP * (len(self.widths) - 1)
+    room: int
 
 
-def grid(header: str, delimiters: str, rows: list[str], columns: int, theme: Theme) -> Grid:
-    """The columns for these rows, on a screen of `columns`."""
-    aligned = alignments(delimiters)
-    count = len(aligned)
-    if columns < count * (LEAST_COLUMN + _GAP):
-        return Grid(tuple(aligned), ())
-    cells = [_cells(row, count, theme, growing=False) for row in (header, *rows)]
-    return Grid(tuple(aligned), tuple(_widths(cells, columns - _GAP * (count - 1))))
+def grid(rows: tuple[str, ...], room: int, theme: Theme) -> Grid:
+    """The columns for these rows, of which the second is like `|---|:-:|`."""
+    sides = [(cell.startswith(":"), cell.endswith(":")) for cell in split_row(rows[1])]
+    aligned = tuple({(True, True): "center", (False, True): "right"}.get(side, "left") for side in sides)
+    if room < len(sides) * (LEAST_COLUMN + _GAP):
+        return Grid(aligned, (), room)
+    cells = [_cells(row, len(sides), theme) for row in (rows[0], *rows[2:])]
+    return Grid(aligned, tuple(_widths(cells, room - _GAP * (len(sides) - 1))), room)
 
 
-def header_lines(header: str, delimiters: str, columns: int, shape: Grid, theme: Theme) -> list[Line]:
+def header_lines(rows: tuple[str, ...], shape: Grid, theme: Theme) -> list[Line]:
     """The header, and the rule below it."""
     if not shape.widths:
-        return _raw(header, columns, theme) + _raw(delimiters, columns, theme)
+        return [line for row in rows[:2] for line in row_lines(row, shape, theme)]
     crossing = f"{_RULE}\N{BOX DRAWINGS LIGHT VERTICAL AND HORIZONTAL}{_RULE}"
     rule = crossing.join(_RULE * size for size in shape.widths)
-    cells = _cells(header, len(shape.widths), theme, growing=False, base=join(theme.text, BOLD))
-    return [*_row_lines(cells, shape, theme), Line(((rule, theme.aside),))]
+    return [*row_lines(rows[0], shape, theme, base=join(theme.text, BOLD)), Line(((rule, theme.aside),))]
 
 
-def row_lines(row: str, columns: int, shape: Grid, theme: Theme, *, growing: bool = False) -> list[Line]:
+def row_lines(row: str, shape: Grid, theme: Theme, *, growing: bool = False, base: Style | None = None) -> list[Line]:
     """The lines of one row. `growing`: it is still incomplete."""
     if not shape.widths:
-        return _raw(row, columns, theme)
-    return _row_lines(_cells(row, len(shape.widths), theme, growing=growing), shape, theme)
+        return [Line(spans) for spans in wrap([(row.strip(), theme.text)], shape.room)]
+    cells = _cells(row, len(shape.widths), theme, growing=growing, base=base)
+    wrapped = [wrap(cell, size) for cell, size in zip(cells, shape.widths, strict=True)]
+    lines = []
+    for number in range(max(len(cell) for cell in wrapped)):
+        spans: list[Span] = []
+        for place, cell in enumerate(wrapped):
+            part = cell[number] if number < len(cell) else ()
+            spans += [(" \N{BOX DRAWINGS LIGHT VERTICAL} ", theme.aside)] if place else []
+            spans += pad(part, shape.widths[place], align=shape.aligned[place])
+        *before, (text, style) = merge(spans)
+        lines.append(
+            Line(merge([*before, (text.rstrip(" "), style)]))
+        )  # trailing spaces would wrap in a narrower window
+    return lines
 
 
-def _raw(row: str, columns: int, theme: Theme) -> list[Line]:
-    return [Line(spans) for spans in wrap([(row.strip(), theme.text)], columns)]
-
-
-def _cells(row: str, count: int, theme: Theme, *, growing: bool, base: Style | None = None) -> Cells:
+def _cells(row: str, count: int, theme: Theme, *, growing: bool = False, base: Style | None = None) -> Cells:
     """Exactly `count` cells; excess cells are joined to the last one."""
     texts = list(split_row(row))
     texts[count - 1 :] = [" | ".join(texts[count - 1 :])] if len(texts) >= count else []
@@ -108,41 +85,15 @@ def _cells(row: str, count: int, theme: Theme, *, growing: bool, base: Style | N
 
 def _widths(cells: list[Cells], room: int) -> list[int]:
     """The width of each column; if they need too much, the widest shrink until all fit."""
-    needs = [max(1, *(_needs(row[place]) for row in cells)) for place in range(len(cells[0]))]
-    if sum(needs) <= room:
-        return needs
+    needs = [max(1, *(_needs(cell) for cell in column)) for column in zip(*cells, strict=True)]
     limit = max(needs)
     while limit > LEAST_COLUMN and sum(min(need, limit) for need in needs) > room:
         limit -= 1
     widths = [min(need, limit) for need in needs]
     for place, need in enumerate(needs):  # hand out what the last step took too much
-        if sum(widths) < room and widths[place] < need:
-            widths[place] += 1
+        widths[place] += sum(widths) < room and widths[place] < need
     return widths
 
 
 def _needs(cell: tuple[Span, ...]) -> int:
-    lines = "".join(text for text, _ in cell).split("\n")
-    return max(width(line) for line in lines)
-
-
-def _row_lines(cells: Cells, shape: Grid, theme: Theme) -> list[Line]:
-    wrapped = [wrap(cell, size) for cell, size in zip(cells, shape.widths, strict=True)]
-    lines = []
-    for number in range(max(len(cell) for cell in wrapped)):
-        spans: list[Span] = []
-        for place, cell in enumerate(wrapped):
-            if place:
-                spans.append((" \N{BOX DRAWINGS LIGHT VERTICAL} ", theme.aside))
-            part = cell[number] if number < len(cell) else ()
-            spans += pad(part, shape.widths[place], align=shape.aligned[place])
-        lines.append(Line(_stripped(merge(spans))))
-    return lines
-
-
-def _stripped(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Without trailing spaces, which would wrap when the window gets narrower."""
-    if not spans:
-        return spans
-    text, style = spans[-1]
-    return merge([*spans[:-1], (text.rstrip(" "), style)])
+    return max(width(line) for line in "".join(text for text, _ in cell).split("\n"))
