@@ -378,6 +378,16 @@ def test_what_is_half_written_never_shows_its_signs(begun: str, text: str) -> No
         ("- ```sh\n  ls\n  ```", "• ─── sh\n  ls\n  ───"),
         ("use ```three``` ticks", "use three ticks"),
         ("windows\r\nline ends\r\n", "windows\nline ends"),
+        ("My list:\n-", "My list:\n-"),
+        ("> a|b\n-|-\n\nc", "│ a|b\n│ -|-\n\nc"),
+        ("* - a", "• ◦ a"),
+        ("1. a\n  - b\n2. d", "1. a\n   ◦ b\n2. d"),
+        ("- ```sh\nls\n```\nb", "• ─── sh\n  ls\n  ───\nb"),
+        ("    ```\n    x\n    ```", "───\nx\n───"),
+        ("a\n     = 1\n     = 2", "a\n= 1\n= 2"),
+        ("vector<std::string> [x](javascript:y)", "vector<std::string> [x](javascript:y)"),
+        ("at https://a.example/b_(c). (https://d.example/e)", "at https://a.example/b_(c). (https://d.example/e)"),
+        ("|x|y|\n|---|--:|\n| `a|b` | c \\| d |", "x   │     y\n────┼──────\na|b │ c | d"),
     ],
 )
 def test_blocks_and_spans_look_right(text: str, screen: str | None) -> None:

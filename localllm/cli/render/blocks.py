@@ -70,7 +70,8 @@ class Document:
         *lines, partial = (self._partial + text).split("\n")
         finished: list[Line] = []
         for line in lines:
-            finished += self._line(self._rest(line, columns, finished), columns)
+            rest = self._rest(line, columns, finished)
+            finished += self._line(rest, columns)
             self._is_rest = False
         self._partial = self._rest(partial, columns, finished)
         return self._placed(finished)
@@ -100,7 +101,7 @@ class Document:
         return [Line(merge([*gutter, *line.spans]), line.soft) for line in lines] if gutter else lines
 
     def _rest(self, text: str, columns: int, finished: list[Line]) -> str:
-        """The end of a line; what makes it too long becomes final."""
+        """The end of a line; what precedes it, if the line is too long, is made final and added to `finished`."""
         rest: str
         *pieces, rest = _PIECE.findall(text) or [""]
         for piece in pieces:
@@ -115,7 +116,7 @@ class Document:
             return self._code_line(self._code, text, columns)
         text = expand_tabs(text)
         if self._is_rest:
-            return self._begin(Leaf("paragraph_open", (text,), text.lstrip()), columns)
+            return self._begin(Leaf("paragraph_open", (text.lstrip(),), text.lstrip()), columns)
         matched, rest = self._continued(text)
         if not rest.strip():
             closed = self._close(columns)
@@ -137,8 +138,10 @@ class Document:
         self._containers += opened
         if not rest.strip():
             return finished + self._put([Line()])
-        (leaf,) = leaves_of((rest.lstrip() if self._containers else rest,))
-        indent = len(rest) - len(rest.lstrip()) + sum(container.content for container in self._containers)
+        stripped = rest.lstrip(" ")
+        indent = len(rest) - len(stripped) + sum(container.content for container in self._containers)
+        is_lenient = self._containers or stripped.startswith(("```", "~~~"))
+        (leaf,) = leaves_of((stripped if is_lenient else rest,))
         return finished + self._begin(leaf, columns, indent)
 
     def _continued(self, text: str) -> tuple[int, str]:
@@ -201,11 +204,14 @@ class Document:
         if leaf.kind != "paragraph_open":
             return None
         first, *others = leaves_of((leaf.lines[-1], text))
-        if first.kind == "paragraph_open" and not others:
-            self._leaf = Leaf(first.kind, (*leaf.lines, text.lstrip()), f"{leaf.text}\n{text.lstrip()}")
-            return self._close(columns) if len(self._leaf.text) > MAX_LIVE_CHARS else []
-        is_changed = is_inside and not others and first.kind in ("heading_open", "table_open")
-        return self._become(leaf, first, columns) if is_changed else None
+        is_changed = first.kind in ("heading_open", "table_open")
+        begins_block = others or not (is_changed or first.kind == "paragraph_open")
+        if begins_block or (not is_inside and _RULE.fullmatch(text)):
+            return None
+        if is_changed and is_inside and text.strip() != "-":  # which is more likely the first item of a list
+            return self._become(leaf, first, columns)
+        self._leaf = leaf._replace(lines=(*leaf.lines, text.lstrip()), text=f"{leaf.text}\n{text.lstrip()}")
+        return self._close(columns) if len(self._leaf.text) > MAX_LIVE_CHARS else []
 
     def _become(self, leaf: Leaf, other: Leaf, columns: int) -> list[Line]:
         """Turn the last line of the open paragraph into another block; returns the lines before it."""
