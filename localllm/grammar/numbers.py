@@ -159,12 +159,6 @@ def multiple(value: Any, path: str) -> int | float:
     return value if not isinstance(value, float) or not value.is_integer() else int(value)
 
 
-def scaled(value: int | float) -> tuple[int, int]:
-    """A multiple in llguidance's form: an integer and its decimal places."""
-    decimals = _decimals(value)
-    return int(Decimal(repr(value)).scaleb(decimals)), decimals
-
-
 def rewritten(named: dict[str, Any], path: str, *, integers_only: bool) -> dict[str, Any]:
     """Bounds and `multipleOf`, and what OpenAPI's formats of integers add. Raises `InvalidParameter`."""
     named = {name: value for name, value in named.items() if name in KEYWORDS or name == "format"}

@@ -18,7 +18,6 @@ from localllm.grammar.writings import NAME, UNLIKE_JSON, Plain, body_of, other_n
 from localllm.types.formats import TaggedArguments
 
 _SIMPLE = {"type", "$defs"}
-NOT_TEXT: dict[str, Any] = {"type": ["number", "boolean", "null", "object", "array"]}
 STRING = frozenset({"string"})
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -21,7 +20,6 @@ FOLDER_DIGITS = 32
 """Digits of a fingerprint's 64 that its folder's name has."""
 HEAD_BYTES = 1024 * 1024
 TAIL_BYTES = 64 * 1024
-READ_BYTES = 1024 * 1024
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +42,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """`on`, `off` or what was chosen: without it values are stored transposed."""
     library_version: str
     library_hash: str
-    """`hash_files` of the loaded libraries: different builds may have the same version."""
+    """Of the contents of the loaded libraries: different builds may have the same version."""
     other: dict[str, str] = {}
     """Any other setting that changes keys and values, for example RoPE scaling."""
 
@@ -65,18 +63,3 @@ def file_identity(path: Path) -> str:
         file.seek(max(0, status.st_size - TAIL_BYTES))
         digest.update(file.read(TAIL_BYTES))
     return f"file:{status.st_size}:{status.st_mtime_ns}:{digest.hexdigest()}"
-
-
-def hash_files(paths: Iterable[Path]) -> str:
-    """One hash of the names and contents of several files, in any order: 64 digits. Raises `OSError`.
-
-    Takes 0.6 s per GB, so it is for libraries, not for models.
-    """
-    digest = hashlib.blake2b(digest_size=32)
-    for path in sorted(set(paths), key=lambda path: (path.name, str(path))):
-        one = hashlib.blake2b(digest_size=32)
-        with path.open("rb") as file:
-            while chunk := file.read(READ_BYTES):
-                one.update(chunk)
-        digest.update(path.name.encode("utf-8", "surrogateescape") + b"\0" + one.digest())
-    return digest.hexdigest()

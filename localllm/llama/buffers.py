@@ -79,13 +79,6 @@ class BufferPool:
             self._collect()
             return self._held_bytes
 
-    @property
-    def ready_bytes(self) -> int:
-        """Size of ready memory."""
-        with self._lock:
-            self._collect()
-            return self._arena.num_ready
-
     def take(self, num_bytes: int) -> memoryview:
         """Writable memory for a state, with arbitrary content: the caller's until the last reference to it is
         dropped."""

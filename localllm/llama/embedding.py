@@ -173,11 +173,6 @@ class LlamaEmbedder:
         vectors = np.concatenate(before)
         return vectors / np.float32(piece.start + len(piece.tokens)) if self._pooling == "mean" else vectors
 
-    @property
-    def skips_head(self) -> bool:
-        """Whether logits, which these texts do not need, are skipped."""
-        return self._hidden is not None
-
     def _try_without_head(self, hidden: HiddenRows, vocab_size: int) -> None:
         """Skip the output head from now on, if a few tokens have the same vectors without it."""
         piece = Piece(0, 0, list(range(min(TRIAL_TOKENS, vocab_size, self.max_text_tokens))), is_last=True)

@@ -66,11 +66,6 @@ class Installed(msgspec.Struct, frozen=True):
         return _digest(self.core, (*self.variants.values(), *self.plugins))
 
 
-def is_installed() -> bool:
-    """Whether there is a llama_cpp at all."""
-    return importlib.util.find_spec("llama_cpp") is not None
-
-
 def find(library: str = "") -> Installed:
     """The bindings with a libllama: the package's, or the file `library`, which may include ggml.
 

@@ -66,10 +66,6 @@ class Interrupt:
         finally:
             self._library.li_end(self._state)
 
-    def stop_after(self, num_nodes: int) -> None:
-        """The next decode that listens ends after this many nodes: for tests."""
-        self._library.li_stop_after(self._state, num_nodes)
-
     @property
     def lost_s(self) -> float:
         """How long the ubatch that the last interrupted decode lost had been computed."""
@@ -101,5 +97,4 @@ def open_library(path: Path) -> Any:
     library.li_end.argtypes, library.li_end.restype = [pointer], None
     library.li_num_nodes.argtypes, library.li_num_nodes.restype = [pointer], ctypes.c_int64
     library.li_lost_ns.argtypes, library.li_lost_ns.restype = [pointer], ctypes.c_int64
-    library.li_stop_after.argtypes, library.li_stop_after.restype = [pointer, ctypes.c_int64], None
     return library

@@ -23,7 +23,7 @@ from localllm.supervisor.plan import (
     plan,
     slots_of,
 )
-from localllm.supervisor.room import FIXED_BYTES, USABLE_SHARE, embedding_bytes
+from localllm.supervisor.room import FIXED_BYTES, embedding_bytes
 from localllm.types import DeviceInfo, KvType, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare
@@ -115,11 +115,6 @@ def measure(options: LoadOptions) -> Callable[[ModelInfo], int]:
     """A function that returns a model's least need with these options: with one slot unless a number is given."""
     least = msgspec.structs.replace(options, slots=options.slots or 1)
     return lambda info: needs(info, least).total
-
-
-def usable_bytes(total_bytes: int | None) -> int | None:
-    """Memory that a model may use if no other is loaded."""
-    return None if total_bytes is None else int(total_bytes * USABLE_SHARE)
 
 
 class Memory(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from localllm.offers import machine
 from localllm.settings.config import Settings
 from tests.models.maker import write_llama
 
-real = pytest.mark.skipif(not installed.is_installed(), reason="llama-cpp-python is not installed")
+real = pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
 
 
 def report(**changes: object) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,6 +57,12 @@ def backend(
     model.close()
 
 
+def stop_after(backend: LlamaBackend, num_nodes: int) -> None:
+    """The next decode that listens ends after this many nodes."""
+    interrupt = backend._interrupt
+    interrupt._library.li_stop_after(ctypes.c_void_p(interrupt._state), ctypes.c_int64(num_nodes))
+
+
 def compute(backend: LlamaBackend, prompts: list[list[int]], stops: Iterator[int]) -> list[Row]:
     """All prompts at once, interrupted after so many nodes each time; the row behind each prompt."""
     for slot in range(backend.num_slots):
@@ -67,7 +74,7 @@ def compute(backend: LlamaBackend, prompts: list[list[int]], stops: Iterator[int
         ]  # fmt: skip
         segments = [Segment(slot, start, prompt[start:], num_outputs=1) for slot, start, prompt in pending]
         if (stop := next(stops, None)) is not None:
-            backend._interrupt.stop_after(stop)
+            stop_after(backend, stop)
         if backend.decode(segments, within_s=1e9):
             rows |= {segment.slot: backend.logits(index)[0].copy() for index, segment in enumerate(segments)}
             continue
@@ -104,7 +111,7 @@ def test_requests_that_arrive_and_are_cancelled_at_random_change_nobody_elses_an
     num_steps = 0
     while recorder.engine.scheduler.has_work or num_steps == 0:
         if num_steps < 16:
-            backend._interrupt.stop_after(int(rng.integers(0, 400)))
+            stop_after(backend, int(rng.integers(0, 400)))
         if num_steps in (3, 5, 9):
             ids.append(recorder.ask(prompts[len(ids)]))
             gone = Sequence(100 + num_steps, prompt_of(backend, num_steps, 300), sampling=GREEDY, max_tokens=5)

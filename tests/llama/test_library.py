@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from localllm.llama import installed, log
 from localllm.llama.library import CpuChoice, _features
 from localllm.llama.log import Log
 
-real = pytest.mark.skipif(not installed.is_installed(), reason="llama-cpp-python is not installed")
+real = pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
 
 PREPARE = """
 import sys

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from localllm.kvdisk.fingerprint import HEAD_BYTES, Parts, file_identity, fingerprint, hash_files
+from localllm.kvdisk.fingerprint import HEAD_BYTES, Parts, file_identity, fingerprint
 from localllm.types import DeviceInfo
 from localllm.worker.keeping import by_devices
 
@@ -56,17 +56,6 @@ def test_a_file_that_changed_is_another_one(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (HEAD_BYTES + 10))
     os.utime(path, ns=(0, 1))
     assert file_identity(path) != before
-
-
-def test_a_library_that_was_built_anew_is_another_one(tmp_path: Path) -> None:
-    one, other = tmp_path / "libllama.so", tmp_path / "libggml.so"
-    one.write_bytes(b"1")
-    other.write_bytes(b"2")
-    before = hash_files([one, other])
-    assert hash_files([other, one, other]) == before
-    one.write_bytes(b"2")
-    other.write_bytes(b"1")
-    assert hash_files([one, other]) != before
 
 
 def test_what_computes_the_layers_counts_and_the_cpu_alone_is_nothing_to_tell() -> None:
