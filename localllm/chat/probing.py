@@ -243,7 +243,7 @@ def _in_parts(turn: Turn, *more: str) -> Turn:
 @functools.lru_cache(maxsize=8)
 def abilities(template: str) -> Abilities:
     """Determined once per template. Takes as long as the template does, so call it only where that is bounded."""
-    from localllm.chat.template import apply
+    from localllm.chat.jinja import apply
     from localllm.errors import TemplateError
 
     def attempt(messages: list[Turn], **variables: object) -> str | None:

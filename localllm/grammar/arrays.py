@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localllm.grammar.refusals import refused, under, unsupported
+from localllm.grammar.rewriting import Rewriter
 from localllm.grammar.strings import count
-
-if TYPE_CHECKING:
-    from localllm.grammar.schemas import Rewriter
 
 MAX_ITEMS = 10_000
 """Each item up to the bound becomes a rule of the grammar."""

@@ -14,7 +14,7 @@ from localllm.grammar.compose import grammar_of_schema
 from localllm.grammar.keywords import ANNOTATIONS
 from localllm.grammar.references import base_of
 from localllm.grammar.refusals import under
-from localllm.grammar.schemas import Part, Rewriter
+from localllm.grammar.schemas import DocumentRewriter, Part
 from localllm.grammar.sources import json_of
 from localllm.types.structures import Structure
 
@@ -65,7 +65,7 @@ class _Search:
         if self._tries > MAX_TRIES:
             return True
         try:
-            schema = Rewriter(self.root, self._structure.param).result(part)
+            schema = DocumentRewriter(self.root, self._structure.param).result(part)
         except InvalidParameter:
             return False
         return self._compiles(grammar_of_schema(self._structure, schema))
@@ -91,4 +91,4 @@ class _Search:
             elif name in _SINGLE:
                 yield value, here, base
             elif name == "$ref":
-                yield Rewriter(self.root, self._structure.param).target(value, here, base)
+                yield DocumentRewriter(self.root, self._structure.param).target(value, here, base)

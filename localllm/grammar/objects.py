@@ -8,15 +8,13 @@ the last. So a `minProperties` that counts more than one of them is rejected.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localllm.grammar import strings
 from localllm.grammar.formats import FORMATS
 from localllm.grammar.keywords import ANNOTATIONS
 from localllm.grammar.refusals import refused, under, unsupported
-
-if TYPE_CHECKING:
-    from localllm.grammar.schemas import Rewriter
+from localllm.grammar.rewriting import Rewriter
 
 MAX_PROPERTIES = 2**31 - 1
 

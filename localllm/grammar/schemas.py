@@ -15,8 +15,7 @@ from localllm.grammar.endless import check_depth, prune
 from localllm.grammar.keywords import ANNOTATIONS, APPLIED, KEPT, OF_TYPE, asks_for_nothing, remedy
 from localllm.grammar.references import References, base_of
 from localllm.grammar.refusals import refused, under, unsupported
-
-Schema = dict[str, Any] | bool
+from localllm.grammar.rewriting import Schema
 
 Part = tuple[Any, str, str]
 """A schema, its path, and the base URI of references in it."""
@@ -26,10 +25,10 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 
 def checked(schema: Any, param: str) -> dict[str, Any]:
     """The schema in llguidance's form, with `$defs`. Raises `InvalidParameter` with the path of what is rejected."""
-    return Rewriter(schema, param).result()
+    return DocumentRewriter(schema, param).result()
 
 
-class Rewriter:
+class DocumentRewriter:
     """For one document."""
 
     def __init__(self, root: Any, path: str) -> None:

@@ -9,24 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from localllm.errors import Draining, LocalLLMError, WorkerCrashed
 from localllm.supervisor.pending import Pending
-
-if TYPE_CHECKING:
-    from localllm.supervisor.session import Session
 
 logger = logging.getLogger("localllm")
 T = TypeVar("T")
 
 
-class Retries:
+class Resuming(Protocol):
+    """The part of a `session.Session` that a retry needs."""
+
+    def resume(self, pending: Pending) -> None:
+        """Send its request again."""
+
+
+S = TypeVar("S", bound=Resuming)
+
+
+class Retries(Generic[S]):
     """Retries of one model."""
 
     is_silent = True
 
-    def __init__(self, make_session: Callable[[], Awaitable[Session]], may_retry: Callable[[], bool]) -> None:
+    def __init__(self, make_session: Callable[[], Awaitable[S]], may_retry: Callable[[], bool]) -> None:
         """`make_session` gives a session that can answer, or raises. `may_retry`: False where the worker dies too
         often."""
         self._make_session = make_session
@@ -45,7 +52,7 @@ class Retries:
         if (task := self._tasks.pop(pending, None)) is not None:
             task.cancel()
 
-    async def alone(self, crash: WorkerCrashed, work: Callable[[Session], Awaitable[T]]) -> T:
+    async def alone(self, crash: WorkerCrashed, work: Callable[[S], Awaitable[T]]) -> T:
         """The result of `work` with a new session, while no other retry runs. Raises `crash` if there is no session."""
         self.num_waiting += 1
         is_waiting = True
@@ -66,7 +73,7 @@ class Retries:
             pending.fail(Draining("the model is being unloaded"))
 
     async def _retry(self, pending: Pending, crash: WorkerCrashed) -> None:
-        async def begin(session: Session) -> None:
+        async def begin(session: S) -> None:
             session.resume(pending)
             self._tasks.pop(pending, None)
             await pending.begun.wait()
@@ -81,7 +88,7 @@ class Retries:
         finally:
             self._tasks.pop(pending, None)
 
-    async def _session(self, crash: WorkerCrashed) -> Session:
+    async def _session(self, crash: WorkerCrashed) -> S:
         if not self._closed and self._may_retry():
             try:
                 return await self._make_session()

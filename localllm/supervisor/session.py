@@ -77,7 +77,7 @@ class Session:
         saves: bool = False,
         worker_timeout_s: float = 0.0,
         step_timeout_s: float = 0.0,
-        retries: Retries | None = None,
+        retries: Retries[Session] | None = None,
     ) -> None:
         """Starts the process. `make_load` plans from the worker's `Hello`; an error it raises fails the load. `saves`:
         the worker has something to save when it shuts down. `worker_timeout_s`, `step_timeout_s`: see `Heartbeat`.

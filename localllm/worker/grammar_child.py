@@ -10,38 +10,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from localllm.errors import ErrorInfo, InvalidParameter, LocalLLMError, from_info
 from localllm.types.structures import GrammarLimits, Preface, Structure
 from localllm.worker.framing import encode
+from localllm.worker.grammar_request import GrammarRequest, SpecialTokens
 from localllm.worker.limited_child import LimitedChild, OverLimit, serve
-
-if TYPE_CHECKING:
-    from llguidance import LLParserLimits
 
 DEADLINE_FACTOR = 4
 """Wall-clock limit as a multiple of the CPU limit, because decoding keeps every core busy."""
-
-
-class SpecialTokens(msgspec.Struct, frozen=True):
-    """Special tokens of a vocabulary, which grammars may name by spelling or number."""
-
-    vocabulary_size: int
-    spellings: tuple[tuple[int, bytes], ...]
-    ends: tuple[int, ...] = ()
-    """Those that end an answer."""
-
-
-class GrammarRequest(msgspec.Struct, frozen=True):
-    structure: Structure
-    preface: Preface | None
-    limits: GrammarLimits
-    special: SpecialTokens
-    is_loose: bool = False
-    """For an `answer`: arguments of functions need not match their schemas, except of strict ones."""
 
 
 class Written(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -96,18 +76,6 @@ class GrammarChild:
 
     def close(self) -> None:
         self._child.close()
-
-
-def parser_limits(limits: GrammarLimits) -> LLParserLimits:
-    """The limits in llguidance's form."""
-    from llguidance import LLParserLimits
-
-    return LLParserLimits(
-        step_lexer_fuel=limits.step_fuel,
-        step_max_items=limits.step_items,
-        max_lexer_states=limits.lexer_states,
-        verbose_errors=False,
-    )
 
 
 def too_much(structure: Structure, limits: GrammarLimits) -> InvalidParameter:

@@ -22,7 +22,8 @@ from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.grammar.literals import Literals
 from localllm.types.structures import GrammarLimits, Preface, Structure
-from localllm.worker.grammar_child import Composed, GrammarChild, SpecialTokens, parser_limits
+from localllm.worker.grammar_child import Composed, GrammarChild
+from localllm.worker.grammar_request import SpecialTokens, parser_limits
 from localllm.worker.limited_child import OverLimit
 from localllm.worker.refusals import errors_to
 

@@ -46,12 +46,13 @@ from localllm.types import (
 )  # fmt: skip
 from localllm.worker.grammars import Grammars
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
-from localllm.worker.prompts import Prompt, Prompts, Rendered, Source, Tokenizer, source_of
+from localllm.worker.prompts import Prompt, Prompts, Rendered, source_of
 from localllm.worker.refusals import deadline_s, errors_to
 from localllm.worker.remembered import Remembered
 from localllm.worker.rendering import Render, Renderer
 from localllm.worker.sampling import resolve_sampling, with_defaults
 from localllm.worker.shapes import Shape, control_tokens, shape_of
+from localllm.worker.sources import Source, Tokenizer
 from localllm.worker.turns import Turns
 from localllm.worker.wanted import Wanted
 

@@ -15,8 +15,9 @@ from localllm.errors import ContextLengthExceeded, InvalidParameter
 from localllm.types import LoadedModel
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
-from localllm.worker.prompts import MOST_COUNTED, Memo
+from localllm.worker.prompts import MOST_COUNTED
 from localllm.worker.refusals import deadline_s, errors_to, too_long
+from localllm.worker.sources import Memo
 from localllm.worker.turns import Turns
 from localllm.worker.wanted import Wanted
 

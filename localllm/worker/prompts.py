@@ -5,9 +5,9 @@ Knows nothing of threads or of sampling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from collections.abc import Sequence as Tokens
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,72 +19,14 @@ from localllm.kvdisk.prefix import common_prefix
 from localllm.types import GenerationRequest, Infill, LoadedModel, Message, ModelDefaults, Rendering, ThinkingDefault
 from localllm.worker.infill import HERE, LEAST_ANSWER, PROJECT, SNIPPET, Marks, Pieces, infill_tokens
 from localllm.worker.refusals import too_long
-
-if TYPE_CHECKING:
-    from localllm.worker.remembered import Asked
+from localllm.worker.remembered import Asked
+from localllm.worker.sources import NO_RENDERING, Head, Memo, Source, Tokenizer
 
 ATTENTION_SINKS = 4
 ENDING = 256
 SPELLED_A_STEP = 1000
 MOST_COUNTED = 2
 """Multiple of the context up to which tokens of an overlong prompt are counted, so that the error can give a number."""
-
-NO_RENDERING = Rendering()
-
-Memo = dict[tuple[str, bool], list[int]]
-
-
-class Tokenizer(Protocol):
-    """The part of `llama.vocab.Vocab` that preparing needs."""
-
-    @property
-    def bos_text(self) -> str: ...
-
-    @property
-    def eos_text(self) -> str: ...
-
-    def tokenize_in_steps(
-        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None
-    ) -> Iterator[list[int]]: ...
-
-    def fewest_tokens(self, text: str) -> int: ...
-
-    @property
-    def end_tokens(self) -> tuple[int, ...]: ...
-
-    def check_tokens(self, tokens: Tokens[int], param: str = "prompt") -> list[int]: ...
-
-    def token_bytes(self, token: int) -> bytes: ...
-
-    def piece(self, token: int, *, special: bool) -> bytes: ...
-
-    def fill_in_middle(self, prefix: Tokens[int], suffix: Tokens[int]) -> list[int]: ...
-
-    @property
-    def infill_marks(self) -> dict[str, int | None]: ...
-
-
-class Source(NamedTuple):
-    """All that the prompt depends on: requests with equal sources share it."""
-
-    messages: tuple[Message, ...] | None
-    prompt: str | None
-    prompt_tokens: tuple[int, ...] | None
-    suffix: str | None
-    cache_prompt: bool
-    rendering: Rendering = NO_RENDERING
-    infill: Infill | None = None
-    wants_text: bool = False
-    """Whether the prompt's text is wanted."""
-    cache_salt: str = ""
-    """For messages: remembered answers are separate for each salt."""
-
-
-class Head(NamedTuple):
-    """The beginning of a rendered text whose tokens are known."""
-
-    tokens: list[int]
-    num_characters: int
 
 
 class Prompt(NamedTuple):

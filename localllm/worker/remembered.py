@@ -25,7 +25,7 @@ from localllm.types import CacheReport, ChatFormat, FinishReason, Function, Gene
 from localllm.worker.answered import MAX_BYTES, AnsweredTurns, Key, Tokens, Turn
 from localllm.worker.cache_miss import reason
 from localllm.worker.places import Ending, begun_with, ending_of
-from localllm.worker.prompts import Head, Source, Tokenizer
+from localllm.worker.sources import Head, Source, Tokenizer
 from localllm.worker.turn_ends import TurnEnds
 
 MOST_TRIES = 3

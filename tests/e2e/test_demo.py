@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from localllm import LLM, SamplingParams
-from localllm.chat.template import apply
+from localllm.chat.jinja import apply
 from localllm.client.sidecar import Sidecar
 from localllm.errors import ContextLengthExceeded
 from localllm.registry.resolve import carried

@@ -190,16 +190,9 @@ def test_imports_run_one_way() -> None:
     assert [edge for edge in edges if not is_allowed(edge)] == []
 
 
-KNOWN_CYCLES = [
-    {"chat.probing", "chat.shaping", "chat.template"},
-    {"worker.grammar_child", "worker.grammar_trial"},
-]
-"""By imports inside functions; to be broken, and none to be added."""
-
-
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports inside functions count, and so do those for annotations within the command line."""
-    assert [circle for circle in _circles(annotations=False) if circle not in KNOWN_CYCLES] == []
+    assert _circles(annotations=False) == []
     in_cli = [circle for circle in _circles(annotations=True) if any(one.startswith("cli.") for one in circle)]
     assert in_cli == []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localllm.chat.template import apply
+from localllm.chat.jinja import apply
 from localllm.errors import (
     ForbiddenAddress,
     InvalidModelFile,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from corpus.mix import TEMPLATE
 
-from localllm.chat.template import apply
+from localllm.chat.jinja import apply
 from localllm.errors import TemplateError
 
 WEATHER = {

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localllm.chat.jinja import apply
 from localllm.chat.request import RenderRequest
-from localllm.chat.template import apply, render
+from localllm.chat.template import render
 from localllm.errors import InvalidParameter
 from localllm.registry.go_template.translating import to_jinja
 from localllm.types import Message, Rendering

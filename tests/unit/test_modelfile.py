@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.chat.template import apply
+from localllm.chat.jinja import apply
 from localllm.errors import InvalidParameter
 from localllm.registry.modelfile import (
     MAX_MODELFILE_BYTES,

@@ -13,7 +13,7 @@ from localllm.engine.engine import Engine
 from localllm.types import GenerationRequest, LoadedModel, SamplingParams
 from localllm.worker.messages import Accepted, Call, Deltas, Rejected, Reply, Submit, Up
 from localllm.worker.prepare import Preparer
-from localllm.worker.prompts import Memo
+from localllm.worker.sources import Memo
 from tests.worker.conftest import INFO
 
 TIMEOUT_S = 20

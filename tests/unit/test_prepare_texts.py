@@ -14,7 +14,7 @@ from localllm.types import LoadedModel, ModelInfo, Pooling
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
 from localllm.worker.prepare_texts import MAX_VECTORS_BYTES, TextPreparer
-from localllm.worker.prompts import Memo
+from localllm.worker.sources import Memo
 from tests.worker.conftest import INFO
 
 TEMPLATE = "<judge>{query}|{document}</judge>"

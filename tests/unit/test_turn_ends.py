@@ -33,8 +33,8 @@ from localllm.types import (
     ToolCall,
     Usage,
 )  # fmt: skip
-from localllm.worker.prompts import Memo, Source
 from localllm.worker.remembered import Remembered
+from localllm.worker.sources import Memo, Source
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
 TEMPLATES = sorted(Path(NAMED).glob("*.jinja")) if NAMED else []

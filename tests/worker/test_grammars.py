@@ -18,7 +18,8 @@ from localllm.types.conversation import Function
 from localllm.types.formats import AnswerSource, Calls, ChatFormat, ObjectCall
 from localllm.types.structures import GrammarLimits, Preface, Structure, Tags
 from localllm.worker import grammars
-from localllm.worker.grammar_child import Composed, GrammarChild, SpecialTokens
+from localllm.worker.grammar_child import Composed, GrammarChild
+from localllm.worker.grammar_request import SpecialTokens
 from localllm.worker.grammars import SMALL_CHARACTERS, Grammars, Result
 from localllm.worker.limited_child import OverLimit
 from tests.worker.hostile_structures import HOSTILE

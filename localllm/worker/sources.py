@@ -1,0 +1,66 @@
+"""What a prompt is made from, and the part of a vocabulary that this needs. Knows nothing of how it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as Tokens
+from typing import NamedTuple, Protocol
+
+from localllm.types import Infill, Message, Rendering
+
+NO_RENDERING = Rendering()
+
+Memo = dict[tuple[str, bool], list[int]]
+
+
+class Tokenizer(Protocol):
+    """The part of `llama.vocab.Vocab` that preparing needs."""
+
+    @property
+    def bos_text(self) -> str: ...
+
+    @property
+    def eos_text(self) -> str: ...
+
+    def tokenize_in_steps(
+        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None
+    ) -> Iterator[list[int]]: ...
+
+    def fewest_tokens(self, text: str) -> int: ...
+
+    @property
+    def end_tokens(self) -> tuple[int, ...]: ...
+
+    def check_tokens(self, tokens: Tokens[int], param: str = "prompt") -> list[int]: ...
+
+    def token_bytes(self, token: int) -> bytes: ...
+
+    def piece(self, token: int, *, special: bool) -> bytes: ...
+
+    def fill_in_middle(self, prefix: Tokens[int], suffix: Tokens[int]) -> list[int]: ...
+
+    @property
+    def infill_marks(self) -> dict[str, int | None]: ...
+
+
+class Source(NamedTuple):
+    """All that the prompt depends on: requests with equal sources share it."""
+
+    messages: tuple[Message, ...] | None
+    prompt: str | None
+    prompt_tokens: tuple[int, ...] | None
+    suffix: str | None
+    cache_prompt: bool
+    rendering: Rendering = NO_RENDERING
+    infill: Infill | None = None
+    wants_text: bool = False
+    """Whether the prompt's text is wanted."""
+    cache_salt: str = ""
+    """For messages: remembered answers are separate for each salt."""
+
+
+class Head(NamedTuple):
+    """The beginning of a rendered text whose tokens are known."""
+
+    tokens: list[int]
+    num_characters: int
