@@ -355,7 +355,9 @@ class Preparer:
         if method == "tokenize":
             text, add_special, parse_special = args
             tokens = array("i")  # a list takes nine times the memory
-            for step in self._vocab.tokenize_in_steps(text, add_special=add_special, parse_special=parse_special):
+            for step in self._vocab.tokenize_in_steps(
+                text, add_special=add_special, parse_special=parse_special, closes=True
+            ):
                 tokens.extend(step)
                 yield
             return tokens.tolist()

@@ -23,7 +23,13 @@ class Tokenizer(Protocol):
     def eos_text(self) -> str: ...
 
     def tokenize_in_steps(
-        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None
+        self,
+        text: str,
+        *,
+        add_special: bool = True,
+        parse_special: bool = True,
+        memo: Memo | None = None,
+        closes: bool = False,
     ) -> Iterator[list[int]]: ...
 
     def fewest_tokens(self, text: str) -> int: ...

@@ -127,6 +127,13 @@ def test_the_openai_client_embeds_texts_and_their_tokens_alike(client: openai.Op
     assert by_tokens.usage.prompt_tokens == len(tokens)
 
 
+def test_tokens_of_a_text_that_names_its_own_first_one_are_those_of_any_other(http: httpx.Client) -> None:
+    asked = {"add_special": True}
+    plain = http.post("/tokenize", json={**asked, "content": "the cat"}).json()["tokens"]
+    assert http.post("/tokenize", json={**asked, "content": "[CLS] the cat"}).json()["tokens"] == plain
+    assert http.post("/tokenize", json={**asked, "content": "[CLS] the cat [SEP]"}).json()["tokens"] == plain
+
+
 def test_a_text_has_one_vector_in_every_api_and_in_every_form(client: openai.OpenAI, http: httpx.Client) -> None:
     expected = np.array(client.embeddings.create(model="tiny-bert", input="the cat").data[0].embedding)
     content = {"content": [{"type": "text", "text": "the "}, {"type": "text", "text": "cat"}]}

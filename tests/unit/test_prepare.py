@@ -40,6 +40,7 @@ class Letters:
         add_special: bool = True,  # noqa: ARG002  the protocol has it
         parse_special: bool = True,
         memo: Memo | None = None,  # noqa: ARG002  as above
+        closes: bool = False,  # noqa: ARG002  as above
     ) -> Iterator[list[int]]:
         self.parsed_special.append(parse_special)
         for start in range(0, len(text), STEP):

@@ -94,8 +94,9 @@ class Words:
     def end_tokens(self) -> tuple[int, ...]:
         return tuple(map(self._id, ENDS))
 
-    def tokenize_in_steps(
-        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None  # noqa: ARG002
+    def tokenize_in_steps(  # the protocol has the rest
+        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None,  # noqa: ARG002
+        closes: bool = False,  # noqa: ARG002
     ) -> Iterator[list[int]]:  # fmt: skip
         at = 0
         for match in CONTROL.finditer(text):
