@@ -20,6 +20,8 @@ _TAGS = range(0xE0000, 0xE0080)
 _ORDERS = {
     code: "\N{REPLACEMENT CHARACTER}" for code in (*_CONTROLS, *_SEPARATORS, *_BIDI, *_TAGS) if chr(code) not in "\t\n"
 }
+_UNSEEN = dict.fromkeys((173, 6158, 8203, *range(8288, 8293), 65279), "�")
+"""Without width, so that two names look the same. In running text they are harmless; joiners stay, for emoji."""
 _IN_JSON = {code: json.dumps(chr(code))[1:-1] for code in _ORDERS if code >= 0x7F}
 _IN_JSON[0x7F] = "\\u007f"
 
@@ -30,8 +32,8 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`printable`, with spaces for tabs and line ends: for a cell of a table."""
-    return printable(text.replace("\n", " ").replace("\t", " "))
+    """`printable`, with spaces for tabs and line ends, and nothing that has no width: for a cell of a table, a name."""
+    return printable(text.replace("\n", " ").replace("\t", " ")).translate(_UNSEEN)
 
 
 def printable_json(document: str) -> str:

@@ -109,6 +109,12 @@ def test_printable_json_is_the_same_document(value: Any) -> None:
     assert not obeyed(document)
 
 
+def test_a_name_has_nothing_that_cannot_be_seen_and_running_text_keeps_it() -> None:
+    assert one_line("qwen\u200b3\u2060:\ufeff1b") == "qwen\ufffd3\ufffd:\ufffd1b"
+    assert one_line("👩\u200d👧 می\u200cروم") == "👩\u200d👧 می\u200cروم"
+    assert printable("a\u200bb") == "a\u200bb"
+
+
 def test_text_of_every_script_and_emoji_stays_as_it_is() -> None:
     text = "Grüße, 你好, שלום, مرحبا\u200f, नमस्ते, e\u0301, 👩\u200d👩\u200d👧, ❤\ufe0f\tx\n"
     assert printable(text) == text
