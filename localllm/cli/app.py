@@ -6,6 +6,7 @@ Knows nothing of what the commands do. Plain text, no rich markup: `--help` must
 from __future__ import annotations
 
 import io
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -44,6 +45,7 @@ app = Typer(
 
 def run_app() -> int:
     """Run the command in `sys.argv`; every expected error becomes one sentence and an exit code."""
+    logging.getLogger("localllm").addHandler(logging.NullHandler())  # commands say themselves what went wrong
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a pipe's encoding is the system's; models write UTF-8
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -30,6 +30,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} days"
 
 
+def counted(number: int, what: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def ago(unix_s: int) -> str:
     """The time since then: `3 days ago`."""
     return f"{duration(time.time() - unix_s)} ago"

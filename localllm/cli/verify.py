@@ -10,7 +10,7 @@ import msgspec
 from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.interrupts import stopped_by_ctrl_c
-from localllm.cli.units import size
+from localllm.cli.units import counted, size
 from localllm.settings.config import Settings
 
 
@@ -35,7 +35,7 @@ def verify_models(settings: Settings, names: list[str], *, as_json: bool) -> int
             now_done = done
         bar.show("verifying", now_done, total)
 
-    what = names[0] if len(names) == 1 else f"{len(manifests)} models"
+    what = names[0] if len(names) == 1 else counted(len(manifests), "model")
     with stopped_by_ctrl_c(cancel), Bar(what) as bar:
         try:
             found = verify(works, store, on_bytes=count, cancel=cancel)
@@ -51,7 +51,9 @@ def verify_models(settings: Settings, names: list[str], *, as_json: bool) -> int
     for each in broken:
         report.say(f"localllm: the manifest of {each.name} is damaged: {each.reason}; {each.remedy}")
     if not found and not broken:
-        report.say(f"localllm: {len(works)} files ({size(total)}) are intact")
+        report.say(
+            f"localllm: {counted(len(works), 'file')} ({size(total)}) {'is' if len(works) == 1 else 'are'} intact"
+        )
     return report.FAILURE if found or broken else report.OK
 
 

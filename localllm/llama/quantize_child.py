@@ -15,7 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from localllm import osdep
-from localllm.errors import LoadFailed, LocalLLMError
+from localllm.errors import LoadFailed, LocalLLMError, sentence_of
 from localllm.llama import library, quantize, selftest
 from localllm.quantization.protocol import Done, Failed, Job, Message
 
@@ -46,9 +46,10 @@ def _do(job: Job, report: quantize.Report) -> Done | Failed:
     except LocalLLMError as error:
         return Failed(error.info())
     except OSError as error:
-        return Failed(LoadFailed(f"{job.target} cannot be written: {error}").info())
+        return Failed(LoadFailed(f"{job.target} cannot be written: {sentence_of(error)}").info())
     finally:
-        Path(job.temporary).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # on a read-only disk there is none
+            Path(job.temporary).unlink(missing_ok=True)
 
 
 def _line(stream: BinaryIO) -> bytes:

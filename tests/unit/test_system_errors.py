@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,16 @@ def test_a_home_that_cannot_be_written_is_read_or_told_in_one_line(
         assert "LOCALLLM_HOME" in err
     if words in ("list", "gc", "kv list"):
         assert code == 0, err
+
+
+@pytest.mark.skipif(find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
+def test_quantizing_into_what_is_no_folder_is_told_in_one_line(
+    elsewhere: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, err = told("quantize demo Modelfile/small.gguf q4_0", tmp_path / "home", capfd, monkeypatch)
+    assert code
+    assert err.count("\n") == 1, err
+    assert "folder" in err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from localllm import osdep
-from localllm.errors import InvalidParameter, Unavailable
+from localllm.errors import DiskFull, InvalidParameter, Unavailable, sentence_of
 from localllm.registry.digest import Digest
 from localllm.registry.disk.layout import Layout
 from localllm.registry.remote import Cancelled
@@ -169,7 +169,14 @@ class Locks:
             lock = try_lock(path, exclusive=True)
             assert lock is not None, "its name is random, so nobody else has it open"
             first = " ".join(f"{what} (process {os.getpid()})".split())
-            _write(lock.fd, "".join(f"{line}\n" for line in (first, *lines)).encode())
+            try:
+                _write(lock.fd, "".join(f"{line}\n" for line in (first, *lines)).encode())
+            except OSError as error:
+                lock.release(remove=True)
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                full = sentence_of(OSError(error.errno, error.strerror, str(path)))
+                raise DiskFull(full, public="the disk with the models is full") from error
         return Hold(self, lock)
 
     def survey(self) -> dict[str, str]:
