@@ -57,7 +57,7 @@ def unpack(source: Path, folder: Path) -> None:
                     while block := file.read(_BLOCK_BYTES):
                         total += len(block)
                         if total > MAX_BYTES:
-                            raise LoadFailed(f"its libraries are larger than {MAX_BYTES >> 30} GiB")
+                            raise LoadFailed(f"its libraries are larger than {MAX_BYTES / 1e9:.1f} GB")
                         out.write(block)
     except _DAMAGE as error:
         raise LoadFailed(f"{source.name} is not an archive of libraries: {error}") from error
@@ -105,7 +105,7 @@ def _tarred(source: Path, stack: ExitStack) -> Iterator[tuple[str, Opener]]:
     links: dict[str, str] = {}
     for number, member in enumerate(tar):
         if number >= MAX_ENTRIES or member.offset_data + member.size > MAX_BYTES:
-            raise LoadFailed(f"it holds more than {MAX_ENTRIES:,} files or {MAX_BYTES >> 30} GiB")
+            raise LoadFailed(f"it holds more than {MAX_ENTRIES:,} files or {MAX_BYTES / 1e9:.1f} GB")
         if member.isfile():
             files[_name(member.name)] = partial(_opened, tar, member)
         elif member.issym() or member.islnk():

@@ -64,7 +64,7 @@ FAULTS = (
         r"(virtual memory exhausted)",
         "a compiler ran out of memory: CMAKE_BUILD_PARALLEL_LEVEL=1 in the environment lets one run at a time",
     ),
-    _fault(r"(No space left on device)", "the disk is full: the data directory (--home) needs some 2 GiB for a build"),
+    _fault(r"(No space left on device)", "the disk is full: the data directory (--home) needs some 2 GB for a build"),
     _fault(
         r"No (CMAKE_C\w*_COMPILER) could be found|(CMAKE_C\w*_COMPILER) not set",
         "there is no C++ compiler; on Debian and Ubuntu: apt install g++",

@@ -120,7 +120,7 @@ def build(
         free = shutil.disk_usage(workshop).free
         if free < WANTED_BYTES:
             raise DiskFull(
-                f"a build needs {WANTED_BYTES >> 20} MiB of disk below {data_dir}; {free >> 20} MiB are free",
+                f"a build needs {WANTED_BYTES / 1e6:,.0f} MB of disk below {data_dir}; {free / 1e6:,.0f} MB are free",
                 free_bytes=free,
             )
         manifest = _manifest("built", kind, flags)

@@ -68,7 +68,7 @@ class Spread(NamedTuple):
     def check(self, lines: Sequence[str]) -> None:
         """Raises `LoadFailed` for anything llama.cpp did not do, according to its log."""
         if self.mlock and (found := next(filter(None, map(_UNLOCKED.search, lines)), None)) is not None:
-            reason = f"{found[2].strip()} at {int(found[1]) / 2**20:,.0f} MiB" if found[1] else "the system has no such"
+            reason = f"{found[2].strip()} at {int(found[1]) / 1e6:,.0f} MB" if found[1] else "the system has no such"
             raise LoadFailed(
                 f"the weights cannot be locked in memory: {reason}; raise the limit (`ulimit -l "
                 "unlimited`, systemd's LimitMEMLOCK=, Docker's ulimit memlock=-1), or leave out --mlock",

@@ -162,7 +162,7 @@ class OnDevices:
             return ""
         if layers_on_gpus(alone) <= had:
             return ""
-        names = ", ".join(f"{id} ({size / 2**30:.1f} GiB)" for id, size in others.items())
+        names = ", ".join(f"{id} ({size / 1e9:.1f} GB)" for id, size in others.items())
         return f"{had} of {self.every} layers on GPUs, because {names} uses memory there"
 
 

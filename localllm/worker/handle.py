@@ -50,8 +50,8 @@ class Outbox:
             is_too_much = self._num_bytes and self._num_bytes + len(frame) > self._max_bytes
             if is_too_much and len(frame) > SMALL_FRAME_BYTES:
                 raise QueueFull(
-                    f"{self._num_bytes / 2**20:.0f} MiB of requests are waiting for the model's process, of "
-                    f"{self._max_bytes / 2**20:.0f} allowed; try again later"
+                    f"{self._num_bytes / 1e6:.0f} MB of requests are waiting for the model's process, of "
+                    f"{self._max_bytes / 1e6:.0f} allowed; try again later"
                 )
             if not self._closed:
                 self._frames.append(frame)

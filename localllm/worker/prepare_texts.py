@@ -255,7 +255,7 @@ class TextPreparer:
         size_bytes = 4 * dimensions * sum(num_vectors)
         if size_bytes > MAX_VECTORS_BYTES:
             raise InvalidParameter(
-                f"the vectors would take {size_bytes / 2**20:.0f} MiB, of {MAX_VECTORS_BYTES // 2**20} allowed; "
+                f"the vectors would take {size_bytes / 1e6:.0f} MB, of {MAX_VECTORS_BYTES / 1e6:.0f} allowed; "
                 "send fewer texts at a time",
                 param="input",
             )

@@ -119,6 +119,19 @@ def test_each_variable_that_a_string_names_is_of_a_setting() -> None:
             assert name in settings | PLACEHOLDERS | NO_SETTINGS, f"{text.place}: nobody reads {name}"
 
 
+def test_sizes_are_told_in_one_kind_of_units() -> None:
+    """Decimal ones, as disks and hubs have them. Regular expressions read what llama.cpp says."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        unsaid = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "compile":
+                unsaid |= {id(node) for node in ast.walk(call)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in unsaid:
+                assert not re.search(r"[KMGT]iB", node.value), f"{path}:{node.lineno}"
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [

@@ -169,7 +169,7 @@ def test_vectors_that_would_fill_the_memory_are_refused_before_they_are_computed
     texts.submit(Embed(1, EmbeddingRequest(texts=("a" * 20,)), None))
     answer = sink.next()
     assert isinstance(answer, Rejected)
-    assert "336 MiB, of 256 allowed" in answer.error.message
+    assert "352 MB, of 268 allowed" in answer.error.message
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_a_device_that_had_too_little_memory_is_told_from_other_errors(line: str
 
 def test_a_lock_that_the_system_refuses_is_an_error_that_says_how_to_raise_the_limit() -> None:
     line = "warning: failed to mlock 104857600-byte buffer (after previously locking 0 bytes): Cannot allocate memory"
-    with pytest.raises(LoadFailed, match=r"Cannot allocate memory at 100 MiB; raise the limit .*ulimit -l") as caught:
+    with pytest.raises(LoadFailed, match=r"Cannot allocate memory at 105 MB; raise the limit .*ulimit -l") as caught:
         Spread(mlock=True).check([line])
     assert caught.value.param == "mlock"
     Spread().check([line])

@@ -168,7 +168,7 @@ def test_a_worker_that_reads_nothing_is_not_sent_more_than_the_bound(start_sessi
     async def scenario() -> None:
         session = start_session("deaf", max_waiting=1000)
         await asyncio.wait_for(session.ready, TIMEOUT_S)
-        with pytest.raises(QueueFull, match="MiB of requests are waiting for the model's process, of 256 allowed"):
+        with pytest.raises(QueueFull, match="MB of requests are waiting for the model's process, of 268 allowed"):
             submit_for_ever(session)
         assert 63 <= session.num_requests <= 65, "one is being written"
         await session.aclose()

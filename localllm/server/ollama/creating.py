@@ -128,4 +128,4 @@ async def _bounded(request: Request, state: ServerState, most: int) -> AsyncGene
 
 
 def _too_large(state: ServerState) -> TooLarge:
-    return TooLarge(f"the file is larger than {state.settings.max_upload_mb} MiB; --max-upload-mb raises the limit")
+    return TooLarge(f"the file is larger than {state.settings.max_upload_mb} MB; --max-upload-mb raises the limit")
