@@ -23,6 +23,7 @@ class Bar:
         self._what = what
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._noted = False
         self._printed_s = 0.0
         self._printed = ("", 0)
         """Phase and bytes done in the last printed line."""
@@ -45,11 +46,18 @@ class Bar:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.note("")
         phase, done, total = self._last
         if kind is None and self._printed[0] and self._printed != (phase, done):
             self._say(phase, done, total)
         if self._progress is not None and self._task is not None:
             self._progress.stop()
+
+    def note(self, text: str) -> None:
+        """A line on a terminal before there is anything to count; an empty text erases it."""
+        if self._progress is not None and (text or self._noted):
+            self._noted = bool(text)
+            report.draw(text, before="\r\x1b[2K")
 
     def show(self, phase: str, done: int, total: int | None, bytes_per_s: float | None = None) -> None:
         """Update the progress."""

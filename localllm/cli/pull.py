@@ -136,6 +136,7 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
     from localllm.supervisor.memory_fit import measure
 
     def announce(plan: PullPlan) -> None:
+        bar.note("")
         if volume == "words":
             describe(settings, plan)
         _check_memory(plan.name, plan.need_bytes or plan.size_bytes, force=force)
@@ -150,6 +151,9 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
         if volume == "nothing":
             return
         phase = f"waiting for {state.waiting_for} ({state.waiting_s:.0f} s)" if state.waiting_for else state.phase
+        if state.phase == "looking":
+            bar.note(phase if state.waiting_for else "")
+            return
         bar.show(phase, state.done_bytes, state.total_bytes, state.bytes_per_s)
 
     try:

@@ -26,6 +26,7 @@ from localllm.registry.disk.store import now_text
 from localllm.registry.fetch.download import download_all
 from localllm.registry.fetch.job import Wanted
 from localllm.registry.fetch.net import Net, NetOptions, SmallResponse, origin_of
+from localllm.registry.fetch.pacing import OnWait
 from localllm.registry.fetch.partial import discard
 from localllm.registry.fetch.width import Width
 from localllm.registry.listing import described, store_of
@@ -93,15 +94,15 @@ class Puller:
     def __exit__(self, *_: object) -> None:
         self._net.close()
 
-    def plan(self, text: str, cancel: threading.Event) -> PullPlan:
+    def plan(self, text: str, cancel: threading.Event, on_wait: OnWait = lambda *_: None) -> PullPlan:
         """What pulling this name would download now.
 
         Raises `InvalidParameter` for a name that is not of a remote model, `ModelNotFound`, `PullFailed`.
         """
-        return self._guarded_plan(canonical(parse(text)), self._way_out(cancel))
+        return self._guarded_plan(canonical(parse(text)), self._way_out(cancel, on_wait))
 
-    def _way_out(self, cancel: threading.Event) -> Fetch:
-        fetch = CancellableFetch(self._net, cancel)
+    def _way_out(self, cancel: threading.Event, on_wait: OnWait = lambda *_: None) -> Fetch:
+        fetch = CancellableFetch(self._net, cancel, on_wait)
         return fetch if self._named_by_user else _Guarded(fetch, {origin_of(self._endpoint)})
 
     def _guarded_plan(self, name: ModelName, fetch: Fetch) -> PullPlan:
@@ -123,8 +124,9 @@ class Puller:
         Raises what `plan` raises, `DiskFull`, `InvalidModelFile` if it is not a model, `Cancelled`. Bytes that have
         arrived are kept.
         """
-        on_state(PullState(phase="looking", id=text))
-        plan = self.plan(text, cancel)
+        looking = PullState(phase="looking", id=text)
+        on_state(looking)
+        plan = self.plan(text, cancel, lambda *waited: _tell_waiting(on_state, looking, *waited))
         on_plan(plan)
         return self.fetch(plan, on_state=on_state, cancel=cancel)
 
@@ -307,6 +309,11 @@ class _Guarded:
 
     def _may(self, url: str) -> bool:
         return origin_of(url) in self._configured
+
+
+def _tell_waiting(on_state: OnState, state: PullState, host: str, seconds: float) -> None:
+    if seconds >= 1:
+        on_state(msgspec.structs.replace(state, waiting_for=host, waiting_s=round(seconds, 1)))
 
 
 class _Meter:

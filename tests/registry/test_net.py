@@ -172,6 +172,20 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says(server: Nasty, net: N
     assert waits == [7.0, 7.0]
 
 
+def test_whom_a_small_answer_waits_for_is_told_during_the_pause(server: Nasty) -> None:
+    server.script = lambda asked: Reply(503, {"Retry-After": "7"}) if asked.number < 1 else None
+    told: list[tuple[str, float]] = []
+
+    def pause(_: float, is_over: Callable[[], bool]) -> None:
+        assert not is_over()
+
+    with Net(pause=pause) as net:
+        net.get_small(server.url, named_by_user=True, on_wait=lambda *waited: told.append(waited))
+    ((host, seconds),) = told
+    assert f"http://{host}" == origin_of(server.url)
+    assert 0 <= seconds < 7
+
+
 def test_a_server_that_stays_busy_is_an_answer_and_one_that_hangs_up_is_an_error(server: Nasty, net: Net) -> None:
     server.script = lambda _: Reply(503, {}, b"no")
     assert net.get_small(server.url, named_by_user=True).status == 503

@@ -24,7 +24,7 @@ from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front, follow
 from localllm.registry.fetch.job import Job, Wanted
 from localllm.registry.fetch.net import Net, Reply
-from localllm.registry.fetch.pacing import Retryable
+from localllm.registry.fetch.pacing import OnWait, Retryable
 from localllm.registry.fetch.ranges import chunk_bytes
 from localllm.registry.fetch.silence import Silence
 from localllm.registry.fetch.sockets import Patience
@@ -46,10 +46,6 @@ SYNC_S = 10.0
 """A power failure loses at most this much progress."""
 ROOM_STEP_BYTES = 256 * 1024 * 1024
 """Disk space requested at a time for a file of unknown size."""
-
-
-OnWait = Callable[[str, float], None]
-"""Called with the host that is silent and the seconds since it last sent anything."""
 
 
 def download(

@@ -30,11 +30,13 @@ from localllm.registry.fetch.pacing import (
     DEFAULT_BACKOFF,
     PATIENCE_S,
     Backoff,
+    OnWait,
     Retryable,
     TokenBucket,
     is_retryable,
     rate_limit_reset_s,
     retry_after_s,
+    telling,
 )
 from localllm.registry.fetch.routes import Routes, Timeouts
 from localllm.registry.fetch.sockets import SLICE_S, LinkError, NoConnection, NotTrusted, Patience, Resolve, resolve
@@ -205,14 +207,17 @@ class Net:
         max_bytes: int = MAX_MANIFEST_BYTES,
         headers: Mapping[str, str] | None = None,
         cancel: threading.Event | None = None,
+        on_wait: OnWait = lambda *_: None,
     ) -> SmallResponse:
         """GETs and reads a response; `max_bytes` limits its decompressed size. Any status is a valid response.
 
-        Makes up to `SMALL_ATTEMPTS` attempts. Raises `PullFailed`, `ForbiddenAddress`, `Cancelled`.
+        Makes up to `SMALL_ATTEMPTS` attempts; `on_wait` hears of the pauses between them. Raises `PullFailed`,
+        `ForbiddenAddress`, `Cancelled`.
         """
         is_cancelled = (lambda: False) if cancel is None else cancel.is_set
         patient = Patience(is_cancelled, time.monotonic() + self.options.small_timeout_s)
         asked = {"accept-encoding": "gzip", **(headers or {})}
+        is_over = telling(on_wait, url, is_cancelled)
         for attempt in range(1, SMALL_ATTEMPTS + 1):
             response: SmallResponse | None = None
             try:
@@ -232,7 +237,7 @@ class Net:
                 if response is not None:
                     return response
                 raise failure
-            self.pause(seconds, is_cancelled)
+            self.pause(seconds, is_over)
         raise AssertionError("the last attempt returns or raises")
 
     @contextmanager

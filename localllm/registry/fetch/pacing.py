@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 from localllm.errors import PullFailed
 
@@ -106,3 +107,18 @@ class TokenBucket:
             now = self._now()
             self._free_at = max(self._free_at, now - BURST_S) + size_bytes / self._rate
             return max(0.0, self._free_at - now)
+
+
+OnWait = Callable[[str, float], None]
+"""Called with the host that nothing comes from, and for how many seconds."""
+
+
+def telling(on_wait: OnWait, url: str, is_cancelled: Callable[[], bool]) -> Callable[[], bool]:
+    """`is_cancelled`, which tells `on_wait` each time how long ago this was called."""
+    began = time.monotonic()
+
+    def told() -> bool:
+        on_wait(urlsplit(url).netloc.rpartition("@")[2], time.monotonic() - began)
+        return is_cancelled()
+
+    return told

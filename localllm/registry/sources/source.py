@@ -17,6 +17,7 @@ import msgspec
 from localllm.errors import PullFailed
 from localllm.registry.digest import decode_digest
 from localllm.registry.fetch.net import Net, SmallResponse
+from localllm.registry.fetch.pacing import OnWait
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
 from localllm.registry.remote import Credential
 
@@ -53,6 +54,7 @@ class CancellableFetch:
 
     net: Net
     cancel: threading.Event
+    on_wait: OnWait = lambda *_: None
 
     def get_small(
         self,
@@ -71,6 +73,7 @@ class CancellableFetch:
             max_bytes=max_bytes,
             headers=headers,
             cancel=self.cancel,
+            on_wait=self.on_wait,
         )
 
 
