@@ -91,7 +91,7 @@ class Engine:
         self.scheduler.drafter.cost = row_cost
         if drafting is not None:
             self.scheduler.drafter.weighs_all = True
-            drafting.weigh(row_cost)
+            drafting.weigh(row_cost, max_rollback=backend.max_rollback, rolls_back_equals=backend.rolls_back_equals)
         pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
         if context_shift and not backend.can_shift:
             raise InvalidParameter(

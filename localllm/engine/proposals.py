@@ -75,8 +75,9 @@ class Proposer(Protocol):
 class Drafting(Protocol):
     """Guesses for all sequences of a step together. Called on the engine's thread, before any `propose`."""
 
-    def weigh(self, target: RowCost) -> None:
-        """Receives, once and first of all, the cost of the steps that verify guesses."""
+    def weigh(self, target: RowCost, *, max_rollback: int, rolls_back_equals: bool) -> None:
+        """Receives, once and first of all, the cost of the steps that verify guesses, and what their memory can roll
+        back: see `Backend`."""
         ...
 
     def draft(self, running: Many[Sequence]) -> None:

@@ -23,9 +23,10 @@ def load_draft(
     library: Library, draft: DraftLoad, target: LlamaModel, backend: LlamaBackend, threads: int
 ) -> LlamaBackend:
     """Raises `LoadFailed`, naming what is incompatible, and `DeviceUnavailable`."""
-    if not backend.can_rewind:
+    if not backend.max_rollback:
         raise LoadFailed(
-            f"a {backend.memory_kind} memory cannot roll back rejected tokens; remove draft", param="draft"
+            f"a {backend.memory_kind} memory of this architecture cannot roll back rejected tokens; remove draft",
+            param="draft",
         )
     placement = draft.placement
     model = LlamaModel(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +54,9 @@ class Generous(Accounts):
 
 
 @contextmanager
-def opened(loaded: library.Library, path: Path, *, ctx: int = CTX, unified: bool = False) -> Iterator[LlamaBackend]:
+def opened(
+    loaded: library.Library, path: Path, *, ctx: int = CTX, unified: bool = False, snapshots: int = 0
+) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
     backend = LlamaBackend(
         loaded,
@@ -65,6 +67,7 @@ def opened(loaded: library.Library, path: Path, *, ctx: int = CTX, unified: bool
         batch_tokens=64,
         max_outputs=48,
         num_cells=SLOTS * ctx if unified else None,
+        snapshots=snapshots,
     )
     yield backend
     backend.free()
@@ -100,7 +103,9 @@ class Run:
         self.drafts = None if draft is None else Drafts(draft, share=0.1)
         self.engine = Engine(target, self._emit, proposer=Speculator(), drafting=self.drafts, max_step_s=60, **how)
         if self.drafts is not None:
-            self.drafts.weigh(AlwaysWorth())
+            self.drafts.weigh(
+                AlwaysWorth(), max_rollback=target.max_rollback, rolls_back_equals=target.rolls_back_equals
+            )
             self.drafts._accounts = Generous()
             self.engine.scheduler.drafter.cost = lambda _: 1.0
         self.experience = Experience(has_draft=draft is not None)
@@ -162,6 +167,49 @@ def test_the_answer_with_a_draft_is_the_answer_without(
         assert run.engine.num_steps < 0.5 * plain.engine.num_steps
     if draft == "other":
         assert num_right < 0.5 * num_guesses, "it may guess, and is mostly wrong"
+
+
+WRITERS: dict[str, Callable[..., Path]] = {
+    "window": families.write_sliding_window,
+    "gated": families.write_gated_delta,
+    "short": families.write_short_conv,
+}
+NEARLY = 0.05
+"""Of layers that hardly change what comes next: a draft with the same embeddings is mostly right."""
+
+
+@pytest.mark.parametrize("kind", SAMPLINGS)
+@pytest.mark.parametrize("memory", WRITERS)
+def test_a_memory_that_takes_back_some_tokens_answers_with_a_draft_as_without(
+    loaded_library: library.Library, tmp_path: Path, memory: str, kind: str
+) -> None:
+    """Turn after turn: what a slot holds of the first one is what the second goes on from. One is cancelled."""
+    words = spm() if memory == "window" else None
+    path = WRITERS[memory](tmp_path / "target.gguf", scale=NEARLY)
+    draft = write_llama(tmp_path / "draft.gguf", tokenizer=words, scale=NEARLY)
+    asked = SAMPLINGS[kind]
+
+    def ask(run: Run) -> list[Request]:
+        first = [run.begin(id, prompt, sampling=asked) for id, prompt in enumerate(prompts())]
+        run.finish()
+        second = [run.begin(10 + id, [*one.tokens, 9], sampling=asked) for id, one in enumerate(first)]
+        for _ in range(9):
+            run.engine.step()
+            run.check()
+        run.engine.cancel(11)
+        run.finish()
+        return [*first, second[0], second[2]]
+
+    with opened(loaded_library, path, snapshots=5) as target, opened(loaded_library, draft) as guessing:
+        assert not target.can_rewind
+        assert target.max_rollback
+        plain, run = Run(target, None), Run(target, guessing)
+        expected, made = ask(plain), ask(run)
+    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    if kind == "greedy":
+        num_right = sum(one.num_right_guesses for one in made)
+        assert num_right > 40, "of 200 tokens"
+        assert run.engine.num_steps < 0.8 * plain.engine.num_steps
 
 
 def test_turns_cancels_and_new_requests_find_their_streams(

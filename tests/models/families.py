@@ -38,12 +38,15 @@ class GatedShape(NamedTuple):
 
 
 def write_sliding_window(
-    path: Path, *, seed: int = 0, chat_template: str | None = None, head_size: int | None = None
+    path: Path, *, seed: int = 0, chat_template: str | None = None, head_size: int | None = None, scale: float = 1.0
 ) -> Path:
-    """gemma3: the first of two layers sees the last 16 tokens only; SentencePiece vocabulary."""
+    """gemma3: the first of two layers sees the last 16 tokens only; SentencePiece vocabulary.
+
+    `scale`: of the layers' numbers. Where it is small, the next token depends on the last one only.
+    """
     head_size = head_size or N_EMBD // N_HEAD
     words = spm()
-    with Builder(path, "gemma3", seed=seed) as model:
+    with Builder(path, "gemma3", seed=seed, scale=scale) as model:
         _common(model, words, "tiny-gemma3", chat_template=chat_template)
         model.keys(
             {
@@ -60,7 +63,7 @@ def write_sliding_window(
             for norm, size in (("attn_q_norm", head_size), ("attn_k_norm", head_size)):
                 model.vector(f"blk.{block}.{norm}.weight", size, mean=1.0)
             for norm in ("post_attention_norm", "post_ffw_norm"):
-                model.vector(f"blk.{block}.{norm}.weight", N_EMBD, mean=1.0)
+                model.vector(f"blk.{block}.{norm}.weight", N_EMBD, mean=min(1.0, scale))
     return path
 
 
@@ -147,14 +150,17 @@ def write_hybrid(path: Path, *, seed: int = 0, chat_template: str | None = None)
     return path
 
 
-def write_gated_delta(path: Path, *, seed: int = 0, n_nextn: int = 0, shape: GatedShape | None = None) -> Path:
+def write_gated_delta(
+    path: Path, *, seed: int = 0, n_nextn: int = 0, shape: GatedShape | None = None, scale: float = 1.0
+) -> Path:
     """qwen35: layers with a gated delta rule, whose last states llama.cpp keeps, then one with attention.
 
-    `n_nextn`: heads that guess the tokens after the next, each a layer with attention behind the others.
+    `n_nextn`: heads that guess the tokens after the next, each a layer with attention behind the others. `scale`: as in
+    `write_sliding_window`.
     """
     words, of = bpe(), shape or GatedShape()
     n_embd, n_ff, size, n_state = of.n_embd, of.n_ff, of.head_size, of.n_state_heads * of.state_size
-    with Builder(path, "qwen35", seed=seed, dtype=of.dtype) as model:
+    with Builder(path, "qwen35", seed=seed, dtype=of.dtype, scale=scale) as model:
         _common(
             model,
             words,
@@ -214,10 +220,10 @@ def write_gated_delta(path: Path, *, seed: int = 0, n_nextn: int = 0, shape: Gat
     return path
 
 
-def write_short_conv(path: Path, *, seed: int = 0, chat_template: str | None = None) -> Path:
-    """lfm2: a layer that looks three tokens back by a convolution, then one with attention."""
+def write_short_conv(path: Path, *, seed: int = 0, chat_template: str | None = None, scale: float = 1.0) -> Path:
+    """lfm2: a layer that looks three tokens back by a convolution, then one with attention. `scale`: as above."""
     words = bpe()
-    with Builder(path, "lfm2", seed=seed) as model:
+    with Builder(path, "lfm2", seed=seed, scale=scale) as model:
         _common(model, words, "tiny-lfm2", n_kv=[0, N_KV], chat_template=chat_template)
         model.keys({"shortconv.l_cache": CONV_KERNEL - 1})
         model.matrix("token_embd.weight", N_EMBD, len(words.tokens), std=1.0)

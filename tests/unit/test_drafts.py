@@ -85,6 +85,14 @@ def steps(
     raise AssertionError("the engine never ran out of work")
 
 
+MEMORIES: dict[str, dict[str, Any]] = {
+    "partitioned": {},
+    "unified": {"num_cells": 3 * SLOT},
+    "window": {"window": 8},
+    "recurrent": {"can_rewind": False, "snapshots": 3},
+}
+
+
 def guessed(sequences: list[Sequence], experience: Experience | None = None, **wanted: Any) -> list[Sequence]:
     experience = experience or Experience(has_draft=True)
     for one in sequences:
@@ -101,7 +109,7 @@ def answer(prompt: Many[int], count: int, id: int = 0, **options: Any) -> Sequen
     SAMPLINGS,
     OPTIONS,
     st.integers(1, 3),
-    st.sampled_from(["partitioned", "unified"]),
+    st.sampled_from(sorted(MEMORIES)),
     st.sampled_from([None, None, 12, 20]),
     st.sampled_from([0.0, 0.3, 1.0]),
     st.integers(0, 1000),
@@ -129,10 +137,9 @@ def test_the_answer_with_a_draft_is_the_answer_without(
     shifts = shifts and kind == "partitioned" and options["max_tokens"] is not None
     if shifts:
         options = {**options, "max_tokens": 100}
-    memory: dict[str, Any] = {"num_cells": 3 * SLOT} if kind == "unified" else {}
 
     def made(clock: Clock) -> Timed:
-        return Timed(clock, num_slots=3, slot_capacity=SLOT, batch_capacity=24, ends_at=ends_at, **memory)
+        return Timed(clock, num_slots=3, slot_capacity=SLOT, batch_capacity=24, ends_at=ends_at, **MEMORIES[kind])
 
     clock = Clock()
     plain, _ = steps(
@@ -157,10 +164,12 @@ def test_the_answer_with_a_draft_is_the_answer_without(
         assert most_rows <= 1 + n_max
 
 
+@pytest.mark.parametrize("memory", ["partitioned", "window", "recurrent"])
 @pytest.mark.parametrize("count", [1, 4])
-def test_a_good_draft_saves_time(count: int) -> None:
+def test_a_good_draft_saves_time(count: int, memory: str) -> None:
     clock = Clock()
-    backend, draft = Timed(clock, slot_capacity=256), Draft(clock, slot_capacity=256, batch_capacity=64)
+    backend = Timed(clock, slot_capacity=256, **MEMORIES[memory])
+    draft = Draft(clock, slot_capacity=256, batch_capacity=64)
     sequences = guessed([answer([id, 2, 3], 100, id) for id in range(count)])
     answers, _ = steps(sequences, backend, draft, clock)
     for one in sequences:
@@ -324,6 +333,20 @@ def test_who_loses_stops_whatever_was_expected_and_is_tried_again_some_day() -> 
         assert accounts.allows(2)
         accounts.took(2, 5, 1.5, is_drafted=True)
     assert accounts.plain_s(2) == pytest.approx(1.0)
+
+
+def test_where_all_streams_must_have_equally_many_rows_those_without_a_draft_count_too() -> None:
+    def cost(parts: Many[Part]) -> float:
+        return 1.0 + 0.3 * sum(rows - 1 for _, _, rows in parts)
+
+    streams = [Stream(0, 10, 0.9, 7), *(Stream(slot, 10, 0.0, 0) for slot in range(1, 4))]
+    assert best_length(streams[:1], cost, lambda _: 0.01, are_equal=True) is not None
+    assert best_length(streams, cost, lambda _: 0.01) is None
+    cheap = best_length(streams, lambda parts: 1.0 + 0.01 * cost(parts), lambda _: 0.01, are_equal=True)
+    assert cheap is not None
+    assert cheap.places == {0}
+    apart = [streams[0], streams[2]]
+    assert best_length(apart, lambda _: 1.0, lambda _: 0.01, are_equal=True) is None, "such a step has one row each"
 
 
 @settings(max_examples=100, deadline=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.models import families
 from tests.models.maker import write_llama
+from tests.models.tokenizers import spm
 
 GREEDY = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
 
@@ -57,6 +59,25 @@ def test_a_draft_that_cannot_guess_is_refused_in_words(
 ) -> None:
     with pytest.raises(LoadFailed, match=reason) as refused:
         LLM(tiny_model, slots=2, threads=1, draft=drafts[name])
+    assert refused.value.param == "draft"
+
+
+@pytest.mark.parametrize(
+    "write", [families.write_sliding_window, families.write_gated_delta, families.write_short_conv]
+)
+def test_a_memory_that_takes_back_some_tokens_has_a_draft(
+    drafts: dict[str, Path], tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    path = write(tmp_path / "model.gguf", scale=0.05)
+    tokenizer = spm() if write is families.write_sliding_window else None
+    draft = write_llama(tmp_path / "draft.gguf", tokenizer=tokenizer, scale=0.05)
+    with LLM(path, slots=2, threads=1) as plain:
+        expected = plain.complete("one two three " * 20, params=GREEDY).text
+    with LLM(path, slots=2, threads=1, draft=draft) as llm:
+        assert llm.info.draft == "draft"
+        assert llm.complete("one two three " * 20, params=GREEDY).text == expected
+    with pytest.raises(LoadFailed, match="memory, which cannot roll back") as refused:
+        LLM(path, slots=2, threads=1, draft=path)
     assert refused.value.param == "draft"
 
 

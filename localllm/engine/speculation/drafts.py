@@ -93,14 +93,16 @@ class Drafts:
         self._saved_s = 0.0
         """Time available for checks, saved while nothing paid."""
         self._target: RowCost | None = None
+        self._max_rollback = 0
+        self._rolls_back_equals = False
         self._resting = 0, 0
         """Steps still to rest, and for which number of streams."""
         self._accounts = Accounts()
         self._last: _Step | None = None
 
-    def weigh(self, target: RowCost) -> None:
-        """The cost of the target's steps."""
-        self._target = target
+    def weigh(self, target: RowCost, *, max_rollback: int, rolls_back_equals: bool) -> None:
+        """The cost of the target's steps, and what its memory can roll back."""
+        self._target, self._max_rollback, self._rolls_back_equals = target, max_rollback, rolls_back_equals
 
     def warm_up(self) -> None:
         """Measure the cost of a decode before anybody waits for it. Raises `BackendError`."""
@@ -164,7 +166,7 @@ class Drafts:
         drafted = _drafted(sequence)
         if drafted is None or sequence.guesser is None or not sequence.takes_guesses:
             return None
-        most = min(sequence.guesser.most, self._backend.slot_capacity // 4)
+        most = min(sequence.guesser.most, self._max_rollback, self._backend.slot_capacity // 4)
         if sequence.max_tokens is not None:
             most = min(most, sequence.max_tokens - sequence.num_generated - 1)
         if most < 1:
@@ -182,7 +184,7 @@ class Drafts:
             Stream(slot, depth, 0.0 if one is None else one.drafted.trust.mean, 0 if one is None else one.most)
             for (slot, depth, _), one in zip(parts, wanted, strict=True)
         ]
-        length = best_length(asked, target.measured, self._spent.decode_s)
+        length = best_length(asked, target.measured, self._spent.decode_s, are_equal=self._rolls_back_equals)
         if length is None:
             self._resting = RESTS - 1, len(streams)
             self._saved_s += RESTS * PROBING * plain_s

@@ -47,13 +47,21 @@ class Length(NamedTuple):
 
 
 def best_length(
-    streams: Sequence[Stream], cost: Cost, draft_s: Callable[[int], float], *, invested_s: float = 0.0
+    streams: Sequence[Stream],
+    cost: Cost,
+    draft_s: Callable[[int], float],
+    *,
+    invested_s: float = 0.0,
+    are_equal: bool = False,
 ) -> Length | None:
     """The best choice over all streams, given in slot order. None: nothing pays.
 
     `cost`: seconds of a step of the target; `draft_s`: seconds of one decode of the draft for that many streams.
-    `invested_s`: additional time that each step must recover.
+    `invested_s`: additional time that each step must recover. `are_equal`: a step has several rows per stream only if
+    all have the same number and their slots are consecutive.
     """
+    if are_equal and streams[-1].slot - streams[0].slot >= len(streams):
+        return None
     plain_s = cost([(stream.slot, stream.depth, 1) for stream in streams])
     willing = sorted(
         (place for place, stream in enumerate(streams) if stream.chance > 0 and stream.most > 0),
@@ -68,7 +76,11 @@ def best_length(
         for length in LENGTHS:
             if length >= (LONGEST if len(streams) == 1 else MOST_ROWS):
                 break
-            parts = [_part(stream, length if place in places else 0) for place, stream in enumerate(streams)]
+            if are_equal:
+                num_rows = 1 + min(length, max([streams[place].most for place in places]))
+                parts = [(stream.slot, stream.depth, num_rows) for stream in streams]
+            else:
+                parts = [_part(stream, length if place in places else 0) for place, stream in enumerate(streams)]
             took_s = max(cost(parts), plain_s)  # untried shapes are estimated as cheap
             total = len(streams) + sum([_expected(streams[place], length) for place in places])
             rate = total / (took_s + length * each_s + invested_s)
