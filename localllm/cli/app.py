@@ -194,6 +194,7 @@ def serve(
     chat_template: opt.ChatTemplate = None,
     thinking: opt.Thinking = None,
     speculation: opt.Speculation = None,
+    mtp: opt.Mtp = None,
     draft: opt.Draft = None,
     rope_scaling: opt.RopeScaling = None,
     rope_scale: opt.RopeScale = None,

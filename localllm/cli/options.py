@@ -106,6 +106,10 @@ Speculation = Annotated[
     str | None,
     Option("--speculation", metavar="auto|off", help="Speculative decoding [default: auto]"),
 ]
+Mtp = Annotated[
+    str | None,
+    Option("--mtp", metavar="auto|off", help="Guesses by the model's own NextN layers, if it has any [default: auto]"),
+]
 Draft = Annotated[
     str | None,
     Option("--draft", metavar="MODEL|auto", help="Draft model: smaller, with the same vocabulary [default: none]"),

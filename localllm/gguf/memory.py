@@ -97,6 +97,16 @@ def layer_memory(keys: Keys, num_layers: int) -> tuple[LayerMemory, ...]:
     )
 
 
+def attention_memory(keys: Keys, num_layers: int, layer: int) -> LayerMemory:
+    """Of one layer with full attention, whatever the others are. Raises `InvalidModelFile`."""
+    heads = keys.sizes("attention.head_count", num_layers) or (0,) * num_layers
+    kv_heads = keys.sizes("attention.head_count_kv", num_layers) or heads
+    size = (keys.size("embedding_length") or 0) // heads[layer] if heads[layer] else 0
+    lengths = [keys.size(f"attention.{name}_length") for name in ("key", "value")]
+    stored = [kv_heads[layer] * (size if length is None else length) for length in lengths]
+    return LayerMemory(keys=stored[0], values=stored[1])
+
+
 def _windowed(keys: Keys, num_layers: int) -> tuple[bool, ...]:
     """Which layers have a window: as listed, or all but one per period."""
     period, dense_first = _WINDOW_PERIODS[keys.architecture]

@@ -56,6 +56,11 @@ class Batch:
             self._wants_logits[last - num_outputs : last] = 1
         self.struct.n_tokens = end
 
+    def places(self, slots: Sequence[int]) -> list[int]:
+        """Where the tokens of each of these slots begin; slots ascend."""
+        found: list[int] = np.searchsorted(self._slot_ids[: self.struct.n_tokens], slots).tolist()
+        return found
+
     def free(self) -> None:
         self._rows[:] = self._own_rows  # llama_batch_free frees these
         self._api.llama_batch_free(self.struct)

@@ -35,10 +35,14 @@ class LlamaModel:
         must_offload: bool,
         repack: Repack = "auto",
         spread: Spread = AS_USUAL,
+        has_heads: bool = False,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
-        """Loads the file; blocks, with the GIL released. Raises `LoadFailed`, whose detail `out_of_memory_on` names a
-        device that ran out of memory, `DeviceUnavailable`, `InvalidParameter`."""
+        """Loads the file, with its NextN layers if `has_heads`; blocks, with the GIL released.
+
+        Raises `LoadFailed`, whose detail `out_of_memory_on` names a device that ran out of memory, `DeviceUnavailable`,
+        `InvalidParameter`.
+        """
         api = library.api
         self._api = api
         params = api.llama_model_default_params()
@@ -48,6 +52,8 @@ class LlamaModel:
                 "repack on was asked for, but this llama.cpp does not work with repacked weights here; leave it out",
                 param="repack",
             )
+        if has_heads:
+            params.load_mtp = True
         params.use_extra_bufts = library.choice.extra_bufts and repack != "off"
         self.backend = msgspec.structs.replace(library.choice, extra_bufts=params.use_extra_bufts).label()
         """CPU backend in use."""

@@ -83,6 +83,9 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Whether models that can think do so where a request does not say; auto: as each template does."""
     speculation: Literal["auto", "off"] = "auto"
     """Whether tokens are guessed, and verified several at a time, where that pays: the answer is the same."""
+    mtp: Literal["auto", "off"] = "auto"
+    """Whether the model's own NextN layers (multi-token prediction) guess tokens; auto: where llama.cpp computes them.
+    """
     draft: str | None = None
     """A smaller model with the same vocabulary that drafts tokens: its name or file; auto: the catalog's choice for the
     model, if it is on this machine; None: none."""
@@ -132,6 +135,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             chat_template=self.chat_template,
             thinking=self.thinking,
             speculation=self.speculation,
+            mtp=self.mtp,
             draft=self.draft,
             rope_scaling=self.rope_scaling,
             rope_scale=self.rope_scale,

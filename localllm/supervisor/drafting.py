@@ -43,6 +43,7 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
         devices=options.devices,
         threads=options.threads,
         ubatch=options.ubatch,
+        mtp="off",
         flash_attn="on" if options.flash_attn == "on" else "auto",
     )
 

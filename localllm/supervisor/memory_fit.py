@@ -19,6 +19,7 @@ from localllm.supervisor.plan import (
     context_of,
     cpu_compute_bytes,
     cpu_memory_bytes,
+    heads_of,
     output_bytes,
     plan,
     slots_of,
@@ -98,10 +99,11 @@ def needs(info: ModelInfo, options: LoadOptions) -> Needs:
     """The need in main memory alone; the larger one where the worker chooses by measuring. Raises as `plan`."""
     if not info.causal:
         return Needs(weights=info.size_bytes, kv=0, compute=embedding_bytes(info, options), process=FIXED_BYTES)
+    heads = heads_of(info, options)
     return Needs(
         weights=info.size_bytes,
-        kv=cpu_memory_bytes(info, options),
-        compute=cpu_compute_bytes(info, options) + output_bytes(info, options),
+        kv=cpu_memory_bytes(info, options) + heads.kept,
+        compute=cpu_compute_bytes(info, options) + output_bytes(info, options) + heads.compute + heads.host,
         process=FIXED_BYTES,
     )
 

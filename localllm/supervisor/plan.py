@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.supervisor import buffers, choosing, encoders
 from localllm.supervisor.buffers import Step, scores_bytes
+from localllm.supervisor.heads import HeadsBytes, context_of_heads, heads_bytes, why_none
 from localllm.supervisor.placing import CPU, Demand, Placed, Sizes, Wish, fit_layers, put_layers, sizes_of
 from localllm.supervisor.snapshots import snapshots_of
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
@@ -63,6 +64,8 @@ def plan(
         ubatch_tokens=ubatch_of(info, options) if flash_attn == "off" else options.ubatch_tokens,
         max_outputs=outputs_of(info, options),
         snapshots=_snapshots(info, options, flash=flash_attn != "off"),
+        heads_ctx=context_of_heads(info, options, context_of(info, options)),
+        no_heads=why_none(info, options),
         plain_ubatch_tokens=ubatch_of(info, options),
         num_cells=num_cells,
         gpu_layers=layers,
@@ -170,6 +173,11 @@ def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool, copied:
 def cpu_compute_bytes(info: ModelInfo, options: LoadOptions) -> int:
     """The same for a model on the CPU; the larger one where `auto` may choose either."""
     return max(compute_bytes(info, options, flash=flash) for flash in _possible_flash(info, options))
+
+
+def heads_of(info: ModelInfo, options: LoadOptions) -> HeadsBytes:
+    """What the model's own NextN layers add, where they guess."""
+    return heads_bytes(info, options, ctx=context_of(info, options), slots=slots_of(info, options))
 
 
 def output_bytes(info: ModelInfo, options: LoadOptions) -> int:
@@ -293,21 +301,23 @@ def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
     flash = options.flash_attn != "off"
     if not info.causal:
         return encoders.demand_of(info, sizes, embedding_context_of(info, options), flash=flash)
-    kept = memory_bytes(info, options, flash=flash)
+    kept, heads = memory_bytes(info, options, flash=flash), heads_of(info, options)
+    if kept:
+        kept[-1] += heads.kept
     step = step_of(info, options, flash=flash)
     copies = buffers.MORE_COPIES * buffers.input_bytes(info, step, flash=flash)
     return Demand(
         sizes=sizes,
         kept=kept,
-        compute=compute_bytes(info, options, flash=flash),
-        compute_partly=compute_bytes(info, options, flash=flash, copied=max(kept, default=0)),
+        compute=compute_bytes(info, options, flash=flash) + heads.compute,
+        compute_partly=compute_bytes(info, options, flash=flash, copied=max(kept, default=0)) + heads.compute,
         compute_output=buffers.head_bytes(info, step),
         copies=copies,
         copies_later=buffers.MORE_COPIES * buffers.mask_bytes(info, step, flash=flash),
         copies_host=copies,
         host=buffers.host_bytes(info, step, flash=flash),
-        host_alone=cpu_compute_bytes(info, options),
-        outputs=output_bytes(info, options),
+        host_alone=cpu_compute_bytes(info, options) + heads.compute,
+        outputs=output_bytes(info, options) + heads.host,
     )
 
 

@@ -19,6 +19,7 @@ from localllm.supervisor.plan import (
     cpu_memory_bytes,
     embedding_context_of,
     embedding_memory_bytes,
+    heads_of,
     output_bytes,
 )
 from localllm.types import ModelInfo
@@ -80,7 +81,7 @@ def need_bytes(info: ModelInfo, options: LoadOptions, flash_attn: Literal["on", 
         options = msgspec.structs.replace(options, flash_attn=flash_attn)
     kv = cpu_memory_bytes(info, options)
     computed = cpu_compute_bytes(info, options) + output_bytes(info, options)
-    return info.size_bytes + kv + computed + FIXED_BYTES
+    return info.size_bytes + kv + computed + heads_of(info, options).total + FIXED_BYTES
 
 
 def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:

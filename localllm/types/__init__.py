@@ -273,6 +273,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it can score a text, as pooling `rank` requires."""
     layer_memory: tuple[LayerMemory, ...] = ()
     """What each block stores per token."""
+    heads: LayerMemory | None = None
+    """What its first NextN layer (multi-token prediction) stores per token; None: the file has none."""
     sliding_window: int = 0
     """Tokens that windowed layers look back; 0: there are none."""
     experts_used: int = 0
@@ -306,6 +308,10 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     speculation_reason: str = ""
     draft: str = ""
     """Id of its draft model; empty: none."""
+    sources: tuple[SourceName, ...] = ()
+    """What guesses tokens."""
+    mtp_reason: str = ""
+    """Why the model's own NextN layers guess nothing; empty: they do, or it has none."""
     draft_reason: str = ""
     """Why there is none, where one was asked for."""
     threads: int

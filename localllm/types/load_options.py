@@ -83,6 +83,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     thinking: ThinkingDefault = "auto"
     """Whether the model thinks where a request does not say; auto: as its template does."""
     speculation: Literal["auto", "off"] = "auto"
+    mtp: Literal["auto", "off"] = "auto"
+    """Whether the model's own NextN layers guess tokens; auto: where llama.cpp computes them."""
     draft: str | None = None
     """A smaller model with the same vocabulary that drafts tokens: its name or file; `auto`: the catalog's choice for
     this model, if it is on this machine; None: none."""

@@ -11,8 +11,9 @@ import msgspec
 
 from localllm.types.ranges import check_range
 
-SourceName = Literal["lookup", "prediction", "draft"]
-"""Sources of guesses: the prompt and the answer so far; the text predicted by the request; a draft model."""
+SourceName = Literal["lookup", "prediction", "draft", "mtp"]
+"""Sources of guesses: the prompt and the answer so far; the text predicted by the request; a draft model;
+the model's own NextN layers (multi-token prediction)."""
 MAX_GUESSES = 64
 """The most that a request may allow per step; how many of them are computed depends on their cost."""
 
@@ -24,6 +25,8 @@ class Speculative(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """The most tokens to guess in a step; 0: none; None: as many as pay."""
     sources: tuple[SourceName, ...] | None = None
     """None: all available ones."""
+    is_named: bool = False
+    """The request has a field for it, so that it is told where nothing is guessed."""
 
     def __post_init__(self) -> None:
         check_range("speculative.n_max", self.n_max, 0, MAX_GUESSES)

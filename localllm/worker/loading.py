@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from localllm import osdep
 from localllm.engine.backend import BackendError, Piece
+from localllm.engine.speculation.draft_backend import DraftBackend
+from localllm.engine.speculation.head_streams import HeadStreams
+from localllm.engine.speculation.streams import DraftStreams
 from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.grammar_tokens import GrammarTokens
+from localllm.llama.headed import HeadedBackend
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
 from localllm.llama.spread import Spread, use_numa
 from localllm.llama.vocab import Vocab
 from localllm.tuning.results import AS_TUNED
-from localllm.types import ChatFormat, LoadedModel, SamplingParams
+from localllm.types import ChatFormat, LoadedModel, SamplingParams, SourceName
 from localllm.worker.attention import Settled, settle
 from localllm.worker.drafting import load_draft
 from localllm.worker.grammars import Later
+from localllm.worker.heads import functions_for, load_heads
 from localllm.worker.messages import Load
 from localllm.worker.sampling import resolve_sampling, with_defaults
 from localllm.worker.template_child import TemplateChild
@@ -42,8 +48,10 @@ class Loaded(NamedTuple):
     """Makes a context for embeddings, when the first text arrives. Raises `LoadFailed`."""
     grammar_tokens: Later[GrammarTokens] | None
     """None for an encoder."""
-    draft: LlamaBackend | None
-    """The draft model."""
+    draft: DraftBackend | None
+    """The draft model, or the model's own heads."""
+    streams: DraftStreams | None
+    """Of the heads."""
 
 
 def load_model(
@@ -72,6 +80,7 @@ def load_model(
         must_offload=placement.must_offload,
         repack=load.options.repack,
         spread=_spread(load),
+        has_heads=functions_for(library, load) is not None,
         on_progress=on_progress,
     )
 
@@ -94,9 +103,10 @@ def load_model(
     vocab = Vocab(library.api, model.vocab)
     format = Later(lambda: _format(templates, load, vocab), "chat-format")
     backend = None if attention is None else _backend(library, model, load, threads, attention)
-    draft = None
+    draft: DraftBackend | None = None
     if load.draft is not None and backend is not None:
         draft = load_draft(library, load.draft, model, backend, threads)
+    heads, no_heads = load_heads(library, model, load, backend, threads)
     report = LoadedModel(
         id=load.model_id,
         path=load.path,
@@ -113,6 +123,8 @@ def load_model(
         speculation_reason="" if backend is None else _why_no_guesses(load, backend),
         draft="" if load.draft is None or draft is None else load.draft.id,
         draft_reason=load.no_draft,
+        sources=() if backend is None or _why_no_guesses(load, backend) else _sources(draft, heads),
+        mtp_reason=no_heads,
         threads=threads,
         threads_batch=threads_batch,
         ubatch=0 if backend is None else backend.ubatch_capacity,
@@ -130,7 +142,9 @@ def load_model(
         bos_text=vocab.bos_text,
         eos_text=vocab.eos_text,
     )
-    return Loaded(report, vocab if backend is None else backend.vocab, backend, make_embedder, tokens, draft)
+    streams = None if heads is None else HeadStreams(heads)
+    vocab = vocab if backend is None else backend.vocab
+    return Loaded(report, vocab, backend, make_embedder, tokens, heads if draft is None else draft, streams)
 
 
 def _spread(load: Load) -> Spread:
@@ -167,8 +181,15 @@ def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
     return ""
 
 
+def _sources(draft: object | None, heads: object | None) -> tuple[SourceName, ...]:
+    found: tuple[SourceName, ...] = ("lookup", "prediction")
+    return (*found, "draft") if draft is not None else (*found, "mtp") if heads is not None else found
+
+
 def _backend(library: Library, model: LlamaModel, load: Load, threads: int, attention: Settled) -> LlamaBackend:
-    return LlamaBackend(
+    functions = functions_for(library, load)
+    make = LlamaBackend if functions is None else partial(HeadedBackend, functions=functions)
+    return make(
         library,
         model,
         ctx=load.placement.ctx,

@@ -84,6 +84,10 @@ class Placement(msgspec.Struct, frozen=True):
     """Pattern of tensors' names -> the device for them."""
     shares: tuple[DeviceShare, ...] = ()
     """One for each of `devices`, then the CPU."""
+    heads_ctx: int = 0
+    """Tokens that the model's own NextN layers look back; 0: they do not guess."""
+    no_heads: str = ""
+    """Why they do not, where it has some."""
     note: str = ""
     """How it differs from a placement on an idle machine."""
 

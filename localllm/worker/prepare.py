@@ -45,6 +45,7 @@ from localllm.types import (
     Usage,
 )  # fmt: skip
 from localllm.worker.grammars import Grammars
+from localllm.worker.guessing import check_sources, notes_on
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
 from localllm.worker.prompts import Prompt, Prompts, Rendered, source_of
 from localllm.worker.refusals import deadline_s, errors_to
@@ -262,7 +263,6 @@ class Preparer:
         constraint: MatcherConstraint | None,
         guesser: Guesser | None,
     ) -> None:
-        notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
 
         def submit() -> None:
             self._send(Accepted(sequence.id, sequence.num_prompt, notes, shape.beginning, report, making))
@@ -272,6 +272,8 @@ class Preparer:
         sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)
         sequence.guesser = guesser if sequence.takes_guesses else None
         request = taker.message.request
+        notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
+        notes += notes_on(request.speculative, self._model, takes_guesses=sequence.takes_guesses)
         making = None
         if request.detail is not None and request.detail.making:
             making = Making(prompt.text, sequence.sampling, sequence.max_tokens)
@@ -281,6 +283,7 @@ class Preparer:
     def _sequence(
         self, message: Submit, arrived_s: float, prompt: Prompt, constraint: MatcherConstraint | None
     ) -> Sequence:
+        check_sources(message.request.speculative, self._model)
         params = with_defaults(message.request.params, self._defaults.params)
         for token in params.logit_bias or ():
             self._check_token(token, "logit_bias", f"logit_bias.{token}")

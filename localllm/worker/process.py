@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import NoReturn
 
 from localllm import compiled, osdep
-from localllm.engine.backend import Backend, BackendError
+from localllm.engine.backend import BackendError
 from localllm.engine.embedding.embedder import Embedder, TextOutput
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
+from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Speculator
+from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.team import Team
 from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLLMError
 from localllm.worker.cpu_clocks import CLOCKS, make_team
@@ -120,11 +122,11 @@ def _end_loudly(problem: BaseException | None = None) -> NoReturn:
         os._exit(1)
 
 
-def _drafts(backend: Backend, load: Load, team: Team) -> Drafts:
+def _drafts(backend: DraftBackend, streams: DraftStreams | None, load: Load, team: Team) -> Drafts:
     """Raises `LoadFailed`."""
-    drafts = Drafts(
-        backend, share=1.0 if load.draft is None else load.draft.info.size_bytes / load.info.size_bytes, team=team
-    )
+    of = load.info
+    size_bytes = sum(of.layer_bytes[-1:]) + of.other_bytes if load.draft is None else load.draft.info.size_bytes
+    drafts = Drafts(backend, share=size_bytes / of.size_bytes, streams=streams, team=team)
     try:
         drafts.warm_up()
     except BackendError as error:
@@ -213,7 +215,7 @@ class Worker:
         grammar_child = GrammarChild(load.options.grammar) if load.info.causal else None
         before_load = CLOCKS.read()
         report_progress = self._report_progress()
-        model, vocab, backend, make_embedder, grammar_tokens, draft = load_model(
+        model, vocab, backend, make_embedder, grammar_tokens, draft, streams = load_model(
             loaded, load, report_progress, data_dir, templates
         )
         team = make_team(
@@ -243,7 +245,7 @@ class Worker:
                 beside=embedder,
                 team=team,
                 proposer=None if model.speculation == "off" else Speculator(),
-                drafting=None if draft is None else _drafts(draft, load, team),
+                drafting=None if draft is None else _drafts(draft, streams, load, team),
             )
             if disk is not None:
                 self._saving = engine
@@ -261,7 +263,9 @@ class Worker:
             grammars=None
             if grammar_tokens is None or grammar_child is None
             else Grammars(grammar_tokens, load.options.grammar, child=grammar_child),
-            experience=None if model.speculation == "off" else Experience(has_draft=draft is not None),
+            experience=None
+            if model.speculation == "off"
+            else Experience(drafted_by=next((name for name in model.sources if name in ("draft", "mtp")), None)),
         )
         self._engine = engine
         self._outbox.on_failed = self._cancel

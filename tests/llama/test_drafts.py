@@ -108,7 +108,7 @@ class Run:
             )
             self.drafts._accounts = Generous()
             self.engine.scheduler.drafter.cost = lambda _: 1.0
-        self.experience = Experience(has_draft=draft is not None)
+        self.experience = Experience(drafted_by=None if draft is None else "draft")
 
     def _emit(self, output: StepOutput) -> None:
         assert not output.failures

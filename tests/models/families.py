@@ -151,12 +151,19 @@ def write_hybrid(path: Path, *, seed: int = 0, chat_template: str | None = None)
 
 
 def write_gated_delta(
-    path: Path, *, seed: int = 0, n_nextn: int = 0, shape: GatedShape | None = None, scale: float = 1.0
+    path: Path,
+    *,
+    seed: int = 0,
+    n_nextn: int = 0,
+    shape: GatedShape | None = None,
+    scale: float = 1.0,
+    sees_tokens: bool = False,
+    chat_template: str | None = None,
 ) -> Path:
     """qwen35: layers with a gated delta rule, whose last states llama.cpp keeps, then one with attention.
 
     `n_nextn`: heads that guess the tokens after the next, each a layer with attention behind the others. `scale`: as in
-    `write_sliding_window`.
+    `write_sliding_window`; then heads are mostly right that see tokens alone (`sees_tokens`) and no vectors.
     """
     words, of = bpe(), shape or GatedShape()
     n_embd, n_ff, size, n_state = of.n_embd, of.n_ff, of.head_size, of.n_state_heads * of.state_size
@@ -170,6 +177,7 @@ def write_gated_delta(
             n_head=of.n_head,
             n_kv=of.n_kv,
             n_ff=n_ff,
+            chat_template=chat_template,
         )
         model.keys(
             {
@@ -214,7 +222,10 @@ def write_gated_delta(
             model.matrix(f"{prefix}.ffn_up.weight", n_embd, n_ff)
             model.matrix(f"{prefix}.ffn_down.weight", n_ff, n_embd)
             if block >= of.n_layer:
-                model.matrix(f"{prefix}.nextn.eh_proj.weight", 2 * n_embd, n_embd)
+                if sees_tokens:
+                    model.array(f"{prefix}.nextn.eh_proj.weight", np.eye(n_embd, 2 * n_embd))
+                else:
+                    model.matrix(f"{prefix}.nextn.eh_proj.weight", 2 * n_embd, n_embd)
                 for norm in ("enorm", "hnorm", "shared_head_norm"):
                     model.vector(f"{prefix}.nextn.{norm}.weight", n_embd, mean=1.0)
     return path

@@ -94,7 +94,7 @@ MEMORIES: dict[str, dict[str, Any]] = {
 
 
 def guessed(sequences: list[Sequence], experience: Experience | None = None, **wanted: Any) -> list[Sequence]:
-    experience = experience or Experience(has_draft=True)
+    experience = experience or Experience(drafted_by="draft")
     for one in sequences:
         one.guesser = Guesser(Speculative(**wanted), experience) if one.takes_guesses else None
     return sequences
@@ -182,7 +182,7 @@ def test_a_good_draft_saves_time(count: int, memory: str) -> None:
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_a_draft_that_is_always_wrong_soon_rests(count: int) -> None:
-    clock, experience = Clock(), Experience(has_draft=True)
+    clock, experience = Clock(), Experience(drafted_by="draft")
 
     def took_s(start: int) -> float:
         before_s = clock.now_s
@@ -227,7 +227,7 @@ def finish(engine: Engine, sequence: Sequence) -> None:
 
 
 def test_the_next_turn_of_a_conversation_goes_on_where_the_draft_was() -> None:
-    clock, experience = Clock(), Experience(has_draft=True)
+    clock, experience = Clock(), Experience(drafted_by="draft")
     backend, draft = Timed(clock, slot_capacity=512, batch_capacity=64), Draft(clock, slot_capacity=512)
     drafts = Drafts(draft, clock=clock, share=0.1)
     first = guessed([answer(list(range(1, 90)), 40)], experience)[0]
@@ -270,7 +270,7 @@ def test_whoever_is_cancelled_leaves_the_draft_to_others() -> None:
         proposer=Speculator(),
         drafting=Drafts(draft, clock=clock, share=0.1),
     )
-    experience = Experience(has_draft=True)
+    experience = Experience(drafted_by="draft")
     for id in range(9):
         one = guessed([answer([id + 1, 2, 3], 60, id)], experience)[0]
         engine.submit(one)

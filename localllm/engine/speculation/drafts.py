@@ -1,4 +1,5 @@
-"""A draft model's guesses for all streams of a step: one decode per drafted token, as long as that pays.
+"""Guesses of a draft model, or of the model's own heads, for all streams of a step: one decode per drafted token, as
+long as that pays.
 
     a step   [draft: catch up, g1] [g2] ... [gn]   [target: last, g1 .. gn -> rows]   [draw, while that was guessed]
 
@@ -19,10 +20,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.backend import Backend, BackendError, Segment
+from localllm.engine.backend import BackendError, Segment
 from localllm.engine.scheduling.row_cost import RowCost
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.account import Accounts
+from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.draft_cost import DraftCost
 from localllm.engine.speculation.lengths import Length, Stream, best_length
 from localllm.engine.speculation.source import Drafted
@@ -77,16 +79,18 @@ class Drafts:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: DraftBackend,
         *,
         share: float,
+        streams: DraftStreams | None = None,
         team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`share`: cost of a draft step relative to a target step, until it is measured."""
-        self._backend: Backend | None = backend
+        """`share`: cost of a draft step relative to a target step, until it is measured. `streams`: of `backend`, if
+        not those of a draft model."""
+        self._backend: DraftBackend | None = backend
         self._ready = min(READY, backend.batch_capacity // backend.num_slots)
-        self._streams = DraftStreams(backend)
+        self._streams = streams or DraftStreams(backend)
         self._clock = clock
         self._team = team
         self._spent = DraftCost(share)
@@ -176,7 +180,9 @@ class Drafts:
             return None  # it costs nothing
         return Wanted(sequence, drafted, most)
 
-    def _draft(self, backend: Backend, target: RowCost, streams: Many[Sequence], wanted: Many[Wanted | None]) -> None:
+    def _draft(
+        self, backend: DraftBackend, target: RowCost, streams: Many[Sequence], wanted: Many[Wanted | None]
+    ) -> None:
         parts = [(sequence.held.slot or 0, sequence.num_computed, 1) for sequence in streams]
         plain_s = target.measured(parts)
         self._spent.target_s = plain_s / len(streams)
@@ -198,16 +204,18 @@ class Drafts:
         if ready:
             self._guess(backend, ready, length)
 
-    def _catch_up(self, backend: Backend, chosen: Many[Wanted], gain_s: float) -> list[tuple[Wanted, DraftStream]]:
+    def _catch_up(self, backend: DraftBackend, chosen: Many[Wanted], gain_s: float) -> list[tuple[Wanted, DraftStream]]:
         """Streams that are close enough; others catch up, if the time `gain_s` saved per token pays for it."""
         ready, behind = [], []
         for one in chosen:
             sequence = one.sequence
             stream = self._streams.follow(sequence, one.most + 1 + self._ready)
             left = ANSWER if sequence.max_tokens is None else min(ANSWER, sequence.max_tokens - sequence.num_generated)
-            is_short = stream.first > 0 and sequence.num_tokens + ANSWER <= backend.slot_capacity
-            if is_short and self._spent.tokens_s(sequence.num_tokens) < gain_s * left:
-                self._streams.begin_at(stream, 0)  # it holds only the end, from a check
+            earliest = self._streams.earliest(sequence)
+            num_all = sequence.num_tokens - earliest
+            is_short = stream.first > earliest and num_all + ANSWER <= backend.slot_capacity
+            if is_short and self._spent.tokens_s(num_all) < gain_s * left:
+                self._streams.begin_at(stream, earliest)  # it holds only the end, from a check
             missing = stream.num_missing(sequence)
             if missing <= self._ready:
                 ready.append((one, stream))
@@ -233,7 +241,7 @@ class Drafts:
         at = stream.first + start
         return Segment(stream.slot, start, sequence.tokens[at : at + count], num_outputs)
 
-    def _decode(self, backend: Backend, segments: list[Segment]) -> float:
+    def _decode(self, backend: DraftBackend, segments: list[Segment]) -> float:
         """Duration in seconds. Raises `BackendError`."""
         began_s = self._clock()
         backend.decode(sorted(segments))
@@ -242,7 +250,7 @@ class Drafts:
         self._spent.observe_tokens(sum(len(each.tokens) for each in segments), took_s)
         return took_s
 
-    def _guess(self, backend: Backend, ready: list[tuple[Wanted, DraftStream]], length: Length) -> None:
+    def _guess(self, backend: DraftBackend, ready: list[tuple[Wanted, DraftStream]], length: Length) -> None:
         """Draft for all of them together. Raises `BackendError`."""
         began_s = self._clock()
         active = sorted((_Draft(one, stream) for one, stream in ready), key=lambda draft: draft.stream.slot)
@@ -268,7 +276,7 @@ class Drafts:
         for draft in drafts:
             draft.wanted.drafted.draft(draft.wanted.sequence.num_tokens, draft.tokens, draft.probabilities)
 
-    def _going_on(self, backend: Backend, active: list[_Draft], length: Length, most: int) -> list[_Draft]:
+    def _going_on(self, backend: DraftBackend, active: list[_Draft], length: Length, most: int) -> list[_Draft]:
         """Streams that draft one more token: where its expected gain is worth its row and the decode."""
         going_on = [
             draft
@@ -280,7 +288,7 @@ class Drafts:
         cost_s = self._spent.decode_s(len(going_on)) + length.row_s * len(going_on) if going_on else math.inf
         return going_on if sum(draft.worth for draft in going_on) > cost_s * length.rate else []
 
-    def _look_back(self, backend: Backend, wanted: list[Wanted]) -> None:
+    def _look_back(self, backend: DraftBackend, wanted: list[Wanted]) -> None:
         """Check guesses against known successors, for the stream checked longest ago, if time was saved for that."""
         if self._saved_s < self._spent.tokens_s(PROBED) or not wanted:
             return

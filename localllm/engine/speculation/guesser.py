@@ -24,18 +24,19 @@ HOPELESS = 0.08
 class Experience:
     """What a model's sequences pass on to later ones."""
 
-    def __init__(self, *, has_draft: bool = False) -> None:
-        """`has_draft`: a draft model guesses, too."""
+    def __init__(self, *, drafted_by: SourceName | None = None) -> None:
+        """`drafted_by`: the source that guesses in advance for all sequences together."""
         self._rates: dict[SourceName, Rates] = {}
-        self._trust = Trust() if has_draft else None
+        self.drafted_by = drafted_by
+        self._trust = Trust()
 
     def rates(self, name: SourceName) -> Rates:
         """For a new sequence."""
         return Rates(self._rates.setdefault(name, Rates()))
 
     def drafted(self) -> Drafted | None:
-        """For a new sequence, if there is a draft model."""
-        return None if self._trust is None else Drafted(Trust(self._trust))
+        """For a new sequence, if anybody drafts."""
+        return None if self.drafted_by is None else Drafted(Trust(self._trust), self.drafted_by)
 
 
 class Guesser:
@@ -51,8 +52,9 @@ class Guesser:
         """`prediction`: text that the answer may resemble."""
         self.most = LONGEST - 1 if wanted.n_max is None else min(wanted.n_max, LONGEST - 1)
         """The most tokens to guess in a step."""
-        self.drafted = experience.drafted() if wanted.takes("draft") else None
-        """Guesses of a draft model."""
+        by = experience.drafted_by
+        self.drafted = experience.drafted() if by is not None and wanted.takes(by) else None
+        """Guesses made in advance."""
         self._texts: dict[SourceName, Tokens[int] | None] = {}
         if prediction and wanted.takes("prediction"):
             self._texts["prediction"] = prediction

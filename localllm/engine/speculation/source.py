@@ -40,12 +40,12 @@ class Source(Protocol):
 
 
 class Drafted:
-    """A `Source`: what a draft model guessed in advance for one sequence, together with all others."""
+    """A `Source`: what a draft model, or the model's heads, guessed in advance for one sequence, together with all
+    others."""
 
-    name: SourceName = "draft"
-
-    def __init__(self, trust: Trust) -> None:
+    def __init__(self, trust: Trust, name: SourceName) -> None:
         self.trust = trust
+        self.name: SourceName = name
         self._place = 0
         """Tokens of the sequence before the drafted ones."""
         self._tokens: list[int] = []

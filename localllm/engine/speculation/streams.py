@@ -14,9 +14,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from localllm.engine.backend import Backend
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.kvdisk.prefix import common_prefix
 
 
@@ -45,7 +45,7 @@ class DraftStream:
 class DraftStreams:
     """As many as the target has slots, so that one is always available."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: DraftBackend) -> None:
         self._backend = backend
         self._streams = [DraftStream(slot) for slot in range(backend.num_slots)]
         self._of: dict[int, DraftStream] = {}
@@ -55,6 +55,10 @@ class DraftStreams:
         """Streams of sequences not in `running` may be reassigned; until then they keep what they hold."""
         for id in [id for id in self._of if id not in running]:
             del self._of[id]
+
+    def earliest(self, sequence: Sequence) -> int:  # noqa: ARG002  heads need it
+        """The first of its tokens that a stream may begin with."""
+        return 0
 
     def follow(self, sequence: Sequence, room: int) -> DraftStream:
         """The sequence's stream, cut to the tokens they share, at least before its last one, with room for

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from localllm.server.catalog import Entry, can_chat
-from localllm.types import Capability, ChatFormat, KvLayout, MemoryKind, ModelInfo, Pooling
+from localllm.types import Capability, ChatFormat, KvLayout, MemoryKind, ModelInfo, Pooling, SourceName
 from localllm.types.states import ModelPhase, RunningModel
 
 
@@ -102,6 +102,9 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     speculation: Literal["auto", "off"] | msgspec.UnsetType = msgspec.UNSET
     """`auto`: tokens are guessed if that pays; `speculation_reason`: why not."""
     speculation_reason: str | msgspec.UnsetType = msgspec.UNSET
+    speculation_sources: tuple[SourceName, ...] | msgspec.UnsetType = msgspec.UNSET
+    """What guesses tokens; `mtp_reason`: why the model's own NextN layers, if it has some, do not."""
+    mtp_reason: str | msgspec.UnsetType = msgspec.UNSET
     tuned: str | msgspec.UnsetType = msgspec.UNSET
     """The results of `localllm tune` in use, or why they are not used."""
     draft: str | msgspec.UnsetType = msgspec.UNSET
@@ -194,6 +197,8 @@ def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
         flash_attn_reason=model.flash_attn_reason if model.slots else msgspec.UNSET,
         speculation=model.speculation if model.slots else msgspec.UNSET,
         speculation_reason=model.speculation_reason or msgspec.UNSET,
+        speculation_sources=model.sources or msgspec.UNSET,
+        mtp_reason=model.mtp_reason or msgspec.UNSET,
         tuned=model.tuned or msgspec.UNSET,
         draft=model.draft or msgspec.UNSET,
         draft_reason=model.draft_reason or msgspec.UNSET,

@@ -1,0 +1,99 @@
+"""A `LlamaBackend` that also keeps what its model's NextN layers need: the last tokens' vectors (`next_rows`).
+
+Knows nothing of the heads themselves (`heads`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.engine.backend import BackendError, Segment, State
+from localllm.errors import LoadFailed
+from localllm.llama.context import LlamaBackend
+from localllm.llama.library import Library
+from localllm.llama.model import LlamaModel
+from localllm.llama.next_rows import NextRows
+from localllm.llama.next_symbols import NextFunctions
+
+
+class HeadedBackend(LlamaBackend):
+    """Used by one thread."""
+
+    def __init__(self, library: Library, model: LlamaModel, functions: NextFunctions, **how: Any) -> None:
+        """`how`: as for a `LlamaBackend`. Raises `LoadFailed`."""
+        self._functions = functions
+        self.next_rows: NextRows | None = None
+        self._decoded: list[tuple[Segment, int]] = []
+        """Segments whose rows are not taken yet, and where they begin in the batch."""
+        super().__init__(library, model, **how)
+        self._width = model.dimensions
+        self.next_rows = NextRows(self.num_slots, self._width)
+        functions.set_rows(self._context, True, False)
+        try:  # llama.cpp allocates for the rows with the next decode
+            self.decode([Segment(0, 0, [0], num_outputs=1)])
+            self.synchronize()
+        except BackendError as error:
+            raise LoadFailed(f"the model is loaded but cannot compute: {error}") from error
+        self.truncate(0, 0)
+
+    @property
+    def context(self) -> Any:
+        return self._context
+
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        self._decoded.clear()
+        is_whole = super().decode(segments, within_s=within_s)
+        rows = self.next_rows
+        if rows is None:
+            return is_whole
+        if is_whole:
+            places = self._batch.places([segment.slot for segment in segments])
+            self._decoded = list(zip(segments, places, strict=True))
+        else:
+            for segment in segments:
+                rows.forget(segment.slot, self.length(segment.slot))
+        return is_whole
+
+    def synchronize(self) -> None:
+        super().synchronize()
+        if self.next_rows is None or not self._decoded:
+            return
+        address = self._functions.rows(self._context)
+        assert address, "llama.cpp has no rows for the heads"
+        for (slot, start, tokens, _, _), place in self._decoded:
+            count = len(tokens)
+            numbers = (ctypes.c_float * (count * self._width)).from_address(address + 4 * self._width * place)
+            rows: npt.NDArray[np.float32] = np.ctypeslib.as_array(numbers).reshape(count, self._width)
+            self.next_rows.computed(slot, start, rows)
+        self._decoded.clear()
+
+    def truncate(self, slot: int, length: int) -> None:
+        super().truncate(slot, length)
+        if self.next_rows is not None:
+            self.next_rows.cut(slot, length)
+
+    def copy(self, source: int, slot: int, length: int) -> None:
+        super().copy(source, slot, length)
+        self._forget(slot)
+
+    def restore(self, slot: int, state: State, length: int) -> None:
+        super().restore(slot, state, length)
+        self._forget(slot)
+
+    def rewind(self, slot: int, state: State, length: int) -> None:
+        super().rewind(slot, state, length)
+        if self.next_rows is not None:
+            self.next_rows.cut(slot, length)
+
+    def shift(self, slot: int, keep: int, drop: int) -> None:
+        super().shift(slot, keep, drop)
+        self._forget(slot)
+
+    def _forget(self, slot: int) -> None:
+        if self.next_rows is not None:
+            self.next_rows.forget(slot, self._tails.lengths[slot])

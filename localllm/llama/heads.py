@@ -1,0 +1,201 @@
+"""A model's own NextN layers (multi-token prediction): a context that guesses from the model's vectors and tokens.
+
+    place p of a stream   token p, and the model's vector of token p - 1  ->  logits for token p + 1, a vector of p
+
+The first guess uses a vector that the model computed (`next_rows`); those after it use the heads' own. Each slot of the
+model has a stream of the same number. A stream begins at any token: nothing before it is seen, which only makes
+guesses worse. Knows nothing of when anything is guessed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.engine.backend import BackendError, Segment
+from localllm.errors import LoadFailed
+from localllm.llama.context import FLASH_ATTN
+from localllm.llama.headed import HeadedBackend
+from localllm.llama.library import Library
+from localllm.llama.model import LlamaModel
+from localllm.llama.next_symbols import NextFunctions
+from localllm.types import FlashAttn
+
+
+class LlamaHeads:
+    """Implements `engine.speculation.head_streams.Heads`; used by one thread."""
+
+    can_shift = False
+
+    def __init__(
+        self,
+        library: Library,
+        model: LlamaModel,
+        target: HeadedBackend,
+        functions: NextFunctions,
+        *,
+        ctx: int,
+        threads: int,
+        batch_tokens: int,
+        max_outputs: int,
+        flash_attn: FlashAttn = "auto",
+    ) -> None:
+        """Allocates `ctx` tokens for each of the target's slots. Raises `LoadFailed`."""
+        api: Any = library.api
+        self._api, self._functions, self._target = api, functions, target
+        self.num_slots, self.batch_capacity = target.num_slots, max(batch_tokens, target.num_slots)
+        self.max_outputs = max(min(max_outputs, self.batch_capacity), self.num_slots)
+        params = api.llama_context_default_params()
+        params.n_ctx, params.n_seq_max = ctx * self.num_slots, self.num_slots
+        params.n_batch = params.n_ubatch = self.batch_capacity
+        params.n_outputs_max = self.max_outputs
+        params.n_threads = params.n_threads_batch = threads
+        params.kv_unified = False
+        params.flash_attn_type = FLASH_ATTN[flash_attn]
+        params.ctx_type = api.LLAMA_CONTEXT_TYPE_MTP
+        params.ctx_other = target.context
+        params.no_perf = True
+        mark = library.log.mark()
+        self._context: Any = api.llama_init_from_model(model.handle, params)
+        if not self._context:
+            raise LoadFailed(
+                f"llama.cpp made no context for the model's NextN layers ({library.log.errors_since(mark)}); "
+                "--mtp off does without",
+                param="mtp",
+            )
+        functions.set_rows(self._context, True, True)
+        self._memory = api.llama_get_memory(self._context)
+        self._batch: Any = api.llama_batch_ext_init(self._context)
+        self.slot_capacity = int(api.llama_n_ctx_seq(self._context))
+        self._width = model.dimensions
+        self._zeros = np.zeros(self._width, np.float32)
+        self._threads = threads
+        self._firsts = [0] * self.num_slots
+        """Per slot, the index of the stream's first token in the text."""
+        self._lengths = [0] * self.num_slots
+        self._own: list[tuple[int, npt.NDArray[np.float32]]] = [(-1, self._zeros)] * self.num_slots
+        """Per slot, the heads' last vector, and the index of the token that it is of."""
+        self._outputs: list[list[int]] = []
+        """For each segment of the last decode, the places in the batch of its tokens with logits."""
+        self._check()
+
+    def earliest(self, slot: int) -> int:
+        """The first token of the text that the slot's stream may begin with."""
+        assert self._target.next_rows is not None
+        first = self._target.next_rows.first(slot)
+        return first + 1 if first else 0
+
+    def begins(self, slot: int, first: int) -> None:
+        """The slot's stream, which is empty, begins with this token of the text."""
+        self._firsts[slot] = first
+        self._own[slot] = -1, self._zeros
+
+    def length(self, slot: int) -> int:
+        return int(self._api.llama_memory_seq_pos_max(self._memory, slot)) + 1
+
+    def truncate(self, slot: int, length: int) -> None:
+        self._api.llama_memory_seq_rm(self._memory, slot, length or -1, -1)
+        self._lengths[slot] = min(length, self._lengths[slot])
+
+    def shift(self, slot: int, keep: int, drop: int) -> None:
+        raise AssertionError(f"slot {slot}: heads begin anew where {drop} tokens after {keep} are removed")
+
+    def set_threads(self, threads: int) -> None:
+        if threads != self._threads:
+            self._threads = threads
+            self._api.llama_set_n_threads(self._context, threads, threads)
+
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:  # noqa: ARG002
+        """As `Backend.decode`; never interrupted. What the last call gave is gone."""
+        api, batch = self._api, self._batch
+        api.llama_batch_ext_clear(batch)
+        self._outputs, kept = [], list[npt.NDArray[np.float32]]()
+        for slot, start, tokens, num_outputs, num_padding in segments:
+            wanted = range(len(tokens) - num_outputs, len(tokens))
+            places = []
+            for index, token in enumerate((*tokens, *[0] * num_padding)):
+                row = self._before(slot, start + index)
+                kept.append(row)
+                place = self._add(slot, start + index, token, row, wants_logits=index in wanted)
+                if index in wanted:
+                    places.append(place)
+            self._outputs.append(places)
+        status = api.llama_process(self._context, api.LLAMA_PROCESS_TYPE_DECODE, batch)
+        if status != 0:
+            raise BackendError(f"llama_process of the NextN layers returned {status}")
+        for (slot, start, tokens, num_outputs, num_padding), places in zip(segments, self._outputs, strict=True):
+            self._lengths[slot] = start + len(tokens)
+            if num_padding:
+                api.llama_memory_seq_rm(self._memory, slot, self._lengths[slot], -1)
+            if num_outputs:
+                self._own[slot] = self._firsts[slot] + start + len(tokens) - 1, self._row(places[-1])
+        return True
+
+    def synchronize(self) -> None:
+        """Reading a vector has waited for the devices."""
+
+    def logits(self, index: int) -> list[npt.NDArray[np.float32]]:
+        """The rows of segment `index` of the last decode, each of shape (vocabulary size,), valid until the next."""
+        size = self._target.vocab.size
+        rows = []
+        for place in self._outputs[index]:
+            pointer = self._api.llama_get_logits_ith(self._context, place)
+            rows.append(np.ctypeslib.as_array(pointer, shape=(size,)))
+        return rows
+
+    def ends_generation(self, token: int) -> bool:
+        return self._target.ends_generation(token)
+
+    def free(self) -> None:
+        """Before the target's context."""
+        self._api.llama_batch_ext_free(self._batch)
+        self._api.llama_free(self._context)
+
+    def _before(self, slot: int, place: int) -> npt.NDArray[np.float32]:
+        """The vector of the token before that place of a stream: the model's, else the heads' own, else zeros."""
+        assert self._target.next_rows is not None
+        at = self._firsts[slot] + place - 1
+        row = self._target.next_rows.row(slot, at) if at >= 0 else None
+        if row is None:
+            own_at, own = self._own[slot]
+            row = own if own_at == at >= 0 else self._zeros
+        return row
+
+    def _add(self, slot: int, place: int, token: int, row: npt.NDArray[np.float32], *, wants_logits: bool) -> int:
+        api, batch = self._api, self._batch
+        index = int(api.llama_batch_ext_add_token(batch, slot, token))
+        vector = api.llama_embd(row.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), 1, self._width)
+        is_set = index >= 0 and api.llama_batch_ext_set_pos(batch, index, (ctypes.c_int32 * 1)(place))
+        is_set = is_set and api.llama_batch_ext_set_embd_token(batch, index, vector)
+        if is_set and wants_logits:
+            is_set = api.llama_batch_ext_set_output_logits(batch, index, True)
+        if not is_set:
+            raise BackendError("llama.cpp took no token for the NextN layers")
+        return index
+
+    def _row(self, place: int) -> npt.NDArray[np.float32]:
+        address = self._functions.row(self._context, place)
+        if not address:
+            raise BackendError("llama.cpp gave no vector of the NextN layers")
+        return np.ctypeslib.as_array((ctypes.c_float * self._width).from_address(address)).copy()
+
+    def _check(self) -> None:
+        """Compute two tokens and drop one. Raises `LoadFailed`."""
+        try:
+            self.decode([Segment(0, 0, [0, 0], 1)])
+        except BackendError as error:
+            self.free()
+            raise LoadFailed(f"{error}; --mtp off does without them", param="mtp") from error
+        can_rewind = self._api.llama_memory_seq_rm(self._memory, 0, 1, -1)
+        self.truncate(0, 0)
+        self._own[0] = -1, self._zeros
+        if not can_rewind:
+            self.free()
+            raise LoadFailed(
+                "the memory of the model's NextN layers cannot roll back wrong guesses; --mtp off does without them",
+                param="mtp",
+            )

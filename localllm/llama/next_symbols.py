@@ -1,0 +1,60 @@
+"""llama.cpp's functions for NextN layers, which its C++ headers declare but its C interface does not.
+
+They are looked up under the names that compilers give them; a library without them computes no heads. Knows nothing of
+models.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+_NAMES = {
+    "set_rows": (
+        "_Z26llama_set_embeddings_nextnP13llama_contextbb",
+        "?llama_set_embeddings_nextn@@YAXPEAUllama_context@@_N1@Z",
+    ),
+    "rows": (
+        "_Z26llama_get_embeddings_nextnP13llama_context",
+        "?llama_get_embeddings_nextn@@YAPEAMPEAUllama_context@@@Z",
+    ),
+    "row": (
+        "_Z30llama_get_embeddings_nextn_ithP13llama_contexti",
+        "?llama_get_embeddings_nextn_ith@@YAPEAMPEAUllama_context@@H@Z",
+    ),
+}
+"""As Itanium's rules have it, then Microsoft's."""
+_BOUND = (
+    "LLAMA_CONTEXT_TYPE_MTP", "llama_model_n_layer_nextn", "llama_process", "llama_batch_ext_init",
+    "llama_batch_ext_add_token", "llama_batch_ext_set_pos", "llama_batch_ext_set_embd_token",
+    "llama_batch_ext_set_output_logits",
+)  # fmt: skip
+_EXPORTED = tuple(name for name in _BOUND if name.startswith("llama_"))
+
+
+class NextFunctions(NamedTuple):
+    """Of one library."""
+
+    set_rows: Any
+    """(context, whether rows are wanted, whether only of tokens with logits)."""
+    rows: Any
+    """(context) -> address of the rows of the last batch's tokens; 0 if there are none."""
+    row: Any
+    """(context, index of a token in the batch that has logits) -> address of its row."""
+
+
+def find(api: Any) -> NextFunctions | None:
+    """None if this library lacks one of them."""
+    if not all(hasattr(api, name) for name in _BOUND) or not all(hasattr(api._lib, name) for name in _EXPORTED):
+        return None
+    found = {}
+    for name, spellings in _NAMES.items():
+        known = next((spelling for spelling in spellings if hasattr(api._lib, spelling)), None)
+        if known is None:
+            return None
+        found[name] = api._lib[known]  # a new object, whose types are ours alone
+    context = ctypes.c_void_p
+    found["set_rows"].argtypes, found["set_rows"].restype = [context, ctypes.c_bool, ctypes.c_bool], None
+    found["rows"].argtypes, found["rows"].restype = [context], ctypes.c_void_p
+    found["row"].argtypes, found["row"].restype = [context, ctypes.c_int32], ctypes.c_void_p
+    return NextFunctions(**found)

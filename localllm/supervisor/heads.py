@@ -1,0 +1,78 @@
+"""A model's own NextN layers (multi-token prediction): whether they guess, and what memory that takes.
+
+Pure functions of headers and options. Knows nothing of how guesses are computed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from localllm.supervisor import buffers
+from localllm.supervisor.buffers import Step
+from localllm.types import ModelInfo
+from localllm.types.load_options import LoadOptions
+
+ARCHITECTURES = frozenset({"qwen35", "qwen35moe"})
+"""Architectures whose heads `tests/llama/test_heads.py` has shown to work here, and their siblings with the same graph.
+llama.cpp ends the process where it has no graph for a file's heads."""
+CTX = 4096
+"""The most tokens that heads look back: they need few, and their memory is allocated at once."""
+BATCH_TOKENS = 256
+OUTPUTS = 32
+"""Rows of logits of a batch, or one per slot."""
+KEPT_ROWS = 512
+"""Vectors kept for each slot: `llama.next_rows.KEPT`."""
+MOST_BATCH = 2048
+"""The most tokens whose vectors llama.cpp hands out at once: `worker.loading.WHOLE_BATCH`."""
+F32, F16 = 4, 2
+
+
+class HeadsBytes(NamedTuple):
+    """Memory that heads add."""
+
+    kept: int
+    """Keys and values."""
+    compute: int
+    host: int
+    """In main memory: vectors and logits."""
+
+    @property
+    def total(self) -> int:
+        return self.kept + self.compute + self.host
+
+
+NOTHING = HeadsBytes(0, 0, 0)
+
+
+def why_none(info: ModelInfo, options: LoadOptions) -> str:
+    """Why they guess nothing; empty: they do, or the model has none."""
+    if info.heads is None:
+        return ""
+    if options.mtp == "off" or options.speculation == "off":
+        return "as asked for"
+    if options.draft not in (None, "auto"):
+        return "a draft model guesses instead"
+    if info.architecture not in ARCHITECTURES:
+        return f"localllm does not compute those of {info.architecture} yet"
+    return ""
+
+
+def context_of_heads(info: ModelInfo, options: LoadOptions, ctx: int) -> int:
+    """Tokens of a slot that they look back, where a slot has `ctx`; 0: they are not used."""
+    return 0 if info.heads is None or why_none(info, options) else min(ctx, CTX)
+
+
+def heads_bytes(info: ModelInfo, options: LoadOptions, *, ctx: int, slots: int) -> HeadsBytes:
+    """For slots of `ctx` tokens."""
+    seen = context_of_heads(info, options, ctx)
+    if info.heads is None or not seen:
+        return NOTHING
+    outputs = max(OUTPUTS, slots)
+    step = Step(rows=max(BATCH_TOKENS, slots), seen=seen, windowed=seen, outputs=outputs)
+    width = info.embedding_length or 0
+    rows = KEPT_ROWS * slots + max(MOST_BATCH, options.ubatch_tokens) + outputs
+    return HeadsBytes(
+        kept=F16 * (info.heads.keys + info.heads.values) * seen * slots,
+        compute=buffers.compute_bytes(info, step, flash=False),
+        host=F32 * (rows * width + outputs * info.vocabulary_size),
+    )

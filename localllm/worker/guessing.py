@@ -1,0 +1,36 @@
+"""What a request asks of guessing that cannot be done: refused by name, or noted. Knows nothing of how tokens are
+guessed."""
+
+from __future__ import annotations
+
+from localllm.errors import UnsupportedParameter
+from localllm.types import LoadedModel, Speculative
+
+
+def check_sources(wanted: Speculative, model: LoadedModel) -> None:
+    """Raises `UnsupportedParameter` for a named source that this model does not have."""
+    for source in wanted.sources or ():
+        if source in ("draft", "mtp") and source not in model.sources:
+            raise UnsupportedParameter(
+                f"speculative.sources names {source}, but {_why_not(source, model)}; leave it out",
+                param="speculative.sources",
+            )
+
+
+def notes_on(wanted: Speculative, model: LoadedModel, *, takes_guesses: bool) -> tuple[str, ...]:
+    """For an answer whose request has the field, if nothing is guessed for it."""
+    if not wanted.is_named or wanted.is_off:
+        return ()
+    if model.speculation == "off":
+        return (f"speculative: nothing is guessed: {model.speculation_reason}",)
+    return () if takes_guesses else ("speculative: nothing is guessed with mirostat",)
+
+
+def _why_not(source: str, model: LoadedModel) -> str:
+    if model.speculation == "off":
+        return f"{model.id} guesses nothing: {model.speculation_reason}"
+    if source == "draft":
+        return f"{model.id} has no draft model" + (f": {model.draft_reason}" if model.draft_reason else "")
+    if model.mtp_reason:
+        return f"the NextN layers of {model.id} do not guess: {model.mtp_reason}"
+    return f"{model.id} has no NextN layers"

@@ -1,0 +1,240 @@
+"""A model's own NextN layers as a source of guesses: the same answer, whatever they guess and happens to its slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localllm.engine.backend import Segment
+from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sequence import Sequence as Request
+from localllm.engine.speculation.drafts import Drafts
+from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
+from localllm.engine.speculation.head_streams import HeadStreams
+from localllm.llama import library
+from localllm.llama.headed import HeadedBackend
+from localllm.llama.heads import LlamaHeads
+from localllm.llama.model import LlamaModel
+from localllm.llama.next_rows import NextRows
+from localllm.llama.next_symbols import find
+from localllm.types import ResolvedSampling, Speculative
+from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts
+from tests.models import families
+
+SLOTS, CTX = 3, 256
+KINDS: dict[str, dict[str, Any]] = {
+    "good": {"scale": 0.05, "sees_tokens": True},
+    "random": {},
+}
+
+
+class Headed:
+    """A model with its heads."""
+
+    def __init__(self, target: HeadedBackend, heads: LlamaHeads) -> None:
+        self.target, self.heads = target, heads
+
+
+@contextmanager
+def opened(
+    loaded: library.Library, path: Path, *, snapshots: int = 5, heads_ctx: int = CTX, ubatch: int | None = None
+) -> Iterator[Headed]:
+    functions = find(loaded.api)
+    assert functions is not None
+    model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False, has_heads=True)
+    target = HeadedBackend(
+        loaded, model, functions, ctx=CTX, slots=SLOTS, threads=1, batch_tokens=64, max_outputs=48, snapshots=snapshots,
+        ubatch_tokens=ubatch,
+    )  # fmt: skip
+    heads = LlamaHeads(loaded, model, target, functions, ctx=heads_ctx, threads=1, batch_tokens=64, max_outputs=32)
+    yield Headed(target, heads)
+    heads.free()
+    target.free()
+    model.close()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def path(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return families.write_gated_delta(tmp_path_factory.mktemp("heads") / "model.gguf", n_nextn=1, **KINDS[kind])
+
+
+@pytest.fixture(scope="module")
+def headed(loaded_library: library.Library, path: Path) -> Iterator[Headed]:
+    with opened(loaded_library, path) as both:
+        yield both
+
+
+class Run:
+    """An engine, and what came of it."""
+
+    def __init__(self, headed: Headed, *, guesses: bool, **how: Any) -> None:
+        for slot in range(SLOTS):
+            headed.target.truncate(slot, 0)
+            headed.heads.truncate(slot, 0)
+        self.streams = HeadStreams(headed.heads)
+        self.heads = headed.heads
+        self.drafts = Drafts(headed.heads, share=0.1, streams=self.streams) if guesses else None
+        self.engine = Engine(
+            headed.target, self._emit, proposer=Speculator(), drafting=self.drafts, max_step_s=60, **how
+        )
+        if self.drafts is not None:
+            self.drafts.weigh(
+                AlwaysWorth(),
+                max_rollback=headed.target.max_rollback,
+                rolls_back_equals=headed.target.rolls_back_equals,
+            )
+            self.drafts._accounts = Generous()
+            self.engine.scheduler.drafter.cost = lambda _: 1.0
+        self.experience = Experience(drafted_by="mtp")
+
+    def _emit(self, output: StepOutput) -> None:
+        assert not output.failures
+
+    def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
+        one = Request(id, prompt, sampling=sampling, max_tokens=count, ignore_eos=True)
+        one.guesser = Guesser(Speculative(sources=("mtp",)), self.experience)
+        self.engine.submit(one)
+        return one
+
+    def step(self) -> None:
+        self.engine.step()
+        self.engine.check_integrity()
+        if self.drafts is not None:
+            assert not self.drafts.is_off
+            for stream in self.streams._streams:
+                assert self.heads.length(stream.slot) == len(stream.tokens), "what is believed to be there is"
+
+    def finish(self) -> None:
+        self.step()
+        while self.engine.scheduler.has_work:
+            self.step()
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_the_answer_with_heads_is_the_answer_without(headed: Headed, kind: str, sampling: str) -> None:
+    """Turn after turn, with one that is cancelled among its guesses."""
+
+    def ask(run: Run) -> list[Request]:
+        first = [run.begin(id, prompt, sampling=SAMPLINGS[sampling]) for id, prompt in enumerate(prompts())]
+        run.finish()
+        second = [run.begin(10 + id, [*one.tokens, 9], sampling=SAMPLINGS[sampling]) for id, one in enumerate(first)]
+        for _ in range(9):
+            run.step()
+        run.engine.cancel(11)
+        run.finish()
+        return [*first, second[0], second[2]]
+
+    plain, run = Run(headed, guesses=False), Run(headed, guesses=True)
+    expected = ask(plain)
+    run = Run(headed, guesses=True)
+    made = ask(run)
+    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    num_guesses, num_right = (sum(getattr(one, name) for one in made) for name in ("num_guesses", "num_right_guesses"))
+    assert num_guesses > 10
+    if kind == "good" and sampling == "greedy":
+        assert num_right > 40, "of 200 tokens"
+        assert run.engine.num_steps < 0.8 * plain.engine.num_steps
+
+
+def test_a_conversation_that_left_its_slot_and_came_back_is_guessed_on(headed: Headed) -> None:
+    """Its state comes from main memory, without the vectors of its tokens: heads begin behind it."""
+
+    def ask(run: Run) -> list[Request]:
+        first = run.begin(0, [5 + (3 * place) % 300 for place in range(120)], 30)
+        run.finish()
+        for id in range(1, 2 * SLOTS + 1):
+            run.begin(id, [40 + id, *prompts()[1]], 10)
+        run.finish()
+        second = run.begin(20, [*first.tokens, 9, 10], 30)
+        run.finish()
+        assert second.num_cached > 20
+        return [first, second]
+
+    expected = ask(Run(headed, guesses=False, kv_ram_bytes=2**26))
+    made = ask(Run(headed, guesses=True, kv_ram_bytes=2**26))
+    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    assert made[1].num_guesses > 0
+
+
+def test_answers_that_share_a_prompt_are_guessed_each_in_its_slot(headed: Headed) -> None:
+    def ask(run: Run) -> list[Request]:
+        made = [run.begin(id, prompts()[2], 30, ResolvedSampling(seed=id, temperature=0.9)) for id in range(3)]
+        run.finish()
+        return made
+
+    expected, made = ask(Run(headed, guesses=False)), ask(Run(headed, guesses=True))
+    assert [one.tokens for one in made] == [one.tokens for one in expected]
+
+
+def test_a_context_shorter_than_the_texts_is_begun_anew(loaded_library: library.Library, path: Path) -> None:
+    with opened(loaded_library, path, heads_ctx=64) as headed:
+        plain = Run(headed, guesses=False)
+        expected = plain.begin(0, prompts()[0], 200)
+        plain.finish()
+        run = Run(headed, guesses=True)
+        made = run.begin(0, prompts()[0], 200)
+        run.finish()
+    assert made.tokens == expected.tokens
+    assert made.num_guesses > 10
+
+
+def test_rows_are_the_same_however_the_batch_is_cut(loaded_library: library.Library, path: Path) -> None:
+    """Of prompts together, in several ubatches, beside a gap of slots, and token by token."""
+    texts = [[(7 * slot + 3 * place * place) % 90 + 5 for place in range(20)] for slot in range(SLOTS)]
+
+    def rows_of(headed: Headed, slot: int) -> np.ndarray[Any, Any]:
+        assert headed.target.next_rows is not None
+        found = [headed.target.next_rows.row(slot, place) for place in range(20)]
+        assert all(row is not None for row in found)
+        return np.stack([row for row in found if row is not None]).copy()
+
+    with opened(loaded_library, path, snapshots=0) as whole, opened(loaded_library, path, snapshots=0, ubatch=7) as cut:
+        for headed in (whole, cut):
+            headed.target.decode([Segment(slot, 0, texts[slot], slot % 2) for slot in (0, 1, 2)])
+            headed.target.synchronize()
+        together = [rows_of(headed, slot) for headed in (whole, cut) for slot in range(SLOTS)]
+        for slot in (0, 2):
+            whole.target.truncate(slot, 0)
+        for place in range(20):
+            whole.target.decode([Segment(slot, place, [texts[slot][place]], 1) for slot in (0, 2)])
+            whole.target.synchronize()
+        for slot in (0, 2):
+            for other in (together[slot], together[SLOTS + slot]):
+                np.testing.assert_allclose(rows_of(whole, slot), other, rtol=0, atol=2e-2)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["more", "cut", "forget", "jump"]), st.integers(0, 12)), max_size=30))
+def test_a_ring_of_rows_gives_what_was_put_there_or_nothing(steps: list[tuple[str, int]]) -> None:
+    rows, known, length = NextRows(2, 1, kept=8), dict[int, float](), 0
+    for number, (what, count) in enumerate(steps):
+        if what == "more":
+            given_rows = np.array([[100.0 * number + place] for place in range(count)], np.float32).reshape(-1, 1)
+            rows.computed(1, length, given_rows)
+            known |= {length + place: 100.0 * number + place for place in range(count)}
+            length += count
+            known = {place: value for place, value in known.items() if place >= length - 8}
+        elif what == "cut":
+            length = min(length, count)
+            rows.cut(1, length)
+            known = {place: value for place, value in known.items() if place < length}
+        else:
+            length, known = count, {}
+            rows.forget(1, length)
+        for place in range(length + 3):
+            row = rows.row(1, place)
+            assert row is None or row[0] == known[place]
+            assert rows.row(0, place) is None
+        newest = [place for place in range(length) if all(other in known for other in range(place, length))]
+        assert all(rows.row(1, place) is not None for place in newest), "what follows without a gap is there"

@@ -1,0 +1,105 @@
+"""A model's own NextN layers from the setting to the answer: on where they can be, off in words, and no other text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from localllm import LLM, SamplingParams
+from localllm.gguf import read_model_info
+from localllm.llama import library, next_rows, next_symbols
+from localllm.settings.config import Settings
+from localllm.supervisor import heads
+from localllm.supervisor.fit import needs
+from localllm.supervisor.placing import sizes_of
+from localllm.supervisor.plan import demand_of, plan
+from localllm.supervisor.room import need_bytes
+from localllm.types.load_options import LoadOptions
+from localllm.worker import heads as loaded_heads
+from localllm.worker import loading
+from tests.models import families
+from tests.models.builder import Builder
+
+GREEDY = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
+PROMPTS = ("Hello", "one two three " * 20)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return families.write_gated_delta(
+        tmp_path_factory.mktemp("heads") / "model.gguf", n_nextn=1, scale=0.05, sees_tokens=True
+    )
+
+
+def test_a_model_with_heads_answers_as_it_does_without(model: Path) -> None:
+    with LLM(model, slots=2, threads=1, options=LoadOptions(mtp="off")) as plain:
+        assert plain.info.sources == ("lookup", "prediction")
+        assert plain.info.mtp_reason == "as asked for"
+        expected = [plain.complete(prompt, params=GREEDY).text for prompt in PROMPTS]
+    with LLM(model, slots=2, threads=1) as llm:
+        assert llm.info.sources == ("lookup", "prediction", "mtp")
+        assert llm.info.mtp_reason == ""
+        assert [llm.complete(prompt, params=GREEDY).text for prompt in PROMPTS] == expected
+
+
+def test_a_draft_model_guesses_in_their_place(model: Path, tmp_path: Path) -> None:
+    draft = families.write_draft(tmp_path / "draft.gguf")
+    with LLM(model, slots=1, threads=1, draft=draft) as llm:
+        assert llm.info.sources == ("lookup", "prediction", "draft")
+        assert "draft model" in llm.info.mtp_reason
+
+
+def test_layers_that_are_named_and_not_there_are_none(tmp_path: Path) -> None:
+    """Some files keep the number of the layers without the layers; others have those of an architecture that we do not
+    compute. llama.cpp would end the process."""
+    with Builder(tmp_path / "bare.gguf", "qwen35") as bare:
+        bare.keys({"block_count": 3, "context_length": 512, "nextn_predict_layers": 1, "embedding_length": 64})
+        bare.vector("output_norm.weight", 8)
+    assert read_model_info(tmp_path / "bare.gguf").heads is None
+    for count in (0, 3, 7):
+        with Builder(tmp_path / f"{count}.gguf", "qwen35") as other:
+            other.keys({"block_count": 3, "nextn_predict_layers": count, "embedding_length": 64})
+            other.vector("blk.2.nextn.eh_proj.weight", 8)
+        assert read_model_info(tmp_path / f"{count}.gguf").heads is None
+    with Builder(tmp_path / "other.gguf", "glm4moe") as other:
+        other.keys({"block_count": 3, "nextn_predict_layers": 1, "embedding_length": 64, "attention.head_count": 4})
+        other.vector("blk.2.nextn.eh_proj.weight", 8)
+    info = read_model_info(tmp_path / "other.gguf")
+    assert info.heads is not None
+    assert "glm4moe" in heads.why_none(info, LoadOptions())
+    assert heads.context_of_heads(info, LoadOptions(), 512) == 0
+
+
+def test_a_library_without_the_functions_is_found_out(loaded_library: library.Library) -> None:
+    class Bare:
+        """As one from before the functions."""
+
+        _lib = object()
+
+    assert next_symbols.find(loaded_library.api) is not None
+    assert next_symbols.find(Bare()) is None
+
+
+def test_their_memory_is_planned(model: Path) -> None:
+    info = read_model_info(model)
+    assert info.heads is not None
+    assert (info.heads.keys, info.heads.values) == (32, 32)
+    on, off = LoadOptions(ctx=512, slots=2), LoadOptions(ctx=512, slots=2, mtp="off")
+    of = heads.heads_bytes(info, on, ctx=512, slots=2)
+    assert of.kept == 2 * 64 * 512 * 2
+    assert need_bytes(info, on) - need_bytes(info, off) == of.total > 0
+    assert needs(info, on).total - needs(info, off).total == of.total
+    assert plan(info, on, []).heads_ctx == 512
+    assert plan(info, off, []).heads_ctx == 0
+    more, less = (demand_of(info, each, sizes_of(info)) for each in (on, off))
+    assert sum(more.kept) - sum(less.kept) == of.kept
+    assert more.compute - less.compute == of.compute
+    assert more.outputs - less.outputs == of.host
+    assert (heads.KEPT_ROWS, heads.MOST_BATCH) == (next_rows.KEPT, loading.WHOLE_BATCH)
+    assert (heads.BATCH_TOKENS, heads.OUTPUTS) == (loaded_heads.BATCH_TOKENS, loaded_heads.OUTPUTS)
+
+
+def test_a_section_turns_them_off() -> None:
+    assert Settings(mtp="off").load_options().mtp == "off"
+    assert Settings().load_options().mtp == "auto"
