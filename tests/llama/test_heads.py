@@ -238,3 +238,13 @@ def test_a_ring_of_rows_gives_what_was_put_there_or_nothing(steps: list[tuple[st
             assert rows.row(0, place) is None
         newest = [place for place in range(length) if all(other in known for other in range(place, length))]
         assert all(rows.row(1, place) is not None for place in newest), "what follows without a gap is there"
+
+
+def test_a_library_without_the_functions_is_found_out(loaded_library: library.Library) -> None:
+    class Bare:
+        """As one from before the functions."""
+
+        _lib = object()
+
+    assert find(loaded_library.api) is not None
+    assert find(Bare()) is None

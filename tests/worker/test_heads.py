@@ -8,7 +8,7 @@ import pytest
 
 from localllm import LLM, SamplingParams
 from localllm.gguf import read_model_info
-from localllm.llama import library, next_rows, next_symbols
+from localllm.llama import next_rows
 from localllm.settings.config import Settings
 from localllm.supervisor import heads
 from localllm.supervisor.fit import needs
@@ -69,16 +69,6 @@ def test_layers_that_are_named_and_not_there_are_none(tmp_path: Path) -> None:
     assert info.heads is not None
     assert "glm4moe" in heads.why_none(info, LoadOptions())
     assert heads.context_of_heads(info, LoadOptions(), 512) == 0
-
-
-def test_a_library_without_the_functions_is_found_out(loaded_library: library.Library) -> None:
-    class Bare:
-        """As one from before the functions."""
-
-        _lib = object()
-
-    assert next_symbols.find(loaded_library.api) is not None
-    assert next_symbols.find(Bare()) is None
 
 
 def test_their_memory_is_planned(model: Path) -> None:
