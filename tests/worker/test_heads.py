@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -48,6 +49,23 @@ def test_a_draft_model_guesses_in_their_place(model: Path, tmp_path: Path) -> No
     with LLM(model, slots=1, threads=1, draft=draft) as llm:
         assert llm.info.sources == ("lookup", "prediction", "draft")
         assert "draft model" in llm.info.mtp_reason
+
+
+def test_a_conversation_that_comes_back_from_the_disk_goes_on_as_without(model: Path, tmp_path: Path) -> None:
+    """Without the vectors of its tokens, which are not written."""
+
+    def answers(mtp: Literal["auto", "off"]) -> list[str]:
+        options, texts = LoadOptions(mtp=mtp, kv_disk_mb=64, ctx=512), list[str]()
+        prompt = "one two three " * 30
+        for _ in range(2):
+            with LLM(model, slots=1, threads=1, home=tmp_path / mtp, options=options) as llm:
+                answer = llm.complete(prompt, params=GREEDY)
+                texts.append(answer.text)
+                assert len(texts) == 1 or answer.finish.usage.cached_tokens > 100
+                prompt += answer.text + " and"
+        return texts
+
+    assert answers("auto") == answers("off")
 
 
 def test_layers_that_are_named_and_not_there_are_none(tmp_path: Path) -> None:
