@@ -12,7 +12,7 @@ from localllm.gguf import read_model_info
 from localllm.llama import next_rows
 from localllm.settings.config import Settings
 from localllm.supervisor import heads
-from localllm.supervisor.fit import needs
+from localllm.supervisor.memory_fit import needs
 from localllm.supervisor.placing import sizes_of
 from localllm.supervisor.plan import demand_of, plan
 from localllm.supervisor.room import need_bytes
