@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -43,6 +44,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each of hundreds of processes compiles localllm
         patch.setenv("LOCALLLM_HOME", str(folder))
         yield folder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """For `pytest -n 2`: a file's tests share servers and models, so they stay in one process. The order is that of the
+    names: by default, files of few tests come last, which are the longest, and one process would wait for the other."""
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

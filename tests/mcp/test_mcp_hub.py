@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -153,7 +154,10 @@ def test_no_process_is_left_not_even_one_that_a_server_started() -> None:
         assert is_running(own)
         assert is_running(started)
     assert not is_running(own)
-    assert not is_running(started)
+    deadline_s = time.monotonic() + PATIENCE_S
+    while is_running(started):  # nobody here may wait for it: it is killed with its group, and ends when it has the CPU
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
     assert children() == before
 
 
