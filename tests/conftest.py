@@ -21,6 +21,11 @@ from tests.models.tokenizers import SPECIAL_TOKENS
 hypothesis.settings.register_profile("localllm", deadline=None)
 hypothesis.settings.load_profile("localllm")
 
+# Threads of llama.cpp that wait for each other spin, unless they are told to sleep: of two test processes on two cores
+# each took most of its time from the other. Before any library is loaded; children inherit it.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 def pytest_sessionstart() -> None:
     """Hundreds of failures would say the same."""

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from localllm import osdep
 from localllm.settings.config import load
+from tests.homes import measured_once
 from tests.models.maker import write_llama
 from tests.registry.hub_server import HubServer, Repo
 from tests.registry.loopback import Answer, Asked, ranged
@@ -22,7 +23,7 @@ REPO = "ann/words-GGUF"
 NAME = f"hf.co/{REPO}:Q8_0"
 HUGE = 900 * 10**9
 PROBE_MS = 60_000
-"""For the probe that measures this machine, once for each home."""
+"""For the probe that measures this machine, once for all of these tests."""
 
 
 class WordsHub(HubServer):
@@ -64,9 +65,10 @@ def hub(content: bytes) -> Iterator[WordsHub]:
 
 
 @pytest.fixture
-def url(tmp_path: Path, hub: WordsHub) -> Iterator[str]:
+def url(home: Path, tmp_path: Path, hub: WordsHub) -> Iterator[str]:
     given: dict[str, Any] = {"home": tmp_path, "hub_endpoint": hub.url, "device": "cpu", "port": 0, "grace_s": 0.1}
-    with serving(load({**given, "download_connections": 1, "max_download_kb_per_s": 6000, "ctx": 512})) as url:
+    settings = load({**given, "download_connections": 1, "max_download_kb_per_s": 6000, "ctx": 512})
+    with measured_once(home, tmp_path), serving(settings) as url:
         yield url
 
 

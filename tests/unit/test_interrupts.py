@@ -209,7 +209,7 @@ def test_texts_to_embed_that_arrive_are_computed_between_short_steps() -> None:
 LAYOUTS: list[dict[str, Any]] = [{}, {"window": 8, "slack": UBATCH}, {"num_cells": 600}, {"can_rewind": False}]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     layout=st.sampled_from(LAYOUTS),
     prompts=st.lists(st.integers(1, 300), min_size=1, max_size=6),

@@ -13,6 +13,7 @@ import pytest
 from localllm import osdep
 from localllm.cli.app import run_app
 from localllm.registry.listing import store_of
+from tests.homes import measured_once
 from tests.registry.hub_server import HubServer, Repo
 
 NAME = "hf.co/ann/tiny-GGUF"
@@ -31,6 +32,13 @@ def hub(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer
     with HubServer({"ann/tiny-GGUF": Repo({"tiny-F32.gguf": tiny_model.read_bytes()})}) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         yield server
+
+
+@pytest.fixture(autouse=True)
+def own_home(home: Path, tmp_path: Path) -> Iterator[None]:
+    """It knows how fast this machine is: measuring that takes seconds."""
+    with measured_once(home, tmp_path):
+        yield
 
 
 @pytest.fixture
