@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -117,14 +117,26 @@ def steps(format: str, asker: str) -> list[Step]:
 
 
 @pytest.fixture(scope="module")
-def served(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, AgentServer]]:
-    script = [{"for": f"You are {asker},", **step} for asker in CONVERSATIONS for step in steps(request.param, asker)]
-    server = started(tmp_path_factory.mktemp(request.param), request.param, script)
-    yield request.param, server
-    assert {(line["status"], line.get("outcome")) for line in server.requests()} <= {(200, None), (200, "client_gone")}
-    server.close()
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], AgentServer]]:
+    """The server of a format. There is one at a time: it ends, and its log is looked at, when another one is wanted."""
+    servers: dict[str, AgentServer] = {}
+
+    def end() -> None:
+        for server in servers.values():
+            told = {(line["status"], line.get("outcome")) for line in server.requests()}
+            server.close()
+            assert told <= {(200, None), (200, "client_gone")}
+        servers.clear()
+
+    def serve(format: str) -> AgentServer:
+        if format not in servers:
+            end()
+            script = [{"for": f"You are {asker},", **step} for asker in CONVERSATIONS for step in steps(format, asker)]
+            servers[format] = started(tmp_path_factory.mktemp(format), format, script)
+        return servers[format]
+
+    yield serve
+    end()
 
 
 def asked(server: AgentServer, client: Client, said: list[Said]) -> Seen:
@@ -150,10 +162,9 @@ def meant(step: Step) -> Seen:
     return Seen(step.get("text", ""), step.get("thought", ""), calls)
 
 
-@pytest.mark.parametrize("served", [next(iter(FORMATS))], indirect=True)
-def test_a_client_finds_the_model_in_the_list(served: tuple[str, AgentServer]) -> None:
+def test_a_client_finds_the_model_in_the_list(serve: Callable[[str], AgentServer]) -> None:
     """Cline (refreshOpenAiModels.ts) and Continue (openai-adapters) read `data[].id`."""
-    _, server = served
+    server = serve(next(iter(FORMATS)))
     listed = httpx.get(f"{server.url}/models", trust_env=False, headers={"authorization": "Bearer none"}).json()
     assert server.model in [model["id"] for model in listed["data"]]
 
@@ -166,10 +177,11 @@ def combinations() -> Iterator[Any]:
             yield pytest.param(format, client, marks=() if is_tried else pytest.mark.exhaustive)
 
 
-@pytest.mark.parametrize(("served", "name"), list(combinations()), indirect=["served"], scope="module")
-def test_a_client_sees_what_the_model_said_turn_after_turn(served: tuple[str, AgentServer], name: str) -> None:
-    format, server = served
-    client = CLIENTS[name]
+@pytest.mark.parametrize(("format", "name"), list(combinations()))
+def test_a_client_sees_what_the_model_said_turn_after_turn(
+    format: str, name: str, serve: Callable[[str], AgentServer]
+) -> None:
+    server, client = serve(format), CLIENTS[name]
     said: list[Said] = [TASK]
     for turn, step in enumerate(steps(format, client.name)):
         for path, body in CLAUDE_ASIDE if name == "claude-code" else ():

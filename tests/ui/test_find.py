@@ -65,9 +65,11 @@ def hub(content: bytes) -> Iterator[WordsHub]:
 
 
 @pytest.fixture
-def url(home: Path, tmp_path: Path, hub: WordsHub) -> Iterator[str]:
+def url(request: pytest.FixtureRequest, home: Path, tmp_path: Path, hub: WordsHub) -> Iterator[str]:
+    """A server with a home of its own; by parameter, of at most so many kilobytes a second."""
     given: dict[str, Any] = {"home": tmp_path, "hub_endpoint": hub.url, "device": "cpu", "port": 0, "grace_s": 0.1}
-    settings = load({**given, "download_connections": 1, "max_download_kb_per_s": 6000, "ctx": 512})
+    given |= {"max_download_kb_per_s": request.param} if hasattr(request, "param") else {}
+    settings = load({**given, "download_connections": 1, "ctx": 512})
     with measured_once(home, tmp_path), serving(settings) as url:
         yield url
 
@@ -112,6 +114,7 @@ def test_where_the_hub_is_not_asked_that_is_said_beside_the_catalog(
     expect(page.locator("#found h3").first).to_contain_text("qwen3")
 
 
+@pytest.mark.parametrize("url", [6000], indirect=True)
 def test_a_stopped_pull_goes_on_where_it_was_also_after_a_reload_and_the_model_loads(
     page: Page, url: str, hub: WordsHub
 ) -> None:
