@@ -54,6 +54,7 @@ def test_a_draft_model_alone_may_guess_and_the_answer_stays() -> None:
         assert warnings_of(drafted) == warnings_of(plain) == []
         guessed = [line for line in client.get("/metrics").text.splitlines() if "guess" in line and 'source="' in line]
         used = [line for line in guessed if not line.startswith("#") and float(line.rsplit(" ", 1)[1]) > 0]
+        assert used, "a source is believed in until it was measured, so some guesses are always made"
         assert all('source="draft"' in line for line in used)
         refused = ask(client, speculative={"sources": ["lookup", "mtp"]})
         assert refused.status_code == 400
@@ -64,9 +65,11 @@ def test_a_draft_model_alone_may_guess_and_the_answer_stays() -> None:
 @pytest.mark.usefixtures("demo")
 def test_a_source_that_is_not_there_is_refused_and_a_server_that_never_guesses_says_so() -> None:
     with served("demo", "--speculation=off") as client:
-        for value in (True, {}, {"n_max": 4}, {"sources": ["lookup"]}):
+        wanted: tuple[object, ...] = (True, {}, {"n_max": 4}, {"sources": ["lookup"]})
+        for value in wanted:
             assert warnings_of(ask(client, speculative=value)) == ["speculative: nothing is guessed: as asked for"]
-        for value in (False, {"n_max": 0}, {"sources": []}, None):
+        nothing: tuple[object, ...] = (False, {"n_max": 0}, {"sources": []}, None)
+        for value in nothing:
             assert warnings_of(ask(client, speculative=value)) == []
         with client.stream("POST", "/v1/chat/completions", json={"model": "demo", **ASKED, "max_tokens": 5,
                            "speculative": True, "stream": True}) as stream:  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from localllm.chat.template import apply
+from localllm.chat.jinja import apply
 
 from . import (
     arithmetic,
