@@ -1,0 +1,116 @@
+"""What a model's own NextN layers (multi-token prediction) gain and cost, by how often they are right.
+
+    python -m benchmarks.heads [--rounds 3]
+
+Three servers by turns on the same weights: without heads (`--mtp=off`), with heads where the request guesses by them
+alone, and with heads where the request guesses nothing, which shows what handing out vectors costs. Random weights
+cannot be guessed. So in one model the layers add little to the embeddings (`scale`), and the next token follows from
+the last one alone, which its heads see too: a high temperature makes them wrong more often. In the other one the
+heads are wrong nearly always. Acceptances are given beside the times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+from gguf import GGMLQuantizationType
+
+from benchmarks.results import save
+from localllm.client.sidecar import Sidecar
+from tests.models.families import GatedShape, write_gated_delta
+
+SHAPE = GatedShape(
+    n_layer=24, n_embd=1024, n_ff=2816, n_head=8, n_kv=2, head_size=128, state_size=64, n_state_heads=16,
+    dtype=GGMLQuantizationType.Q4_0,
+)  # fmt: skip
+"""About 0.3 billion weights; the head is a 25th of them. Q4_0: four rows are computed together on most CPUs."""
+MODELS = {"can be guessed": {"scale": 0.05, "sees_tokens": True}, "cannot": {}}
+TEMPERATURES = {"can be guessed": (0.0, 0.5, 1.0), "cannot": (0.0,)}
+NUM_TOKENS, LONG = 128, 8
+PROMPT = "one two three four five six seven eight nine ten "
+CTX, THREADS = 512, 2
+
+
+@contextlib.contextmanager
+def served(model: Path, *options: str) -> Iterator[httpx.Client]:
+    arguments = [str(model), "--slots=1", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning", *options]
+    with Sidecar.start(arguments) as one:
+        headers = {"Authorization": f"Bearer {one.token}"}
+        with httpx.Client(base_url=one.url, headers=headers, timeout=600) as client:
+            yield client
+
+
+def ask(client: httpx.Client, name: str, **fields: Any) -> tuple[float, dict[str, Any]]:
+    """Seconds, and the answer."""
+    asked = {"model": name, "ignore_eos": True, "cache_prompt": False, **fields}
+    started_s = time.perf_counter()
+    response = client.post("/v1/completions", json=asked)
+    took_s = time.perf_counter() - started_s
+    response.raise_for_status()
+    return took_s, response.json()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds: int = parser.parse_args().rounds
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (kind, given) in enumerate(MODELS.items()):
+            model = Path(folder, f"model{number}.gguf")
+            write_gated_delta(model, n_nextn=1, shape=SHAPE, **given)  # type: ignore[arg-type]
+            with served(model, "--mtp=off") as without, served(model) as heads:
+                parties = {
+                    "without": (without, {"speculative": False}),
+                    "heads": (heads, {"speculative": {"sources": ["mtp"]}}),
+                    "heads, none asked for": (heads, {"speculative": False}),
+                }
+                for temperature in TEMPERATURES[kind]:
+                    figures[f"{kind}, temperature {temperature:g}"] = row = compare(
+                        parties, model.stem, temperature, rounds
+                    )
+                    print(kind, temperature, json.dumps(row), flush=True)
+    save("heads", figures)
+
+
+def compare(parties: dict[str, Any], name: str, temperature: float, rounds: int) -> dict[str, Any]:
+    """Medians of milliseconds a token, for the prompt and the answer, and the share of guesses that was right."""
+    runs: dict[str, list[dict[str, float]]] = {party: [] for party in parties}
+    for seed in range(-1, rounds):  # the first is not counted
+        texts = set()
+        for party, (client, fields) in parties.items():
+            sampled = {"temperature": temperature, "seed": seed + 1, "max_tokens": NUM_TOKENS, **fields}
+            short_s, answer = ask(client, name, prompt=PROMPT, **sampled)
+            texts.add(answer["choices"][0]["text"])
+            usage = answer["usage"]["completion_tokens_details"]
+            long_s, prefilled = ask(client, name, prompt=PROMPT * LONG, **{**sampled, "max_tokens": 1})
+            accepted, rejected = usage["accepted_prediction_tokens"], usage["rejected_prediction_tokens"]
+            if seed >= 0:
+                runs[party].append({
+                    "ms_per_token": 1e3 * short_s / NUM_TOKENS,
+                    "prompt_ms_per_token": 1e3 * long_s / prefilled["usage"]["prompt_tokens"],
+                    "guesses": accepted + rejected,
+                    "acceptance": accepted / max(accepted + rejected, 1),
+                })  # fmt: skip
+        assert len(texts) == 1 or seed >= 0 or temperature, "guesses change no greedy text"
+    found: dict[str, Any] = {
+        party: {key: round(statistics.median(run[key] for run in of), 3) for key in of[0]} for party, of in runs.items()
+    }
+    plain = found["without"]
+    found["speedup"] = round(plain["ms_per_token"] / found["heads"]["ms_per_token"], 3)
+    found["cost of none"] = round(found["heads, none asked for"]["ms_per_token"] / plain["ms_per_token"] - 1, 3)
+    found["cost in prompts"] = round(found["heads"]["prompt_ms_per_token"] / plain["prompt_ms_per_token"] - 1, 3)
+    return found
+
+
+if __name__ == "__main__":
+    main()
