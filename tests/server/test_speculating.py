@@ -33,12 +33,12 @@ def test_a_prediction_goes_along(served: Served, content: Any, text: str) -> Non
     ("field", "wanted"),
     [
         (None, Speculative()),
-        (True, Speculative()),
+        (True, Speculative(is_named=True)),
         (False, Speculative(n_max=0)),
-        ({}, Speculative()),
-        ({"n_max": 4}, Speculative(n_max=4)),
-        ({"sources": ["lookup"]}, Speculative(sources=("lookup",))),
-        ({"sources": []}, Speculative(sources=())),
+        ({}, Speculative(is_named=True)),
+        ({"n_max": 4}, Speculative(n_max=4, is_named=True)),
+        ({"sources": ["lookup"]}, Speculative(sources=("lookup",), is_named=True)),
+        ({"sources": []}, Speculative(sources=(), is_named=True)),
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses"])
