@@ -17,6 +17,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,9 @@ def compare(parties: dict[str, Any], name: str, temperature: float, rounds: int)
     runs: dict[str, list[dict[str, float]]] = {party: [] for party in parties}
     for seed in range(-1, rounds):  # the first is not counted
         texts = set()
-        for party, (client, fields) in parties.items():
+        turns = deque(parties.items())
+        turns.rotate(seed)  # none is always the one behind another
+        for party, (client, fields) in turns:
             sampled = {"temperature": temperature, "seed": seed + 1, "max_tokens": NUM_TOKENS, **fields}
             short_s, answer = ask(client, name, prompt=PROMPT, **sampled)
             texts.add(answer["choices"][0]["text"])

@@ -33,8 +33,11 @@ class NextRows:
         end = start + len(rows)
         if not self._first[slot] <= start <= self._end[slot]:
             self._first[slot] = start
-        last = rows[-self._kept :]
-        self._rows[slot, np.arange(end - len(last), end) % self._kept] = last
+        if len(rows) == 1:  # faster
+            self._rows[slot, start % self._kept] = rows[0]
+        else:
+            last = rows[-self._kept :]
+            self._rows[slot, np.arange(end - len(last), end) % self._kept] = last
         self._end[slot] = end
         self._first[slot] = max(self._first[slot], end - self._kept)
 

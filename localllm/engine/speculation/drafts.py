@@ -48,8 +48,8 @@ PROBE, PROBED = 48, 16
 least the second number at once."""
 WARMING = 6
 """Tokens decoded to measure the cost of one."""
-RESTS = 4
-"""Steps without a new decision after one in which nothing paid."""
+RESTS, LONGEST_REST = 4, 16
+"""Steps without a new decision after one in which nothing paid, and after many such in a row."""
 WORTH_TRYING = 0.1
 """A guess that is less likely to be right is never computed."""
 
@@ -101,6 +101,7 @@ class Drafts:
         self._rolls_back_equals = False
         self._resting = 0, 0
         """Steps still to rest, and for which number of streams."""
+        self._next_rest = RESTS
         self._accounts = Accounts()
         self._last: _Step | None = None
 
@@ -192,10 +193,12 @@ class Drafts:
         ]
         length = best_length(asked, target.measured, self._spent.decode_s, are_equal=self._rolls_back_equals)
         if length is None:
-            self._resting = RESTS - 1, len(streams)
-            self._saved_s += RESTS * PROBING * plain_s
+            num_steps, self._next_rest = self._next_rest, min(2 * self._next_rest, LONGEST_REST)
+            self._resting = num_steps - 1, len(streams)
+            self._saved_s += num_steps * PROBING * plain_s
             self._look_back(backend, [one for one in wanted if one is not None])
             return
+        self._next_rest = RESTS
         chosen = [one for place, one in enumerate(wanted) if one is not None and place in length.places]
         gain = 1 - len(streams) / plain_s / length.rate
         ready = self._catch_up(backend, chosen, gain * plain_s)
@@ -277,16 +280,27 @@ class Drafts:
             draft.wanted.drafted.draft(draft.wanted.sequence.num_tokens, draft.tokens, draft.probabilities)
 
     def _going_on(self, backend: DraftBackend, active: list[_Draft], length: Length, most: int) -> list[_Draft]:
-        """Streams that draft one more token: where its expected gain is worth its row and the decode."""
+        """Streams that draft one more token: where its expected gain, or that of a few more, is worth their rows and
+        the decodes."""
+        num_guesses = len(active[0].tokens)
+        num_more = min(most, len(length.steps_s) - 1) - num_guesses
         going_on = [
             draft
             for draft in active
-            if len(draft.tokens) < min(most, draft.wanted.most)
-            and draft.worth > max(WORTH_TRYING, length.row_s * length.rate)
+            if num_guesses < draft.wanted.most
+            and draft.worth > WORTH_TRYING
             and not backend.ends_generation(draft.tokens[-1])
+            and any(
+                draft.gain(count) > length.rate * length.more_s(num_guesses, count) for count in range(1, num_more + 1)
+            )
         ]
-        cost_s = self._spent.decode_s(len(going_on)) + length.row_s * len(going_on) if going_on else math.inf
-        return going_on if sum(draft.worth for draft in going_on) > cost_s * length.rate else []
+        if not going_on:
+            return []
+        for count in range(1, num_more + 1):
+            took_s = count * self._spent.decode_s(len(going_on)) + len(going_on) * length.more_s(num_guesses, count)
+            if sum([draft.gain(count) for draft in going_on]) > length.rate * took_s:
+                return going_on
+        return []
 
     def _look_back(self, backend: DraftBackend, wanted: list[Wanted]) -> None:
         """Check guesses against known successors, for the stream checked longest ago, if time was saved for that."""
@@ -331,7 +345,12 @@ class _Draft:
     @property
     def worth(self) -> float:
         """Expected gain of one more token."""
-        return self._right * self.wanted.drafted.trust.mean
+        return self.gain(1)
+
+    def gain(self, count: int) -> float:
+        """Expected gain of so many more."""
+        chance = self.wanted.drafted.trust.mean
+        return self._right * sum([chance**place for place in range(1, count + 1)])
 
     def take(self, token: int, probability: float) -> None:
         self.tokens.append(token)

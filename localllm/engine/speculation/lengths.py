@@ -42,8 +42,13 @@ class Length(NamedTuple):
     """Indexes of the streams that get drafts."""
     rate: float
     """Expected tokens per second of all streams together."""
-    row_s: float
-    """Cost of one more row of a stream."""
+    steps_s: tuple[float, ...]
+    """Duration of a step of the target with no guess, one, two ... for each of them."""
+
+    def more_s(self, num_guesses: int, num_more: int) -> float:
+        """What `num_more` guesses after the first ones add to a step, for one of the streams."""
+        both = self.steps_s[num_guesses + num_more] - self.steps_s[num_guesses]
+        return both / len(self.places)
 
 
 def best_length(
@@ -74,20 +79,23 @@ def best_length(
         places = frozenset(willing[:count])
         each_s = draft_s(count)
         for length in LENGTHS:
-            if length >= (LONGEST if len(streams) == 1 else MOST_ROWS):
+            if length > _longest(len(streams)):
                 break
-            if are_equal:
-                num_rows = 1 + min(length, max([streams[place].most for place in places]))
-                parts = [(stream.slot, stream.depth, num_rows) for stream in streams]
-            else:
-                parts = [_part(stream, length if place in places else 0) for place, stream in enumerate(streams)]
-            took_s = max(cost(parts), plain_s)  # untried shapes are estimated as cheap
+            took_s = max(cost(_parts(streams, places, length, are_equal)), plain_s)  # untried shapes look cheap
             total = len(streams) + sum([_expected(streams[place], length) for place in places])
             rate = total / (took_s + length * each_s + invested_s)
             if rate > best_rate:
-                row_s = max(0.0, took_s - plain_s) / (length * count)
-                best, best_rate = Length(length, places, rate, row_s), rate
-    return best
+                best, best_rate = Length(length, places, rate, ()), rate
+    if best is None:
+        return None
+    longest = min(max([streams[place].most for place in best.places]), _longest(len(streams)))
+    steps_s = [cost(_parts(streams, best.places, length, are_equal)) for length in range(1, longest + 1)]
+    return best._replace(steps_s=(plain_s, *[max(each_s, plain_s) for each_s in steps_s]))
+
+
+def _longest(num_streams: int) -> int:
+    """The most guesses of a step for each of so many streams."""
+    return (LONGEST if num_streams == 1 else MOST_ROWS) - 1
 
 
 def _most(streams: Sequence[Stream]) -> float:
@@ -95,8 +103,15 @@ def _most(streams: Sequence[Stream]) -> float:
     return sum([1 / (1 - min(stream.chance, SURE)) for stream in streams])
 
 
-def _part(stream: Stream, length: int) -> Part:
-    return (stream.slot, stream.depth, 1 + min(length, stream.most))
+def _parts(streams: Sequence[Stream], places: frozenset[int], length: int, are_equal: bool) -> list[Part]:
+    """A step with so many guesses for the streams at these places."""
+    if are_equal:
+        num_rows = 1 + min(length, max([streams[place].most for place in places]))
+        return [(stream.slot, stream.depth, num_rows) for stream in streams]
+    return [
+        (stream.slot, stream.depth, 1 + (min(length, stream.most) if place in places else 0))
+        for place, stream in enumerate(streams)
+    ]
 
 
 def _expected(stream: Stream, length: int) -> float:
