@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence as Many
 from typing import Any
 
@@ -178,6 +179,25 @@ def test_a_good_draft_saves_time(count: int, memory: str) -> None:
         assert accepted > 60
         assert rejected < 10
     assert clock.now_s < 50, "a hundred steps without"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_guesses_go_on_where_the_next_row_is_dear_and_the_one_after_it_is_not(seed: int) -> None:
+    """As where kernels compute four rows at once: three take longer."""
+
+    class Fours(Timed):
+        def decode(self, segments: Many[Any], *, within_s: float | None = None) -> bool:
+            rows = len(segments[0].tokens) if segments[0].start else 1
+            self._clock.now_s += {2: 0.5, 3: 0.9}.get(rows, 0.6 if rows == 4 else rows * 0.2 * (rows > 4))
+            return super().decode(segments, within_s=within_s)
+
+    clock = Clock()
+    backend = Fours(clock, num_slots=1, slot_capacity=400)
+    draft = Draft(clock, wrong=0.3, seed=seed, num_slots=1, slot_capacity=400, batch_capacity=64)
+    steps(guessed([answer([1, 2, 3], 300)]), backend, draft, clock)
+    lengths = Counter(len(batch[0].tokens) for batch in backend.batches[30:])
+    assert lengths[4] > 2 * (lengths[2] + lengths[3]), lengths
+    assert clock.now_s < 0.85 * 300 * 1.02
 
 
 @pytest.mark.parametrize("count", [1, 4])
