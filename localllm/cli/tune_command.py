@@ -32,6 +32,7 @@ def tune(
     flash_attn: opt.FlashAttn = None,
     repack: opt.Repack = None,
     speculation: opt.Speculation = None,
+    mtp: opt.Mtp = None,
     runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,

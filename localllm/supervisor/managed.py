@@ -390,8 +390,9 @@ class ManagedModel:
         self._used_options = options = found.applied(options)
         placement = self.on_devices.place(hello.devices, options)
         draft = self.on_devices.draft and self.on_devices.draft.load
-        if "flash_attn" in found.settings:
-            placement = msgspec.structs.replace(placement, flash_attn_reason=tuned.AS_TUNED)
+        reasons = {"flash_attn": "flash_attn_reason", "mtp": "no_heads"}
+        as_tuned = {reasons[name]: tuned.AS_TUNED for name in found.settings if name in reasons}
+        placement = msgspec.structs.replace(placement, **as_tuned)
         more = found.story(), found.settings, draft, self._no_draft
         info = msgspec.structs.replace(self._info, tensors={})  # only planning needs tensor names
         return Load(self.id, str(self._path), info, options, placement, self._defaults, *more)

@@ -46,7 +46,7 @@ class Candidate(NamedTuple):
     @property
     def guesses(self) -> bool:
         """Whether it concerns guessed tokens, so that runs with guesses are measured too."""
-        return self.values.speculation is not None
+        return self.values.speculation is not None or self.values.mtp is not None
 
     def applied(self, options: LoadOptions) -> LoadOptions:
         """The options with this change. Raises `InvalidParameter`."""
@@ -80,6 +80,8 @@ def candidates(
         found.append(_one("repack", "off"))
     if options.speculation == "auto" and loaded.speculation == "auto":
         found.append(_one("speculation", "off"))
+        if options.mtp == "auto" and "mtp" in loaded.sources:
+            found.append(_one("mtp", "off"))
     if kv and options.kv_type == "f16" and loaded.flash_attn == "on":
         found.append(Candidate("kv_type", Values(), "q8_0"))
     return found

@@ -51,6 +51,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     flash_attn: Literal["on", "off"] | None = None
     repack: Literal["on", "off"] | None = None
     speculation: Literal["auto", "off"] | None = None
+    mtp: Literal["auto", "off"] | None = None
     gpu_layers: int | None = None
 
     def given(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from localllm.tuning.workers import Workers
 from localllm.types.load_options import LoadOptions
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
 from tests.homes import share_findings
+from tests.models import families
 
 WON = Values(ubatch=128, repack="off", speculation="off")
 """That no default is."""
@@ -101,6 +102,20 @@ def test_real_workers_are_measured_and_the_faster_way_is_kept_and_used(cli: Cli,
     else:
         assert info.flash_attn == "off"
         assert info.tuned.startswith("as by default: ") == (found["outcome"] == "default")
+
+
+def test_a_models_own_heads_stay_off_where_they_were_found_to_cost_more_than_they_bring(
+    data_dir: Path, place: Place, tmp_path: Path
+) -> None:
+    model = families.write_gated_delta(tmp_path / "headed.gguf", n_nextn=1)
+    with LLM(model) as llm:
+        assert "mtp" in llm.info.sources
+    base = base_of(LoadOptions(slots=4))
+    tuning = Tuning(model="headed", place=place, base=base, ctx=512, values=Values(mtp="off"), gain=1.5)
+    Tunings(data_dir).keep(model, tuning)
+    with LLM(model) as llm:
+        assert (llm.info.sources, llm.info.mtp_reason) == (("lookup", "prediction"), AS_TUNED)
+        assert llm.info.tuned.startswith("mtp off: 1.50 x")
 
 
 def test_every_face_loads_a_tuned_model_so_and_says_it(cli: Cli, tuned: Path, data_dir: Path) -> None:

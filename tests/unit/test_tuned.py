@@ -35,6 +35,7 @@ values = st.builds(
     flash_attn=st.sampled_from([None, "on", "off"]),
     repack=st.sampled_from([None, "on", "off"]),
     speculation=st.sampled_from([None, "auto", "off"]),
+    mtp=st.sampled_from([None, "auto", "off"]),
     gpu_layers=st.none() | st.integers(0, 200),
 )
 
@@ -230,6 +231,12 @@ def test_nothing_is_tried_that_somebody_has_set(given_option: dict[str, Any], na
     options = msgspec.structs.replace(OPTIONS, **given_option)
     assert any(each.startswith(name) for each in words())
     assert not any(each.startswith(name) for each in words(options))
+
+
+def test_a_models_own_heads_may_cost_more_than_their_guesses_bring() -> None:
+    assert words(sources=("lookup", "mtp"))[-2:] == ["speculation off", "mtp off"]
+    assert "mtp off" not in words()
+    assert "mtp off" not in words(msgspec.structs.replace(OPTIONS, mtp="off"), sources=("lookup",))
 
 
 def test_batches_longer_than_any_prompt_that_is_measured_are_not_tried() -> None:
