@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import argparse
 import base64
-import contextlib
 import random
-import socket
 import statistics
-import subprocess
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +25,7 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.peer_server import started
 from benchmarks.peers import MODEL
 from benchmarks.random_bert import ENCODER
 from benchmarks.results import save
@@ -48,31 +46,12 @@ FLAGS = {
 Vectors = npt.NDArray[np.float32]
 
 
-@contextlib.contextmanager
-def llama_server(peers: Path, model: Path, flags: list[str], pooling: str, *, embeds: bool = True) -> Iterator[str]:
+def llama_server(
+    peers: Path, model: Path, flags: list[str], pooling: str, *, embeds: bool = True
+) -> AbstractContextManager[str]:
     """The URL of a running llama-server, each slot with room for the longest text."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [
-        peers / "bin/llama-server", "-m", model, "-c", str(8 * 512), *flags,
-        *(("--embeddings", "--pooling", pooling) if embeds else ()), "-t", str(THREADS),
-        "--host", "127.0.0.1", "--port", str(port),
-    ]  # fmt: skip
-    process = subprocess.Popen(
-        [str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        while process.poll() is None:
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{url}/health").status_code == 200:
-                    break
-            time.sleep(0.2)
-        assert process.poll() is None, "llama-server did not start"
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
+    embedding = ("--embeddings", "--pooling", pooling) if embeds else ()
+    return started(peers, model, "-c", 8 * 512, *flags, *embedding, "-t", THREADS)
 
 
 def words_of(model: Path) -> list[str]:

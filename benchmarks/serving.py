@@ -11,21 +11,17 @@ llama-server's.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import random
-import socket
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
-
 from benchmarks.decode import raw
+from benchmarks.peer_server import started
 from benchmarks.peers import MODEL
 from benchmarks.results import save
 from localllm.client.sidecar import Sidecar
@@ -70,30 +66,9 @@ SCENARIOS = (
 )
 
 
-@contextlib.contextmanager
-def llama_server(peers: Path, model: Path, ctx: int) -> Iterator[str]:
+def llama_server(peers: Path, model: Path, ctx: int) -> AbstractContextManager[str]:
     """The URL of a running llama-server."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [
-        peers / "bin/llama-server", "-m", model, "-np", str(SLOTS), "-c", str(SLOTS * ctx), "-t", str(THREADS),
-        "--host", "127.0.0.1", "--port", str(port),
-    ]  # fmt: skip
-    process = subprocess.Popen(
-        [str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        while process.poll() is None:
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{url}/health").status_code == 200:
-                    break
-            time.sleep(0.2)
-        assert process.poll() is None, "llama-server did not start"
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
+    return started(peers, model, "-np", SLOTS, "-c", SLOTS * ctx, "-t", THREADS)
 
 
 def measure(url: str, key: str, model: str, arguments: list[str], seed: int) -> dict[str, float]:

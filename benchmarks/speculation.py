@@ -24,20 +24,18 @@ import contextlib
 import json
 import random
 import re
-import socket
 import statistics
-import subprocess
-import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import gguf
-import httpx
 
 from benchmarks.load import text
+from benchmarks.peer_server import started
 from benchmarks.peers import run, unpack_source
 from benchmarks.results import save
 from benchmarks.scripted_model import write_script, write_scripted_model
@@ -162,29 +160,9 @@ def base_model(peers: Path, vocabulary: Path) -> Path:
     return model
 
 
-@contextlib.contextmanager
-def llama_server(peers: Path, model: Path, options: list[str]) -> Iterator[str]:
+def llama_server(peers: Path, model: Path, options: list[str]) -> AbstractContextManager[str]:
     """The URL of one that runs."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [
-        peers / "bin/llama-server", "-m", model, "-np", SLOTS, "-c", SLOTS * CTX, "-t", THREADS, "--host", "127.0.0.1",
-        "--port", port, *options,
-    ]  # fmt: skip
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        try:
-            url = f"http://127.0.0.1:{port}"
-            while process.poll() is None:
-                with contextlib.suppress(httpx.TransportError):
-                    if httpx.get(f"{url}/health").status_code == 200:
-                        break
-                time.sleep(0.2)
-            assert process.poll() is None, "llama-server did not start"
-            yield url
-        finally:
-            process.terminate()
-            process.wait()
+    return started(peers, model, "-np", SLOTS, "-c", SLOTS * CTX, "-t", THREADS, *options)
 
 
 class Told(NamedTuple):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localllm.chat.formats.parts.collected import Collected
+from localllm.chat.formats.parts.answers import SteppedAnswer
 from localllm.chat.formats.parts.protocols import OpenedReader, harmony_reader, muse_reader
 from localllm.chat.formats.parts.python_tag import PythonTagReader
 from localllm.chat.formats.parts.sections import CUT_CALL, UNREAD, Opening, Section
 from localllm.chat.formats.parts.thoughts import UNCLOSED, Thoughts
-from localllm.chat.formats.reading import Read, Reader
-from localllm.chat.formats.tape import Markers, Steps, Tape
+from localllm.chat.formats.reading import Reader
+from localllm.chat.formats.tape import Markers, Steps
 from localllm.types.conversation import Function
 from localllm.types.formats import ChatFormat
 
@@ -43,14 +43,13 @@ def reader_of(
     return OpenedReader(reader, format, called or ()) if format.opened else reader
 
 
-class AnswerReader:
+class AnswerReader(SteppedAnswer):
     """A reader for any format that can be described."""
 
     def __init__(
         self, format: ChatFormat, functions: Sequence[Function] | None, *, in_thought: bool, splits_thoughts: bool
     ) -> None:
-        self._tape = Tape()
-        self._out = Collected()
+        super().__init__()
         self._thoughts: Thoughts | None = None
         if format.thought is not None:
             self._thoughts = Thoughts(
@@ -78,28 +77,10 @@ class AnswerReader:
         self._joint = ""
         """What separates the next text from the previous one, where they are separate parts."""
         self._has_text = False
-        self._steps: Steps[None] | None = self._read()
 
     @property
     def is_thinking(self) -> bool:
         return self._thoughts is not None and self._thoughts.is_inside
-
-    def feed(self, text: str) -> Read:
-        self._tape.feed(text)
-        self._step()
-        return self._out.read()
-
-    def flush(self) -> Read:
-        self._tape.is_ended = True
-        self._step()
-        return self._out.read()
-
-    def _step(self) -> None:
-        if self._steps is not None:
-            try:
-                next(self._steps)
-            except StopIteration:
-                self._steps = None
 
     def _read(self) -> Steps[None]:
         if self._thoughts is not None:

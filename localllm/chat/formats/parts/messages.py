@@ -13,13 +13,13 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from localllm.chat.formats.parts.answers import SteppedAnswer
 from localllm.chat.formats.parts.call_reading import CallReading
-from localllm.chat.formats.parts.collected import Collected, Draft
+from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.parts.flowing import Flow
 from localllm.chat.formats.parts.sections import CUT_CALL, UNREAD
 from localllm.chat.formats.parts.thoughts import UNCLOSED
-from localllm.chat.formats.reading import Read
-from localllm.chat.formats.tape import Markers, Steps, Tape
+from localllm.chat.formats.tape import Markers, Steps
 from localllm.types.conversation import Function
 
 MESSAGE = "<|message|>"
@@ -51,7 +51,7 @@ class Messages(NamedTuple):
     """Follows the last call of a body."""
 
 
-class MessageReader:
+class MessageReader(SteppedAnswer):
     """A `Reader` of one answer. `functions`: None where calls are not read."""
 
     def __init__(
@@ -63,40 +63,21 @@ class MessageReader:
         in_thought: bool = False,
         splits_thoughts: bool = True,
     ) -> None:
+        super().__init__()
         self._messages = messages
         self._calls = calls
         self._functions = functions
         self._splits = splits_thoughts
         self._in_thought = in_thought
-        self._tape = Tape()
-        self._out = Collected()
         self._text = Flow(self._out.text.append)
         self._thought = Flow(self._out.thought.append)
         self._ends = Markers([*HEADERS, *messages.ends])
         self._text_ends = Markers([*HEADERS, *messages.ends, *(messages.opening[:1] if functions is not None else ())])
         self._header_ends = Markers([MESSAGE, *messages.ends, "\n", *messages.opening[:1]])
-        self._steps: Steps[None] | None = self._read()
 
     @property
     def is_thinking(self) -> bool:
         return self._in_thought
-
-    def feed(self, text: str) -> Read:
-        self._tape.feed(text)
-        self._step()
-        return self._out.read()
-
-    def flush(self) -> Read:
-        self._tape.is_ended = True
-        self._step()
-        return self._out.read()
-
-    def _step(self) -> None:
-        if self._steps is not None:
-            try:
-                next(self._steps)
-            except StopIteration:
-                self._steps = None
 
     def _read(self) -> Steps[None]:
         if self._in_thought:

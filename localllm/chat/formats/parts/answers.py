@@ -1,0 +1,39 @@
+"""A reader of an answer written as a generator over a tape, so that it can wait anywhere. Knows no format."""
+
+from __future__ import annotations
+
+from localllm.chat.formats.parts.collected import Collected
+from localllm.chat.formats.reading import Read
+from localllm.chat.formats.tape import Steps, Tape
+
+
+class SteppedAnswer:
+    """For one answer. A subclass implements `_read`, which reads `_tape` and puts what it finds into `_out`."""
+
+    def __init__(self) -> None:
+        self._tape = Tape()
+        self._out = Collected()
+        self._steps: Steps[None] | None = None
+        self._is_read = False
+
+    def _read(self) -> Steps[None]:
+        """The whole answer."""
+        raise NotImplementedError
+
+    def feed(self, text: str) -> Read:
+        self._tape.feed(text)
+        return self._step()
+
+    def flush(self) -> Read:
+        self._tape.is_ended = True
+        return self._step()
+
+    def _step(self) -> Read:
+        if self._steps is None:
+            self._steps = self._read()
+        if not self._is_read:
+            try:
+                next(self._steps)
+            except StopIteration:
+                self._is_read = True
+        return self._out.read()
