@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.load import Server, text, user
-from benchmarks.peers import MODEL
+from benchmarks.peers import MODEL, UNGUESSED
 from benchmarks.results import save
 from benchmarks.serving import THREADS, llama_server
 from localllm.client.sidecar import Sidecar
@@ -102,7 +102,7 @@ def main() -> None:
     arguments = parser.parse_args()
     peers: Path = arguments.peers.resolve()
     model = peers / MODEL
-    options = [str(model), "--slots=8", f"--ctx={arguments.ctx}", "--log-level=warning"]
+    options = [str(model), "--slots=8", f"--ctx={arguments.ctx}", "--log-level=warning", UNGUESSED]
     runs: dict[str, dict[str, list[dict[str, float]]]] = {}
     with (
         llama_server(peers, model, arguments.ctx) as theirs,

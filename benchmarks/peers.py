@@ -23,6 +23,8 @@ from benchmarks.random_model import write_random_model
 TOOLS = ("llama-bench", "llama-batched-bench", "llama-server", "llama-quantize")
 REPOSITORY = Path(__file__).parents[1]
 MODEL = "models/r135m-Q8_0.gguf"
+UNGUESSED = "--speculation=off"
+"""For servers whose steps are compared: random weights fall into loops, which guesses find and real texts have not."""
 
 
 def readme_flags() -> list[str]:

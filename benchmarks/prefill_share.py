@@ -12,7 +12,7 @@ import random
 import statistics
 from pathlib import Path
 
-from benchmarks.peers import MODEL
+from benchmarks.peers import MODEL, UNGUESSED
 from benchmarks.results import save
 from benchmarks.serving import SCENARIOS, SLOTS, THREADS, measure
 from localllm.client.sidecar import Sidecar
@@ -31,7 +31,7 @@ def main() -> None:
     for _ in range(arguments.rounds):
         for setting in SETTINGS_MS:
             options = [str(model), f"--slots={SLOTS}", f"--ctx={stall.ctx}", f"--threads={THREADS}"]
-            with Sidecar.start([*options, f"--prefill-step-ms={setting}", "--log-level=warning"]) as server:
+            with Sidecar.start([*options, f"--prefill-step-ms={setting}", "--log-level=warning", UNGUESSED]) as server:
                 figures = measure(server.url, server.token or "", model.stem, stall.load, random.randrange(1 << 30))
             runs.setdefault(setting, []).append(figures)
     curve = {}

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.decode import raw
 from benchmarks.peer_server import started
-from benchmarks.peers import MODEL
+from benchmarks.peers import MODEL, UNGUESSED
 from benchmarks.results import save
 from localllm.client.sidecar import Sidecar
 
@@ -119,7 +119,14 @@ def main() -> None:
     chosen = [scenario for scenario in SCENARIOS if arguments.only in scenario.name]
     figures: dict[str, Any] = {}
     for ctx in sorted({scenario.ctx for scenario in chosen}):
-        options = [str(model), f"--slots={SLOTS}", f"--ctx={ctx}", f"--threads={THREADS}", "--log-level=warning"]
+        options = [
+            str(model),
+            f"--slots={SLOTS}",
+            f"--ctx={ctx}",
+            f"--threads={THREADS}",
+            "--log-level=warning",
+            UNGUESSED,
+        ]
         options += arguments.serve
         with llama_server(peers, model, ctx) as theirs, Sidecar.start(options) as ours:
             for scenario in chosen:

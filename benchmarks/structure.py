@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.load import Server, text, user
-from benchmarks.peers import MODEL
+from benchmarks.peers import MODEL, UNGUESSED
 from benchmarks.results import RESULTS, save
 from benchmarks.serving import SLOTS, THREADS, llama_server
 from benchmarks.structure_schemas import SCHEMAS, Schema
@@ -84,7 +84,7 @@ def token_ms(run: list[Answer], count: Count) -> float:
 
 
 def speed(model: Path, peers: Path, streams: int, rounds: int, only: str) -> dict[str, Any]:
-    options = [str(model), f"--slots={SLOTS}", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning"]
+    options = [str(model), f"--slots={SLOTS}", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning", UNGUESSED]
     figures: dict[str, Any] = {}
     with llama_server(peers, model, CTX) as theirs, Sidecar.start(options) as ours:
         client = Client(ours.url, ours.token or "")
@@ -139,7 +139,7 @@ def forced_share(document: str, count: Count) -> float:
 def first(model: Path, rounds: int) -> dict[str, Any]:
     """Time to the first token of the first request, in ms."""
     found: dict[str, list[float]] = {"free": [], "structured": []}
-    options = [str(model), f"--slots={SLOTS}", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning"]
+    options = [str(model), f"--slots={SLOTS}", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning", UNGUESSED]
     for number in range(rounds):
         for name, schema in (("free", None), ("structured", SCHEMAS["flat"])):
             with Sidecar.start(options) as ours:
@@ -155,7 +155,7 @@ def compiling(model: Path, most: int) -> dict[str, Any]:
 
     chosen = corpus()
     random.Random(1).shuffle(chosen)
-    options = [str(model), "--slots=1", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning"]
+    options = [str(model), "--slots=1", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning", UNGUESSED]
     times: list[float] = []
     num_refused = 0
     with Sidecar.start(options) as ours:

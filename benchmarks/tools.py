@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.load import Server, Timed, text, user
-from benchmarks.peers import MODEL
+from benchmarks.peers import MODEL, UNGUESSED
 from benchmarks.results import save
 from benchmarks.serving import SLOTS, THREADS
 from localllm.client.api import Client
@@ -42,7 +42,7 @@ async def answers(server: Server, streams: int, seed: int, system: str) -> list[
 
 
 def measure(model: Path, streams: int, rounds: int) -> dict[str, float]:
-    options = [str(model), f"--slots={SLOTS}", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning"]
+    options = [str(model), f"--slots={SLOTS}", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning", UNGUESSED]
     rows: list[dict[str, float]] = []
     with Sidecar.start(options) as ours:
         with Client(ours.url, ours.token or "") as client:
