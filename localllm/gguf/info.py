@@ -12,13 +12,14 @@ from pathlib import Path
 
 from localllm.gguf.cursor import invalid_file
 from localllm.gguf.header import Header, TensorInfo, read_header
-from localllm.gguf.memory import attention_memory, layer_memory, sliding_window
+from localllm.gguf.memory import layer_memory, sliding_window
+from localllm.gguf.nextn import heads
 from localllm.gguf.products import products
 from localllm.gguf.shards import read_all_shards
 from localllm.gguf.specials import fills_in_middle
 from localllm.gguf.tables import FILE_TYPES
 from localllm.gguf.values import MetadataValue, Undecoded
-from localllm.types import LayerMemory, ModelInfo, Pooling
+from localllm.types import ModelInfo, Pooling
 
 MAX_LAYERS = 4_096
 """llama.cpp's LLAMA_MAX_LAYERS is 512."""
@@ -72,6 +73,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
     keys = _Keys(first)
     num_layers = keys.num_layers(tensors)
     layer_bytes, other_bytes = _bytes_per_layer(tensors, num_layers)
+    of_heads, no_heads = heads(keys, {tensor.name for tensor in tensors}, num_layers)
     return ModelInfo(
         architecture=keys.architecture,
         name=keys.text("general.name"),
@@ -97,7 +99,8 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         pooling=keys.pooling(),
         has_ranking_head=any(tensor.name in _RANKING_HEAD for tensor in tensors),
         layer_memory=layer_memory(keys, num_layers),
-        heads=_heads(keys, tensors, num_layers),
+        heads=of_heads,
+        no_heads=no_heads,
         sliding_window=sliding_window(keys, num_layers),
         experts_used=keys.size("expert_used_count") or 0,
         expert_feed_forward_length=keys.size("expert_feed_forward_length"),
@@ -233,15 +236,6 @@ class _Keys:
     def _wrong(self, key: str, wanted: str) -> Exception:
         entry = self._header.metadata.get(key)
         return invalid_file(self._header.path, f"{key} is not {wanted}", None if entry is None else entry.offset)
-
-
-def _heads(keys: _Keys, tensors: list[TensorInfo], num_layers: int) -> LayerMemory | None:
-    """What the first of the file's NextN layers stores. Some files have the key without the layers."""
-    first = num_layers - (keys.size("nextn_predict_layers") or 0)
-    name = f"blk.{first}.nextn.eh_proj.weight"
-    if not 0 < first < num_layers or not any(tensor.name == name for tensor in tensors):
-        return None
-    return attention_memory(keys, num_layers, first)
 
 
 def _quantization(tensors: list[TensorInfo]) -> dict[str, int]:

@@ -34,6 +34,8 @@ _HYBRID = _ATTENTION_INTERVALS | {
     "jamba", "falcon-h1", "plamo2", "granitehybrid", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "kimi-linear",
     "bailingmoe3", "kimi-k3", "glm5-next",
 }  # fmt: skip
+_NEXTN_APART = frozenset({"glm4moe", "deepseek2", "hy_v3", "step35", "mimo2"})
+"""The model's own memory has no place for their NextN layers."""
 _DEFAULT_INTERVAL = 4
 _GEMMA3N_OWN_KV = 20
 """Later layers reuse these layers' keys and values."""
@@ -76,8 +78,7 @@ def layer_memory(keys: Keys, num_layers: int) -> tuple[LayerMemory, ...]:
     state = _state(keys, heads[0] if heads else 0)
     own_kv = _num_own_kv(keys, num_layers)
     head = (keys.size("embedding_length") or 0) // heads[0] if heads and heads[0] else 0
-    # Multi-head latent attention: values are read from the cached keys.
-    has_values = not (keys.size("attention.key_length_mla") and keys.size("attention.value_length_mla"))
+    has_values = _has_values(keys)
 
     def numbers(layer: int, name: str) -> int:
         if head == 0 or layer >= own_kv or (recurrent[layer] and keys.architecture != "falcon-h1"):
@@ -104,7 +105,12 @@ def attention_memory(keys: Keys, num_layers: int, layer: int) -> LayerMemory:
     size = (keys.size("embedding_length") or 0) // heads[layer] if heads[layer] else 0
     lengths = [keys.size(f"attention.{name}_length") for name in ("key", "value")]
     stored = [kv_heads[layer] * (size if length is None else length) for length in lengths]
-    return LayerMemory(keys=stored[0], values=stored[1])
+    return LayerMemory(keys=stored[0], values=stored[1] if _has_values(keys) else 0)
+
+
+def _has_values(keys: Keys) -> bool:
+    """Not with multi-head latent attention: values are read from the cached keys."""
+    return not (keys.size("attention.key_length_mla") and keys.size("attention.value_length_mla"))
 
 
 def _windowed(keys: Keys, num_layers: int) -> tuple[bool, ...]:
@@ -161,7 +167,7 @@ def _num_own_kv(keys: Keys, num_layers: int) -> int:
     """Layers with keys and values of their own; later ones reuse theirs, or have none here."""
     if keys.architecture == "gemma3n":
         return min(_GEMMA3N_OWN_KV, num_layers)
-    if keys.architecture in _HYBRID:  # multi-token prediction heads are layers of a separate context
+    if keys.architecture in _HYBRID | _NEXTN_APART:  # multi-token prediction heads are layers of a separate context
         return max(0, num_layers - (keys.size("nextn_predict_layers") or 0))
     if keys.architecture == "gemma4":
         return max(0, num_layers - (keys.size("attention.shared_kv_layers") or 0))

@@ -42,9 +42,13 @@ class LlamaHeads:
         threads: int,
         batch_tokens: int,
         max_outputs: int,
+        is_cropped: bool = False,
         flash_attn: FlashAttn = "auto",
     ) -> None:
-        """Allocates `ctx` tokens for each of the target's slots. Raises `LoadFailed`."""
+        """Allocates `ctx` tokens for each of the target's slots. Raises `LoadFailed`.
+
+        `is_cropped`: as in `gguf.nextn.Form`; the vectors of other tokens are taken where it is wrong.
+        """
         api: Any = library.api
         self._api, self._functions, self._target = api, functions, target
         self.num_slots, self.batch_capacity = target.num_slots, max(batch_tokens, target.num_slots)
@@ -67,7 +71,7 @@ class LlamaHeads:
                 "--mtp off does without",
                 param="mtp",
             )
-        functions.set_rows(self._context, True, True)
+        functions.set_rows(self._context, True, is_cropped)
         self._memory = api.llama_get_memory(self._context)
         self._batch: Any = api.llama_batch_ext_init(self._context)
         self.slot_capacity = int(api.llama_n_ctx_seq(self._context))

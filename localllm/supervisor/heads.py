@@ -12,9 +12,6 @@ from localllm.supervisor.buffers import Step
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 
-ARCHITECTURES = frozenset({"qwen35", "qwen35moe"})
-"""Architectures whose heads `tests/llama/test_heads.py` has shown to work here, and their siblings with the same graph.
-llama.cpp ends the process where it has no graph for a file's heads."""
 CTX = 4096
 """The most tokens that heads look back: they need few, and their memory is allocated at once."""
 BATCH_TOKENS = 256
@@ -52,9 +49,7 @@ def why_none(info: ModelInfo, options: LoadOptions) -> str:
         return "as asked for"
     if options.draft not in (None, "auto"):
         return "a draft model guesses instead"
-    if info.architecture not in ARCHITECTURES:
-        return f"localllm does not compute those of {info.architecture} yet"
-    return ""
+    return info.no_heads
 
 
 def context_of_heads(info: ModelInfo, options: LoadOptions, ctx: int) -> int:
@@ -70,7 +65,7 @@ def heads_bytes(info: ModelInfo, options: LoadOptions, *, ctx: int, slots: int) 
     outputs = max(OUTPUTS, slots)
     step = Step(rows=max(BATCH_TOKENS, slots), seen=seen, windowed=seen, outputs=outputs)
     width = info.embedding_length or 0
-    rows = KEPT_ROWS * slots + max(MOST_BATCH, options.ubatch_tokens) + outputs
+    rows = KEPT_ROWS * slots + max(MOST_BATCH, options.ubatch_tokens) + step.rows
     return HeadsBytes(
         kept=F16 * (info.heads.keys + info.heads.values) * seen * slots,
         compute=buffers.compute_bytes(info, step, flash=False),

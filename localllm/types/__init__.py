@@ -275,6 +275,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What each block stores per token."""
     heads: LayerMemory | None = None
     """What its first NextN layer (multi-token prediction) stores per token; None: the file has none."""
+    no_heads: str = ""
+    """Why those layers cannot be computed; empty: they can."""
     sliding_window: int = 0
     """Tokens that windowed layers look back; 0: there are none."""
     experts_used: int = 0

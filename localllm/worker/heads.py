@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from localllm.errors import LoadFailed
+from localllm.gguf.nextn import FORMS
 from localllm.llama.context import LlamaBackend
 from localllm.llama.headed import HeadedBackend
 from localllm.llama.heads import LlamaHeads
@@ -51,6 +52,7 @@ def load_heads(library: Library, model: LlamaModel, load: Load, backend: LlamaBa
             threads=threads,
             batch_tokens=BATCH_TOKENS,
             max_outputs=OUTPUTS,
+            is_cropped=FORMS[load.info.architecture].is_cropped,
             flash_attn="on" if backend.flash_attn else "off",
         )
     except LoadFailed as error:

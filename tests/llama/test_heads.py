@@ -18,6 +18,8 @@ from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.head_streams import HeadStreams
+from localllm.gguf import read_model_info
+from localllm.gguf.nextn import FORMS
 from localllm.llama import library
 from localllm.llama.headed import HeadedBackend
 from localllm.llama.heads import LlamaHeads
@@ -27,12 +29,12 @@ from localllm.llama.next_symbols import find
 from localllm.types import ResolvedSampling, Speculative
 from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts
 from tests.models import families
+from tests.models import headed as headed_models
 
 SLOTS, CTX = 3, 256
-KINDS: dict[str, dict[str, Any]] = {
-    "good": {"scale": 0.05, "sees_tokens": True},
-    "random": {},
-}
+GOOD: dict[str, Any] = {"scale": 0.05, "sees_tokens": True}
+ARCHITECTURES = ("qwen35", *headed_models.KEYS)
+KINDS = [f"{architecture} {kind}" for architecture in ARCHITECTURES for kind in ("good", "random")]
 
 
 class Headed:
@@ -53,11 +55,21 @@ def opened(
         loaded, model, functions, ctx=CTX, slots=SLOTS, threads=1, batch_tokens=64, max_outputs=48, snapshots=snapshots,
         ubatch_tokens=ubatch,
     )  # fmt: skip
-    heads = LlamaHeads(loaded, model, target, functions, ctx=heads_ctx, threads=1, batch_tokens=64, max_outputs=32)
+    cropped = FORMS[read_model_info(path).architecture].is_cropped
+    heads = LlamaHeads(
+        loaded, model, target, functions, ctx=heads_ctx, threads=1, batch_tokens=64, max_outputs=32, is_cropped=cropped
+    )  # fmt: skip
     yield Headed(target, heads)
     heads.free()
     target.free()
     model.close()
+
+
+def write(path: Path, architecture: str, kind: str = "random", **how: Any) -> Path:
+    how = {"n_nextn": 1, **(GOOD if kind == "good" else {}), **how}
+    if architecture == "qwen35":
+        return families.write_gated_delta(path, **how)
+    return headed_models.write_headed(path, architecture, **how)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -67,7 +79,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def path(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return families.write_gated_delta(tmp_path_factory.mktemp("heads") / "model.gguf", n_nextn=1, **KINDS[kind])
+    return write(tmp_path_factory.mktemp("heads") / "model.gguf", *kind.split())
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +155,7 @@ def test_the_answer_with_heads_is_the_answer_without(headed: Headed, kind: str, 
     assert [one.tokens for one in made] == [one.tokens for one in expected]
     num_guesses, num_right = (sum(getattr(one, name) for one in made) for name in ("num_guesses", "num_right_guesses"))
     assert num_guesses > 10
-    if kind == "good" and sampling == "greedy":
+    if kind.endswith("good") and sampling == "greedy":
         assert num_right > 40, "of 200 tokens"
         assert run.engine.num_steps < 0.8 * plain.engine.num_steps
 

@@ -54,7 +54,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.process": BASE | {"compiled", "engine", "llama", "chat"},
     "worker.loading": BASE | {"engine", "llama", "chat"},
     "worker.attention": BASE | {"llama"},
-    "worker.heads": BASE | {"llama"},
+    "worker.heads": BASE | {"gguf", "llama"},
     "worker.drafting": BASE | {"llama"},
     "worker.cpu_clocks": BASE | {"engine"},
     "worker.identity": BASE | {"kvdisk", "gguf"},

@@ -47,7 +47,7 @@ def write_sliding_window(
     head_size = head_size or N_EMBD // N_HEAD
     words = spm()
     with Builder(path, "gemma3", seed=seed, scale=scale) as model:
-        _common(model, words, "tiny-gemma3", chat_template=chat_template)
+        add_common(model, words, "tiny-gemma3", chat_template=chat_template)
         model.keys(
             {
                 "attention.sliding_window": SLIDING_WINDOW,
@@ -56,7 +56,7 @@ def write_sliding_window(
                 "attention.value_length": head_size,
             }
         )
-        _head(model, len(words.tokens))
+        add_embeddings(model, len(words.tokens))
         for block in range(2):
             add_attention(model, block, N_EMBD, N_HEAD, N_KV, head_size=head_size)
             add_ffn(model, block, N_EMBD, N_FF)
@@ -71,9 +71,9 @@ def write_wide_heads(path: Path, *, seed: int = 0) -> Path:
     """qwen3: heads of 32, where the embedding's length by the number of heads is 16."""
     words = bpe()
     with Builder(path, "qwen3", seed=seed) as model:
-        _common(model, words, "tiny-qwen3")
+        add_common(model, words, "tiny-qwen3")
         model.keys({"attention.key_length": WIDE_HEAD, "attention.value_length": WIDE_HEAD})
-        _head(model, len(words.tokens))
+        add_embeddings(model, len(words.tokens))
         for block in range(2):
             add_attention(model, block, N_EMBD, N_HEAD, N_KV, head_size=WIDE_HEAD)
             add_ffn(model, block, N_EMBD, N_FF)
@@ -87,7 +87,7 @@ def write_latent(path: Path, *, seed: int = 0) -> Path:
     words = bpe()
     rope, head, nope, latent, queries = 8, 16, 8, 24, 12
     with Builder(path, "deepseek2", seed=seed) as model:
-        _common(model, words, "tiny-deepseek2", n_kv=1)
+        add_common(model, words, "tiny-deepseek2", n_kv=1)
         model.keys(
             {
                 "attention.key_length": latent + rope,
@@ -102,7 +102,7 @@ def write_latent(path: Path, *, seed: int = 0) -> Path:
                 "expert_shared_count": 0,
             }
         )
-        _head(model, len(words.tokens))
+        add_embeddings(model, len(words.tokens))
         for block in range(2):
             prefix = f"blk.{block}"
             model.vector(f"{prefix}.attn_norm.weight", N_EMBD, mean=1.0)
@@ -122,9 +122,9 @@ def write_recurrent(path: Path, *, seed: int = 0, chat_template: str | None = No
     """mamba: no attention at all; its state cannot drop a tail."""
     words = bpe()
     with Builder(path, "mamba", seed=seed) as model:
-        _common(model, words, "tiny-mamba", n_head=0, n_kv=0, n_ff=0, chat_template=chat_template)
+        add_common(model, words, "tiny-mamba", n_head=0, n_kv=0, n_ff=0, chat_template=chat_template)
         _state_space_keys(model)
-        _head(model, len(words.tokens))
+        add_embeddings(model, len(words.tokens))
         for block in range(2):
             model.vector(f"blk.{block}.attn_norm.weight", N_EMBD, mean=1.0)
             _state_space(model, block)
@@ -135,9 +135,9 @@ def write_hybrid(path: Path, *, seed: int = 0, chat_template: str | None = None)
     """jamba: a recurrent layer, then one with attention; heads are given per layer."""
     words = bpe()
     with Builder(path, "jamba", seed=seed) as model:
-        _common(model, words, "tiny-jamba", n_kv=[0, N_KV], chat_template=chat_template)
+        add_common(model, words, "tiny-jamba", n_kv=[0, N_KV], chat_template=chat_template)
         _state_space_keys(model)
-        _head(model, len(words.tokens))
+        add_embeddings(model, len(words.tokens))
         for block, recurrent in enumerate((True, False)):
             if recurrent:
                 model.vector(f"blk.{block}.attn_norm.weight", N_EMBD, mean=1.0)
@@ -168,7 +168,7 @@ def write_gated_delta(
     words, of = bpe(), shape or GatedShape()
     n_embd, n_ff, size, n_state = of.n_embd, of.n_ff, of.head_size, of.n_state_heads * of.state_size
     with Builder(path, "qwen35", seed=seed, dtype=of.dtype, scale=scale) as model:
-        _common(
+        add_common(
             model,
             words,
             "tiny-qwen35",
@@ -194,7 +194,7 @@ def write_gated_delta(
                 **({"nextn_predict_layers": n_nextn} if n_nextn else {}),
             }
         )
-        _head(model, len(words.tokens), n_embd)
+        add_embeddings(model, len(words.tokens), n_embd)
         for block in range(of.n_layer + n_nextn):
             prefix, interval = f"blk.{block}", min(of.n_layer, 4)
             if block < of.n_layer and (block + 1) % interval:
@@ -235,7 +235,7 @@ def write_short_conv(path: Path, *, seed: int = 0, chat_template: str | None = N
     """lfm2: a layer that looks three tokens back by a convolution, then one with attention. `scale`: as above."""
     words = bpe()
     with Builder(path, "lfm2", seed=seed, scale=scale) as model:
-        _common(model, words, "tiny-lfm2", n_kv=[0, N_KV], chat_template=chat_template)
+        add_common(model, words, "tiny-lfm2", n_kv=[0, N_KV], chat_template=chat_template)
         model.keys({"shortconv.l_cache": CONV_KERNEL - 1})
         model.matrix("token_embd.weight", N_EMBD, len(words.tokens), std=1.0)
         model.vector("token_embd_norm.weight", N_EMBD, mean=1.0)
@@ -294,7 +294,7 @@ def write_lora(path: Path, *, seed: int = 1, n_layer: int = 2) -> Path:
     return path
 
 
-def _common(
+def add_common(
     model: Builder,
     words: Tokenizer,
     name: str,
@@ -325,7 +325,7 @@ def _common(
     words.write(model.writer)
 
 
-def _head(model: Builder, n_vocab: int, n_embd: int | None = None) -> None:
+def add_embeddings(model: Builder, n_vocab: int, n_embd: int | None = None) -> None:
     n_embd = n_embd or N_EMBD
     model.matrix("token_embd.weight", n_embd, n_vocab, std=1.0)
     model.vector("output_norm.weight", n_embd, mean=1.0)
