@@ -34,7 +34,7 @@ _HYBRID = _ATTENTION_INTERVALS | {
     "jamba", "falcon-h1", "plamo2", "granitehybrid", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "kimi-linear",
     "bailingmoe3", "kimi-k3", "glm5-next",
 }  # fmt: skip
-_NEXTN_APART = frozenset({"glm4moe", "deepseek2", "hy_v3", "step35", "mimo2"})
+_NEXTN_APART = frozenset({"glm4moe", "deepseek2", "cohere2moe", "hy_v3", "step35", "mimo2"})
 """The model's own memory has no place for their NextN layers."""
 _DEFAULT_INTERVAL = 4
 _GEMMA3N_OWN_KV = 20

@@ -49,14 +49,16 @@ _LATENT = (
 FORMS = {
     "qwen35": Form((*_GATED, *_DENSE)),
     "qwen35moe": Form(_GATED_EXPERTS),
-    "qwen3next": Form(_GATED_EXPERTS, is_cropped=True),
     "glm4moe": Form((*_ATTENTION, "post_attention_norm", *_EXPERTS)),
     "deepseek2": Form((*_LATENT, *_FUSED_EXPERTS, *_SHARED)),
     "hy_v3": Form((*_ATTENTION, "attn_q_norm", "attn_k_norm", *_EITHER), takes_several=True),
     "step35": Form((*_ATTENTION, *_EITHER), takes_several=True, is_cropped=True),
+    "cohere2moe": Form((*_ATTENTION, *_FUSED_EXPERTS)),
     "mimo2": Form(("attn_norm", "attn_qkv", "attn_output", "ffn_norm", *_DENSE), takes_several=True, is_cropped=True),
 }
 """Architectures whose heads `tests/llama/test_heads.py` has shown to work here."""
+_CANNOT_ROLL_BACK = frozenset({"qwen3next"})
+"""llama.cpp has a graph for theirs, and no way back in the memory of the model."""
 
 
 def heads(keys: NextKeys, tensors: Collection[str], num_layers: int) -> tuple[LayerMemory | None, str]:
@@ -73,6 +75,8 @@ def heads(keys: NextKeys, tensors: Collection[str], num_layers: int) -> tuple[La
 
 def _why_none(keys: NextKeys, tensors: Collection[str], layers: range) -> str:
     form = FORMS.get(keys.architecture)
+    if keys.architecture in _CANNOT_ROLL_BACK:
+        return f"llama.cpp cannot roll back wrong guesses in the memory of {keys.architecture}"
     if form is None:
         return f"localllm does not compute those of {keys.architecture} yet"
     if len(layers) > 1 and not form.takes_several:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -225,6 +225,31 @@ def test_rows_are_the_same_however_the_batch_is_cut(loaded_library: library.Libr
         for slot in (0, 2):
             for other in (together[slot], together[SLOTS + slot]):
                 np.testing.assert_allclose(rows_of(whole, slot), other, rtol=0, atol=2e-2)
+
+
+def test_the_heads_own_vectors_are_the_same_however_the_batch_is_cut(headed: Headed) -> None:
+    """The last token's, which the next guess is made from: of several slots and lengths, and token by token."""
+    tokens, heads = [(11 * place * place) % 90 + 5 for place in range(12)], headed.heads
+
+    def own(slots: Sequence[int], step: int) -> list[np.ndarray[Any, Any]]:
+        for slot in range(SLOTS):
+            headed.target.truncate(slot, 0)
+            heads.truncate(slot, 0)
+        headed.target.decode([Segment(slot, 0, tokens, 0) for slot in slots])
+        headed.target.synchronize()
+        for slot in slots:
+            heads.begins(slot, 0)
+        for start in range(0, 12, step):
+            heads.decode([Segment(slot, start, tokens[start : start + step][: 12 - slot], 1) for slot in slots])
+        return [heads._own[slot][1] for slot in slots]
+
+    together, single = own(range(SLOTS), 12), own([0], 1)
+    assert heads._own[0][0] == 11
+    np.testing.assert_allclose(together[0], single[0], rtol=0, atol=2e-2)
+    for slot in (1, 2):
+        other = own([slot], 12)
+        np.testing.assert_allclose(together[slot], other[0], rtol=0, atol=2e-2)
+        assert np.abs(together[slot] - together[0]).max() > 0.1
 
 
 @given(st.lists(st.tuples(st.sampled_from(["more", "cut", "forget", "jump"]), st.integers(0, 12)), max_size=30))

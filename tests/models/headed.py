@@ -45,7 +45,6 @@ GATED = {
 }
 KEYS: dict[str, dict[str, Any]] = {
     "qwen35moe": GATED | {"rope.dimension_sections": [HEAD // 4, 0, 0, 0]},
-    "qwen3next": GATED,
     "glm4moe": {
         **HEADS,
         **EXPERTS,
@@ -73,6 +72,16 @@ KEYS: dict[str, dict[str, Any]] = {
         "attention.sliding_window": SLIDING_WINDOW,
         "rope.dimension_count": HEAD,
     },
+    "cohere2moe": {
+        **HEADS,
+        **EXPERTS,
+        "expert_shared_count": 1,
+        "expert_shared_feed_forward_length": N_FF_EXPERT,
+        "leading_dense_block_count": 1,
+        "attention.sliding_window": SLIDING_WINDOW,
+        "logit_scale": 1.0,
+        "rope.dimension_count": HEAD,
+    },
     "mimo2": {
         "attention.key_length": HEAD + 8,
         "attention.value_length": HEAD,
@@ -98,16 +107,15 @@ def write_headed(
     words, n_layer = bpe(), N_TRUNK + n_nextn
     with Builder(path, architecture, seed=seed, scale=scale) as model:
         n_kv = 1 if architecture == "deepseek2" else N_KV
-        per_layer = architecture in ("step35", "mimo2")
         add_common(
             model,
             words,
             f"tiny-{architecture}",
             n_layer=n_layer,
-            n_kv=[n_kv] * n_layer if per_layer else n_kv,
+            n_kv=[n_kv] * n_layer if architecture in ("step35", "mimo2") else n_kv,
             chat_template=chat_template,
         )
-        if per_layer:
+        if "attention.sliding_window" in KEYS[architecture]:
             model.keys({"attention.sliding_window_pattern": [block != 1 for block in range(n_layer)]})
         model.keys(KEYS[architecture] | {"nextn_predict_layers": n_nextn} | dict(extra or {}))
         add_embeddings(model, len(words.tokens))
@@ -144,16 +152,15 @@ def _add_attention(model: Builder, block: int, *, queries: int = N_HEAD * HEAD) 
     _matrices(model, block, attn_output=(N_HEAD * HEAD, N_EMBD))
 
 
-def _add_experts(model: Builder, block: int, *, has_shared: bool = True) -> None:
+def _add_experts(model: Builder, block: int) -> None:
     wide, narrow = (N_EMBD, N_FF_EXPERT), (N_FF_EXPERT, N_EMBD)
     _matrices(model, block, ffn_gate_inp=(N_EMBD, N_EXPERT), ffn_gate_exps=(*wide, N_EXPERT))
     _matrices(model, block, ffn_up_exps=(*wide, N_EXPERT), ffn_down_exps=(*narrow, N_EXPERT))
-    if has_shared:
-        _matrices(model, block, ffn_gate_shexp=wide, ffn_up_shexp=wide, ffn_down_shexp=narrow)
+    _matrices(model, block, ffn_gate_shexp=wide, ffn_up_shexp=wide, ffn_down_shexp=narrow)
 
 
-def _gated(model: Builder, block: int, *, is_next: bool) -> None:
-    """qwen35moe and qwen3next: a gated delta rule, then attention with a gate; experts behind each."""
+def _gated(model: Builder, block: int) -> None:
+    """A gated delta rule, then attention with a gate; experts behind each."""
     width = STATE_HEADS * STATE
     if block == 0:
         conv, prefix = 2 * width, f"blk.{block}"
@@ -162,10 +169,7 @@ def _gated(model: Builder, block: int, *, is_next: bool) -> None:
         model.vector(f"{prefix}.ssm_conv1d.weight", CONV_KERNEL, conv, std=0.5)
         model.vector(f"{prefix}.ssm_dt.bias", STATE_HEADS)
         model.vector(f"{prefix}.ssm_a", STATE_HEADS, mean=-0.1, std=0.02)
-        if is_next:
-            _matrices(model, block, ssm_ba=(N_EMBD, 2 * STATE_HEADS))
-        else:
-            _matrices(model, block, ssm_beta=(N_EMBD, STATE_HEADS), ssm_alpha=(N_EMBD, STATE_HEADS))
+        _matrices(model, block, ssm_beta=(N_EMBD, STATE_HEADS), ssm_alpha=(N_EMBD, STATE_HEADS))
         _norms(model, block, "ssm_norm", size=STATE)
     else:
         _add_attention(model, block, queries=2 * N_HEAD * HEAD)
@@ -227,12 +231,21 @@ def _mimo(model: Builder, block: int) -> None:
     add_ffn(model, block, N_EMBD, N_FF)
 
 
+def _cohere(model: Builder, block: int) -> None:
+    """Attention and experts are both of what comes in."""
+    _add_attention(model, block)
+    if block == 0:
+        _matrices(model, block, ffn_gate=(N_EMBD, N_FF), ffn_up=(N_EMBD, N_FF), ffn_down=(N_FF, N_EMBD))
+    else:
+        _add_experts(model, block)
+
+
 LAYERS: dict[str, Callable[[Builder, int], None]] = {
-    "qwen35moe": lambda model, block: _gated(model, block, is_next=False),
-    "qwen3next": lambda model, block: _gated(model, block, is_next=True),
+    "qwen35moe": _gated,
     "glm4moe": _glm,
     "deepseek2": _latent,
     "hy_v3": _hunyuan,
     "step35": _step,
     "mimo2": _mimo,
+    "cohere2moe": _cohere,
 }
