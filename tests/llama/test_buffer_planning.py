@@ -19,7 +19,8 @@ from localllm.supervisor.plan import compute_bytes, memory_bytes, output_bytes, 
 from localllm.supervisor.room import embedding_bytes
 from localllm.types import FlashAttn, ModelInfo
 from localllm.types.load_options import LoadOptions
-from tests.models import families
+from tests.models import families, headed
+from tests.models.headed import write_headed
 from tests.models.hollow import ENCODERS, SHAPES, write_hollow
 from tests.models.maker import write_llama
 
@@ -35,6 +36,7 @@ SMALL: dict[str, Callable[[Path], Path]] = {
     "gated": families.write_gated_delta,
     "gated with heads": partial(families.write_gated_delta, n_nextn=1),
     "short": families.write_short_conv,
+    **{name: partial(write_headed, architecture=name) for name in headed.KEYS},
     "mixture": families.write_mixture,
     "demo": lambda _: carried("demo.gguf"),
 }

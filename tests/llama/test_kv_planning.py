@@ -10,15 +10,22 @@ from pathlib import Path
 import pytest
 
 from localllm.gguf import read_model_info
+from localllm.gguf.nextn import FORMS
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
+from localllm.llama.headed import HeadedBackend
+from localllm.llama.heads import LlamaHeads
 from localllm.llama.model import LlamaModel
+from localllm.llama.next_symbols import find
+from localllm.supervisor.heads import BATCH_TOKENS, OUTPUTS, heads_bytes
 from localllm.supervisor.plan import memory_bytes, plan
 from localllm.types.load_options import LoadOptions
-from tests.models import families
+from tests.models import families, headed
+from tests.models.headed import write_headed
 from tests.models.maker import write_llama
 
 MIB = 2**20
+COMPUTED = re.compile(r"compute buffer size = +([0-9.]+) MiB")
 LOGGED = re.compile(r"(?:KV|RS) buffer size = +([0-9.]+) MiB")
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "full": write_llama,
@@ -30,6 +37,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "gated": families.write_gated_delta,
     "gated with heads": partial(families.write_gated_delta, n_nextn=1),
     "short": families.write_short_conv,
+    **{name: partial(write_headed, architecture=name) for name in headed.KEYS},
 }
 OPTIONS = {
     "flash": LoadOptions(ctx=512, slots=16, ubatch=64, flash_attn="on"),
@@ -37,10 +45,11 @@ OPTIONS = {
     "unified": LoadOptions(ctx=512, slots=8, ubatch=64, kv="unified"),
     "q8_0": LoadOptions(ctx=512, slots=16, ubatch=64, kv_type="q8_0"),
 }
-STATEFUL = ("recurrent", "hybrid", "gated", "gated with heads", "short")
+WINDOWED = ("sliding window", "step35", "cohere2moe", "mimo2")
+STATEFUL = ("qwen35moe", "recurrent", "hybrid", "gated", "gated with heads", "short")
 IMPOSSIBLE = {
-    *((name, "unified") for name in ("sliding window", *STATEFUL)),  # refused there
-    *((name, "q8_0") for name in ("full", "sliding window", "latent", *STATEFUL[1:])),  # no head is of 32 numbers
+    *((name, "unified") for name in (*WINDOWED, *STATEFUL)),  # refused there
+    *((name, "q8_0") for name in WRITERS if name not in ("wide heads", "recurrent")),  # no head is of 32 numbers
 }
 
 
@@ -82,3 +91,38 @@ def test_the_plan_is_what_llama_cpp_allocates(
     planned = sum(memory_bytes(info, options, flash=placement.flash_attn != "off"))
     assert planned / MIB == pytest.approx(sum(allocated), abs=0.02)
     assert planned > 0.1 * MIB, "more than what the log rounds"
+
+
+@pytest.mark.parametrize("architecture", headed.KEYS)
+def test_the_plan_of_heads_is_what_llama_cpp_allocates(
+    loaded_library: library.Library, paths: dict[str, Path], architecture: str
+) -> None:
+    """Keys and values to the byte, or fewer where the layer has a window; buffers as others of a small model."""
+    info, options = read_model_info(paths[architecture]), LoadOptions(ctx=1024, slots=4, flash_attn="off")
+    functions = find(loaded_library.api)
+    assert functions is not None
+    assert not info.no_heads
+    model = LlamaModel(
+        loaded_library, paths[architecture], gpu_layers=0, devices=(), must_offload=False, has_heads=True
+    )
+    target = HeadedBackend(
+        loaded_library, model, functions, ctx=1024, slots=4, threads=2, batch_tokens=512, snapshots=3
+    )
+    mark = loaded_library.log.mark()
+    heads = LlamaHeads(
+        loaded_library, model, target, functions, ctx=1024, threads=2, batch_tokens=BATCH_TOKENS, max_outputs=OUTPUTS,
+        is_cropped=FORMS[architecture].is_cropped, flash_attn="off",
+    )  # fmt: skip
+    lines = loaded_library.log.lines_since(mark)
+    heads.free()
+    target.free()
+    model.close()
+    kept = sum(float(found[1]) for line in lines if (found := LOGGED.search(line)))
+    computed = sum(float(found[1]) for line in lines if (found := COMPUTED.search(line)))
+    planned = heads_bytes(info, options, ctx=1024, slots=4)
+    assert info.heads is not None
+    if info.sliding_window:
+        assert 0 < kept <= planned.kept / MIB + 0.02
+    else:
+        assert planned.kept / MIB == pytest.approx(kept, abs=0.02)
+    assert planned.compute / MIB == pytest.approx(computed, rel=0.1, abs=4)
