@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from localllm import LLM, SamplingParams
 from localllm.gguf import read_model_info
+from localllm.gguf.nextn import FORMS
 from localllm.llama import next_rows
 from localllm.settings.config import Settings
 from localllm.supervisor import heads
@@ -16,11 +18,13 @@ from localllm.supervisor.memory_fit import needs
 from localllm.supervisor.placing import sizes_of
 from localllm.supervisor.plan import demand_of, plan
 from localllm.supervisor.room import need_bytes
+from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker import heads as loaded_heads
 from localllm.worker import loading
 from tests.models import families
 from tests.models.builder import Builder
+from tests.models.headed import write_headed
 
 GREEDY = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
 PROMPTS = ("Hello", "one two three " * 20)
@@ -80,13 +84,62 @@ def test_layers_that_are_named_and_not_there_are_none(tmp_path: Path) -> None:
             other.keys({"block_count": 3, "nextn_predict_layers": count, "embedding_length": 64})
             other.vector("blk.2.nextn.eh_proj.weight", 8)
         assert read_model_info(tmp_path / f"{count}.gguf").heads is None
-    with Builder(tmp_path / "other.gguf", "glm4moe") as other:
+    with Builder(tmp_path / "other.gguf", "exaone-moe") as other:
         other.keys({"block_count": 3, "nextn_predict_layers": 1, "embedding_length": 64, "attention.head_count": 4})
         other.vector("blk.2.nextn.eh_proj.weight", 8)
     info = read_model_info(tmp_path / "other.gguf")
     assert info.heads is not None
-    assert "glm4moe" in heads.why_none(info, LoadOptions())
+    assert "exaone-moe" in heads.why_none(info, LoadOptions())
     assert heads.context_of_heads(info, LoadOptions(), 512) == 0
+
+
+@pytest.mark.parametrize("architecture", FORMS)
+def test_heads_of_a_form_that_llama_cpp_has_no_graph_for_are_said_and_left_alone(
+    tmp_path: Path, architecture: str
+) -> None:
+    """It would end the process, or refuse the file."""
+
+    def info_of(*, n_nextn: int = 1, leave_out: str = "", **extra: Any) -> ModelInfo:
+        path = tmp_path / "model.gguf"
+        with Builder(path, architecture) as model:
+            counts = {"block_count": 2 + n_nextn, "nextn_predict_layers": n_nextn, "embedding_length": 64}
+            lengths = {f"attention.{name}_length_mla": 16 for name in ("key", "value")}
+            model.keys({**counts, "attention.head_count": 4, **lengths, **extra})
+            names = {name for names in FORMS[architecture].tensors for name in names.split("|")}
+            names |= {f"nextn.{name}" for name in ("eh_proj", "enorm", "hnorm")}
+            for block in range(2, 2 + n_nextn):
+                for name in sorted(names - set(leave_out.split("|"))):
+                    model.vector(f"blk.{block}.{name}.weight", 8)
+        return read_model_info(path)
+
+    assert info_of().no_heads == ""
+    assert bool(info_of(n_nextn=2).no_heads) is not FORMS[architecture].takes_several
+    for names in ("nextn.enorm", "nextn.hnorm", *FORMS[architecture].tensors):
+        info = info_of(leave_out=names)
+        assert names.split("|")[-1] in info.no_heads
+        assert heads.context_of_heads(info, LoadOptions(), 512) == 0
+        assert plan(msgspec.structs.replace(info, tokenizer="gpt2"), LoadOptions(ctx=512), []).no_heads == info.no_heads
+    assert "dense" in info_of(leading_dense_block_count=3).no_heads
+    if architecture == "glm4moe":
+        assert "images" in info_of(**{"rope.dimension_sections": [8, 8, 8, 0]}).no_heads
+        assert not info_of(**{"rope.dimension_sections": [0, 0, 0, 0]}).no_heads
+    if architecture == "deepseek2":
+        assert "temperature" in info_of(**{"attention.temperature_scale": 0.1}).no_heads
+        assert "latent" in info_of(**{"attention.key_length_mla": 0}).no_heads
+
+
+def test_a_model_of_another_architecture_guesses_and_one_with_heads_of_another_form_answers(tmp_path: Path) -> None:
+    """Through the worker: with two NextN layers, llama.cpp would end it."""
+    one, two = tmp_path / "one.gguf", tmp_path / "two.gguf"
+    for count, path in enumerate((one, two), start=1):
+        write_headed(path, "glm4moe", n_nextn=count, scale=0.05, sees_tokens=True)
+    with LLM(one, slots=2, threads=1) as llm:
+        assert "mtp" in llm.info.sources
+        expected = [llm.complete(prompt, params=GREEDY).text for prompt in PROMPTS]
+    with LLM(two, slots=2, threads=1) as llm:
+        assert "mtp" not in llm.info.sources
+        assert "has 2" in llm.info.mtp_reason
+        assert [llm.complete(prompt, params=GREEDY).text for prompt in PROMPTS] == expected
 
 
 def test_their_memory_is_planned(model: Path) -> None:
