@@ -53,6 +53,18 @@ FORMS = {
     "deepseek2": Form((*_LATENT, *_FUSED_EXPERTS, *_SHARED)),
     "hy_v3": Form((*_ATTENTION, "attn_q_norm", "attn_k_norm", *_EITHER), takes_several=True),
     "step35": Form((*_ATTENTION, *_EITHER), takes_several=True, is_cropped=True),
+    "nemotron_h_moe": Form(
+        (
+            *_ATTENTION,
+            "post_attention_norm",
+            "ffn_gate_inp",
+            "ffn_up_exps",
+            "ffn_down_exps",
+            "ffn_up_shexp",
+            "ffn_down_shexp",
+            "nextn.shared_head_norm",
+        ),
+    ),
     "cohere2moe": Form((*_ATTENTION, *_FUSED_EXPERTS)),
     "mimo2": Form(("attn_norm", "attn_qkv", "attn_output", "ffn_norm", *_DENSE), takes_several=True, is_cropped=True),
 }

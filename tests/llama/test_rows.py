@@ -22,6 +22,7 @@ from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
 from localllm.types import ResolvedSampling
 from tests.models import families
+from tests.models.headed import write_headed
 from tests.models.maker import write_llama
 
 CTX, SLOTS, BATCH = 256, 4, 96
@@ -36,6 +37,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "hybrid": families.write_hybrid,
     "gated": families.write_gated_delta,
     "short": families.write_short_conv,
+    "mamba 2": lambda path: write_headed(path, "nemotron_h_moe"),
 }
 SNAPSHOTS = 5
 """Of recurrent states: memories that take them can be cut."""

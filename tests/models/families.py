@@ -303,7 +303,7 @@ def add_common(
     n_embd: int | None = None,
     n_head: int | None = None,
     n_kv: int | list[int] | None = None,
-    n_ff: int | None = None,
+    n_ff: int | list[int] | None = None,
     chat_template: str | None = None,
 ) -> None:
     model.writer.add_name(name)

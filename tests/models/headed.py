@@ -27,6 +27,8 @@ from tests.models.tokenizers import bpe
 
 N_TRUNK = 2
 HEAD, STATE, STATE_HEADS = 16, 16, 4
+MIXED, MIXERS = 128, 8
+"""Of a Mamba-2 layer: channels, and heads."""
 N_EXPERT, N_USED, N_FF_EXPERT = 4, 2, 32
 LATENT, QUERIES, ROPE = 24, 12, 8
 EXPERTS = {"expert_count": N_EXPERT, "expert_used_count": N_USED, "expert_feed_forward_length": N_FF_EXPERT}
@@ -82,6 +84,19 @@ KEYS: dict[str, dict[str, Any]] = {
         "logit_scale": 1.0,
         "rope.dimension_count": HEAD,
     },
+    "nemotron_h_moe": {
+        **HEADS,
+        **EXPERTS,
+        "expert_shared_feed_forward_length": N_FF_EXPERT,
+        "expert_weights_norm": True,
+        "expert_weights_scale": 2.5,
+        "attention.layer_norm_epsilon": 1e-5,
+        "ssm.conv_kernel": CONV_KERNEL,
+        "ssm.inner_size": MIXED,
+        "ssm.state_size": STATE,
+        "ssm.time_step_rank": MIXERS,
+        "ssm.group_count": 2,
+    },
     "mimo2": {
         "attention.key_length": HEAD + 8,
         "attention.value_length": HEAD,
@@ -90,6 +105,12 @@ KEYS: dict[str, dict[str, Any]] = {
         "rope.dimension_count": HEAD // 2,
     },
 }
+PER_LAYER: dict[str, Callable[[int], list[int]]] = {
+    "nemotron_h_moe": lambda count: [0, *[N_KV] * (count - 1)],
+    "step35": lambda count: [N_KV] * count,
+    "mimo2": lambda count: [N_KV] * count,
+}
+"""Number of layers -> heads of keys and values in each."""
 
 
 def write_headed(
@@ -112,7 +133,8 @@ def write_headed(
             words,
             f"tiny-{architecture}",
             n_layer=n_layer,
-            n_kv=[n_kv] * n_layer if architecture in ("step35", "mimo2") else n_kv,
+            n_kv=PER_LAYER.get(architecture, lambda _: n_kv)(n_layer),
+            n_ff=[0, 0, *[N_FF_EXPERT] * n_nextn] if architecture == "nemotron_h_moe" else None,
             chat_template=chat_template,
         )
         if "attention.sliding_window" in KEYS[architecture]:
@@ -240,6 +262,28 @@ def _cohere(model: Builder, block: int) -> None:
         _add_experts(model, block)
 
 
+def _nemotron(model: Builder, block: int) -> None:
+    """Mamba 2, then attention; a NextN layer has attention and experts of two matrices."""
+    if block > 0:
+        _add_attention(model, block)
+    else:
+        prefix, mixed = f"blk.{block}", MIXED + 2 * 2 * STATE
+        _norms(model, block, "attn_norm")
+        _matrices(model, block, ssm_in=(N_EMBD, MIXED + mixed + MIXERS), ssm_out=(MIXED, N_EMBD))
+        model.vector(f"{prefix}.ssm_conv1d.weight", CONV_KERNEL, mixed, std=0.5)
+        model.vector(f"{prefix}.ssm_conv1d.bias", mixed)
+        model.vector(f"{prefix}.ssm_dt.bias", MIXERS)
+        model.vector(f"{prefix}.ssm_a", 1, MIXERS, mean=-1.0)
+        model.vector(f"{prefix}.ssm_d", 1, MIXERS, mean=1.0)
+        model.vector(f"{prefix}.ssm_norm.weight", MIXED // 2, 2, mean=1.0)
+    if block >= N_TRUNK:
+        wide, narrow = (N_EMBD, N_FF_EXPERT), (N_FF_EXPERT, N_EMBD)
+        _norms(model, block, "post_attention_norm")
+        _matrices(model, block, ffn_gate_inp=(N_EMBD, N_EXPERT), ffn_up_shexp=wide, ffn_down_shexp=narrow)
+        _matrices(model, block, ffn_up_exps=(*wide, N_EXPERT), ffn_down_exps=(*narrow, N_EXPERT))
+        model.vector(f"blk.{block}.exp_probs_b.bias", N_EXPERT)
+
+
 LAYERS: dict[str, Callable[[Builder, int], None]] = {
     "qwen35moe": _gated,
     "glm4moe": _glm,
@@ -248,4 +292,5 @@ LAYERS: dict[str, Callable[[Builder, int], None]] = {
     "step35": _step,
     "mimo2": _mimo,
     "cohere2moe": _cohere,
+    "nemotron_h_moe": _nemotron,
 }
