@@ -1,7 +1,7 @@
 """What a model stores for each token and slot, per layer, according to its header.
 
 The rules are those of llama.cpp's `llama_model::create_memory`, `llama_hparams` and `src/models/*.cpp`. Further caches
-of some architectures (an indexer's keys, say) are not counted. Knows nothing of bytes and slots.
+of some architectures (compressed keys, say) are not counted. Knows nothing of bytes and slots.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ _HYBRID = _ATTENTION_INTERVALS | {
     "jamba", "falcon-h1", "plamo2", "granitehybrid", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "kimi-linear",
     "bailingmoe3", "kimi-k3", "glm5-next",
 }  # fmt: skip
-_NEXTN_APART = frozenset({"glm4moe", "deepseek2", "cohere2moe", "hy_v3", "step35", "mimo2"})
+_NEXTN_APART = frozenset({"glm4moe", "deepseek2", "deepseek32", "glm-dsa", "cohere2moe", "hy_v3", "step35", "mimo2"})
 """The model's own memory has no place for their NextN layers."""
+_INDEXED = frozenset({"deepseek32", "glm-dsa"})
+"""Layers also store keys by which they choose the tokens to attend to."""
+_GLM_SHARING_CTX = 1_048_576
+"""GLM 5.2, whose layers share what a layer before them has chosen, is told from GLM 5 by its context."""
 _DEFAULT_INTERVAL = 4
 _GEMMA3N_OWN_KV = 20
 """Later layers reuse these layers' keys and values."""
@@ -79,6 +83,7 @@ def layer_memory(keys: Keys, num_layers: int) -> tuple[LayerMemory, ...]:
     own_kv = _num_own_kv(keys, num_layers)
     head = (keys.size("embedding_length") or 0) // heads[0] if heads and heads[0] else 0
     has_values = _has_values(keys)
+    indexes = _indexes(keys, num_layers, own_kv)
 
     def numbers(layer: int, name: str) -> int:
         if head == 0 or layer >= own_kv or (recurrent[layer] and keys.architecture != "falcon-h1"):
@@ -89,7 +94,7 @@ def layer_memory(keys: Keys, num_layers: int) -> tuple[LayerMemory, ...]:
 
     return tuple(
         LayerMemory(
-            keys=numbers(layer, "key"),
+            keys=numbers(layer, "key") + indexes[layer],
             values=numbers(layer, "value") if has_values else 0,
             state=state if recurrent[layer] else 0,
             is_windowed=windowed[layer],
@@ -146,6 +151,19 @@ def _recurrent(keys: Keys, kv_heads: tuple[int, ...]) -> tuple[bool, ...]:
         widths = keys.sizes("feed_forward_length", num_layers) or (0,) * num_layers
         return tuple(heads == 0 and width == 0 for heads, width in zip(kv_heads, widths, strict=True))
     return tuple(heads == 0 for heads in kv_heads)
+
+
+def _indexes(keys: Keys, num_layers: int, own_kv: int) -> tuple[int, ...]:
+    """Numbers of each layer's indexer keys."""
+    if keys.architecture not in _INDEXED:
+        return (0,) * num_layers
+    choosing = (1,) * num_layers
+    if keys.architecture == "glm-dsa":
+        if (keys.size("context_length") or 0) >= _GLM_SHARING_CTX:
+            choosing = tuple(int(layer < 2 or layer % 4 == 2) for layer in range(num_layers))
+        choosing = keys.sizes("attention.indexer.types", num_layers) or choosing
+    size = keys.size("attention.indexer.key_length") or 0
+    return tuple(size if choosing[layer] and layer < own_kv else 0 for layer in range(num_layers))
 
 
 def _state(keys: Keys, num_heads: int) -> int:

@@ -51,6 +51,8 @@ FORMS = {
     "qwen35moe": Form(_GATED_EXPERTS),
     "glm4moe": Form((*_ATTENTION, "post_attention_norm", *_EXPERTS)),
     "deepseek2": Form((*_LATENT, *_FUSED_EXPERTS, *_SHARED)),
+    "deepseek32": Form((*_LATENT, *_EXPERTS, *_SHARED)),
+    "glm-dsa": Form((*_LATENT, *_EXPERTS, *_SHARED)),
     "hy_v3": Form((*_ATTENTION, "attn_q_norm", "attn_k_norm", *_EITHER), takes_several=True),
     "step35": Form((*_ATTENTION, *_EITHER), takes_several=True, is_cropped=True),
     "nemotron_h_moe": Form(
@@ -101,9 +103,9 @@ def _why_none(keys: NextKeys, tensors: Collection[str], layers: range) -> str:
         return "the file says that they are dense, and llama.cpp computes them with experts"
     if keys.architecture == "glm4moe" and any(keys.sizes("rope.dimension_sections", 4) or ()):
         return "llama.cpp does not compute those of models that see images"
-    if keys.architecture == "deepseek2":
+    if form.tensors[: len(_LATENT)] == _LATENT:
         if not all(keys.size(f"attention.{name}_length_mla") for name in ("key", "value")):
             return "llama.cpp computes them with latent attention, which the file lacks"
-        if keys.number("deepseek2.attention.temperature_scale"):
+        if keys.architecture == "deepseek2" and keys.number("deepseek2.attention.temperature_scale"):
             return "llama.cpp does not compute them where the temperature of attention is scaled"
     return ""

@@ -31,6 +31,7 @@ MIXED, MIXERS = 128, 8
 """Of a Mamba-2 layer: channels, and heads."""
 N_EXPERT, N_USED, N_FF_EXPERT = 4, 2, 32
 LATENT, QUERIES, ROPE = 24, 12, 8
+INDEX, INDEX_HEADS = 64, 2
 EXPERTS = {"expert_count": N_EXPERT, "expert_used_count": N_USED, "expert_feed_forward_length": N_FF_EXPERT}
 HEADS = {"attention.key_length": HEAD, "attention.value_length": HEAD}
 GATED = {
@@ -45,6 +46,23 @@ GATED = {
     "ssm.time_step_rank": STATE_HEADS,
     "ssm.group_count": STATE_HEADS // 2,
 }
+LATENT_KEYS = {
+    **EXPERTS,
+    "attention.key_length": LATENT + ROPE,
+    "attention.value_length": LATENT,
+    "attention.key_length_mla": HEAD,
+    "attention.value_length_mla": HEAD,
+    "attention.kv_lora_rank": LATENT,
+    "attention.q_lora_rank": QUERIES,
+    "rope.dimension_count": ROPE,
+    "leading_dense_block_count": 1,
+    "expert_shared_count": 1,
+}
+INDEXER = {
+    "attention.indexer.head_count": INDEX_HEADS,
+    "attention.indexer.key_length": INDEX,
+    "attention.indexer.top_k": 64,
+}
 KEYS: dict[str, dict[str, Any]] = {
     "qwen35moe": GATED | {"rope.dimension_sections": [HEAD // 4, 0, 0, 0]},
     "glm4moe": {
@@ -54,18 +72,9 @@ KEYS: dict[str, dict[str, Any]] = {
         "leading_dense_block_count": 1,
         "rope.dimension_count": HEAD // 2,
     },
-    "deepseek2": {
-        **EXPERTS,
-        "attention.key_length": LATENT + ROPE,
-        "attention.value_length": LATENT,
-        "attention.key_length_mla": HEAD,
-        "attention.value_length_mla": HEAD,
-        "attention.kv_lora_rank": LATENT,
-        "attention.q_lora_rank": QUERIES,
-        "rope.dimension_count": ROPE,
-        "leading_dense_block_count": 1,
-        "expert_shared_count": 1,
-    },
+    "deepseek2": LATENT_KEYS,
+    "deepseek32": {**LATENT_KEYS, **INDEXER, "expert_gating_func": 2},
+    "glm-dsa": LATENT_KEYS | INDEXER,
     "hy_v3": {**HEADS, **EXPERTS, "expert_shared_feed_forward_length": N_FF_EXPERT, "rope.dimension_count": HEAD},
     "step35": {
         **HEADS,
@@ -127,7 +136,7 @@ def write_headed(
     """As `families.write_gated_delta`, of another architecture. `extra`: keys under the architecture's name."""
     words, n_layer = bpe(), N_TRUNK + n_nextn
     with Builder(path, architecture, seed=seed, scale=scale) as model:
-        n_kv = 1 if architecture == "deepseek2" else N_KV
+        n_kv = 1 if LAYERS[architecture] in (_latent, _indexed) else N_KV
         add_common(
             model,
             words,
@@ -225,6 +234,16 @@ def _latent(model: Builder, block: int) -> None:
         _add_experts(model, block)
 
 
+def _indexed(model: Builder, block: int) -> None:
+    """As deepseek2, but attends to the tokens that an indexer chooses."""
+    _latent(model, block)
+    _norms(model, block, "indexer.k_norm", size=INDEX)
+    model.vector(f"blk.{block}.indexer.k_norm.bias", INDEX)
+    model.matrix(f"blk.{block}.indexer.proj.weight", N_EMBD, INDEX_HEADS)
+    model.matrix(f"blk.{block}.indexer.attn_k.weight", N_EMBD, INDEX)
+    model.matrix(f"blk.{block}.indexer.attn_q_b.weight", QUERIES, INDEX_HEADS * INDEX)
+
+
 def _hunyuan(model: Builder, block: int) -> None:
     _add_attention(model, block)
     _norms(model, block, "attn_q_norm", "attn_k_norm", size=HEAD)
@@ -288,6 +307,8 @@ LAYERS: dict[str, Callable[[Builder, int], None]] = {
     "qwen35moe": _gated,
     "glm4moe": _glm,
     "deepseek2": _latent,
+    "deepseek32": _indexed,
+    "glm-dsa": _indexed,
     "hy_v3": _hunyuan,
     "step35": _step,
     "mimo2": _mimo,

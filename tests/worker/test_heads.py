@@ -84,13 +84,15 @@ def test_layers_that_are_named_and_not_there_are_none(tmp_path: Path) -> None:
             other.keys({"block_count": 3, "nextn_predict_layers": count, "embedding_length": 64})
             other.vector("blk.2.nextn.eh_proj.weight", 8)
         assert read_model_info(tmp_path / f"{count}.gguf").heads is None
-    with Builder(tmp_path / "other.gguf", "exaone-moe") as other:
-        other.keys({"block_count": 3, "nextn_predict_layers": 1, "embedding_length": 64, "attention.head_count": 4})
-        other.vector("blk.2.nextn.eh_proj.weight", 8)
-    info = read_model_info(tmp_path / "other.gguf")
-    assert info.heads is not None
-    assert "exaone-moe" in heads.why_none(info, LoadOptions())
-    assert heads.context_of_heads(info, LoadOptions(), 512) == 0
+    for architecture, reason in (("exaone-moe", "does not compute"), ("qwen3next", "cannot roll back")):
+        with Builder(tmp_path / "other.gguf", architecture) as other:
+            other.keys({"block_count": 3, "nextn_predict_layers": 1, "embedding_length": 64, "attention.head_count": 4})
+            other.vector("blk.2.nextn.eh_proj.weight", 8)
+        info = read_model_info(tmp_path / "other.gguf")
+        assert info.heads is not None
+        assert reason in heads.why_none(info, LoadOptions())
+        assert architecture in heads.why_none(info, LoadOptions())
+        assert heads.context_of_heads(info, LoadOptions(), 512) == 0
 
 
 @pytest.mark.parametrize("architecture", FORMS)
@@ -99,12 +101,12 @@ def test_heads_of_a_form_that_llama_cpp_has_no_graph_for_are_said_and_left_alone
 ) -> None:
     """It would end the process, or refuse the file."""
 
-    def info_of(*, n_nextn: int = 1, leave_out: str = "", **extra: Any) -> ModelInfo:
+    def info_of(*, n_nextn: int = 1, leave_out: str = "", extra: dict[str, Any] | None = None) -> ModelInfo:
         path = tmp_path / "model.gguf"
         with Builder(path, architecture) as model:
             counts = {"block_count": 2 + n_nextn, "nextn_predict_layers": n_nextn, "embedding_length": 64}
             lengths = {f"attention.{name}_length_mla": 16 for name in ("key", "value")}
-            model.keys({**counts, "attention.head_count": 4, **lengths, **extra})
+            model.keys({**counts, "attention.head_count": 4, **lengths, **(extra or {})})
             names = {name for names in FORMS[architecture].tensors for name in names.split("|")}
             names |= {f"nextn.{name}" for name in ("eh_proj", "enorm", "hnorm")}
             for block in range(2, 2 + n_nextn):
@@ -119,13 +121,14 @@ def test_heads_of_a_form_that_llama_cpp_has_no_graph_for_are_said_and_left_alone
         assert names.split("|")[-1] in info.no_heads
         assert heads.context_of_heads(info, LoadOptions(), 512) == 0
         assert plan(msgspec.structs.replace(info, tokenizer="gpt2"), LoadOptions(ctx=512), []).no_heads == info.no_heads
-    assert "dense" in info_of(leading_dense_block_count=3).no_heads
+    assert "dense" in info_of(extra={"leading_dense_block_count": 3}).no_heads
     if architecture == "glm4moe":
-        assert "images" in info_of(**{"rope.dimension_sections": [8, 8, 8, 0]}).no_heads
-        assert not info_of(**{"rope.dimension_sections": [0, 0, 0, 0]}).no_heads
+        assert "images" in info_of(extra={"rope.dimension_sections": [8, 8, 8, 0]}).no_heads
+        assert not info_of(extra={"rope.dimension_sections": [0, 0, 0, 0]}).no_heads
     if architecture == "deepseek2":
-        assert "temperature" in info_of(**{"attention.temperature_scale": 0.1}).no_heads
-        assert "latent" in info_of(**{"attention.key_length_mla": 0}).no_heads
+        assert "temperature" in info_of(extra={"attention.temperature_scale": 0.1}).no_heads
+    if architecture in ("deepseek2", "deepseek32", "glm-dsa"):
+        assert "latent" in info_of(extra={"attention.key_length_mla": 0}).no_heads
 
 
 def test_a_model_of_another_architecture_guesses_and_one_with_heads_of_another_form_answers(tmp_path: Path) -> None:
