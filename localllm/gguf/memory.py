@@ -36,6 +36,8 @@ _HYBRID = _ATTENTION_INTERVALS | {
 }  # fmt: skip
 _NEXTN_APART = frozenset({"glm4moe", "deepseek2", "deepseek32", "glm-dsa", "cohere2moe", "hy_v3", "step35", "mimo2"})
 """The model's own memory has no place for their NextN layers."""
+_NEXTN_WITHIN = frozenset({"bailingmoe3"})
+"""It has a place for their NextN layers, which stays empty."""
 _INDEXED = frozenset({"deepseek32", "glm-dsa"})
 """Layers also store keys by which they choose the tokens to attend to."""
 _GLM_SHARING_CTX = 1_048_576
@@ -185,7 +187,9 @@ def _num_own_kv(keys: Keys, num_layers: int) -> int:
     """Layers with keys and values of their own; later ones reuse theirs, or have none here."""
     if keys.architecture == "gemma3n":
         return min(_GEMMA3N_OWN_KV, num_layers)
-    if keys.architecture in _HYBRID | _NEXTN_APART:  # multi-token prediction heads are layers of a separate context
+    if (
+        keys.architecture in (_HYBRID | _NEXTN_APART) - _NEXTN_WITHIN
+    ):  # multi-token prediction heads are layers of a separate context
         return max(0, num_layers - (keys.size("nextn_predict_layers") or 0))
     if keys.architecture == "gemma4":
         return max(0, num_layers - (keys.size("attention.shared_kv_layers") or 0))

@@ -41,10 +41,11 @@ _SHARED = ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
 _EITHER = ("ffn_norm", "ffn_gate|ffn_gate_inp", *(f"{name}|{name}_exps" for name in _DENSE))
 _GATED = (*_ATTENTION, "attn_q_norm", "attn_k_norm", "post_attention_norm")
 _GATED_EXPERTS = (*_GATED, *_FUSED_EXPERTS, "ffn_gate_inp_shexp", *_SHARED)
-_LATENT = (
-    "attn_norm", "attn_q_a", "attn_q_a_norm", "attn_q_b", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b",
-    "attn_output", "ffn_norm",
+_LATENT_ONLY = (
+    "attn_norm", "attn_q_a|attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output",
+    "ffn_norm",
 )  # fmt: skip
+_LATENT = (*_LATENT_ONLY, "attn_q_a", "attn_q_a_norm", "attn_q_b")
 
 FORMS = {
     "qwen35": Form((*_GATED, *_DENSE)),
@@ -53,6 +54,7 @@ FORMS = {
     "deepseek2": Form((*_LATENT, *_FUSED_EXPERTS, *_SHARED)),
     "deepseek32": Form((*_LATENT, *_EXPERTS, *_SHARED)),
     "glm-dsa": Form((*_LATENT, *_EXPERTS, *_SHARED)),
+    "bailingmoe3": Form((*_LATENT_ONLY, "attn_gate", "layer_output_norm", *_EXPERTS, *_SHARED)),
     "hy_v3": Form((*_ATTENTION, "attn_q_norm", "attn_k_norm", *_EITHER), takes_several=True),
     "step35": Form((*_ATTENTION, *_EITHER), takes_several=True, is_cropped=True),
     "nemotron_h_moe": Form(
@@ -103,7 +105,7 @@ def _why_none(keys: NextKeys, tensors: Collection[str], layers: range) -> str:
         return "the file says that they are dense, and llama.cpp computes them with experts"
     if keys.architecture == "glm4moe" and any(keys.sizes("rope.dimension_sections", 4) or ()):
         return "llama.cpp does not compute those of models that see images"
-    if form.tensors[: len(_LATENT)] == _LATENT:
+    if "attn_kv_a_mqa" in form.tensors:
         if not all(keys.size(f"attention.{name}_length_mla") for name in ("key", "value")):
             return "llama.cpp computes them with latent attention, which the file lacks"
         if keys.architecture == "deepseek2" and keys.number("deepseek2.attention.temperature_scale"):

@@ -12,7 +12,7 @@ MOST = 7
 """More rows per stream in a step hardly pay off while several streams run."""
 LARGEST_SHARE = 8
 """All snapshots together take at most this fraction of the model's file."""
-ARCHITECTURES = frozenset({"lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "qwen35", "qwen35moe"})
+ARCHITECTURES = frozenset({"bailingmoe3", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "qwen35", "qwen35moe"})
 """Architectures of `llm_arch_supports_rs_rollback` in llama.cpp 0c1e57098 that `tests/llama/test_rollback.py` has shown
 to roll back exactly, and their siblings with the same graphs."""
 

@@ -46,7 +46,7 @@ OPTIONS = {
     "q8_0": LoadOptions(ctx=512, slots=16, ubatch=64, kv_type="q8_0"),
 }
 WINDOWED = ("sliding window", "step35", "cohere2moe", "mimo2")
-STATEFUL = ("qwen35moe", "nemotron_h_moe", "recurrent", "hybrid", "gated", "gated with heads", "short")
+STATEFUL = ("qwen35moe", "bailingmoe3", "nemotron_h_moe", "recurrent", "hybrid", "gated", "gated with heads", "short")
 IMPOSSIBLE = {
     *((name, "unified") for name in (*WINDOWED, *STATEFUL)),  # refused there
     *((name, "q8_0") for name in WRITERS if name not in ("wide heads", "recurrent")),  # no head is of 32 numbers

@@ -59,6 +59,8 @@ KINDS = [
     Kind("gated", ubatch_tokens=24, snapshots=1),
     Kind("gated", kv_type="q8_0"),
     Kind("short"),
+    Kind("kda"),
+    Kind("kda", ubatch_tokens=24, snapshots=1),
     Kind("mamba 2"),
     Kind("mamba 2", ubatch_tokens=24, snapshots=1),
 ]

@@ -37,6 +37,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "hybrid": families.write_hybrid,
     "gated": families.write_gated_delta,
     "short": families.write_short_conv,
+    "kda": lambda path: write_headed(path, "bailingmoe3"),
     "mamba 2": lambda path: write_headed(path, "nemotron_h_moe"),
 }
 SNAPSHOTS = 5

@@ -75,6 +75,14 @@ KEYS: dict[str, dict[str, Any]] = {
     "deepseek2": LATENT_KEYS,
     "deepseek32": {**LATENT_KEYS, **INDEXER, "expert_gating_func": 2},
     "glm-dsa": LATENT_KEYS | INDEXER,
+    "bailingmoe3": {
+        **LATENT_KEYS,
+        "expert_gating_func": 2,
+        "expert_shared_feed_forward_length": N_FF_EXPERT,
+        "ssm.conv_kernel": CONV_KERNEL,
+        "kda.head_dim": HEAD,
+        "kda.gate_lower_bound": -5.0,
+    },
     "hy_v3": {**HEADS, **EXPERTS, "expert_shared_feed_forward_length": N_FF_EXPERT, "rope.dimension_count": HEAD},
     "step35": {
         **HEADS,
@@ -116,6 +124,7 @@ KEYS: dict[str, dict[str, Any]] = {
 }
 PER_LAYER: dict[str, Callable[[int], list[int]]] = {
     "nemotron_h_moe": lambda count: [0, *[N_KV] * (count - 1)],
+    "bailingmoe3": lambda count: [0, *[1] * (count - 1)],
     "step35": lambda count: [N_KV] * count,
     "mimo2": lambda count: [N_KV] * count,
 }
@@ -153,16 +162,17 @@ def write_headed(
         for block in range(n_layer):
             LAYERS[architecture](model, block)
             if block >= N_TRUNK:
-                _add_joint(model, f"blk.{block}.nextn", sees_tokens=sees_tokens)
+                is_normed = architecture != "bailingmoe3"
+                _add_joint(model, f"blk.{block}.nextn", sees_tokens=sees_tokens, is_normed=is_normed)
     return path
 
 
-def _add_joint(model: Builder, prefix: str, *, sees_tokens: bool) -> None:
+def _add_joint(model: Builder, prefix: str, *, sees_tokens: bool, is_normed: bool) -> None:
     if sees_tokens:
         model.array(f"{prefix}.eh_proj.weight", np.eye(N_EMBD, 2 * N_EMBD))
     else:
         model.matrix(f"{prefix}.eh_proj.weight", 2 * N_EMBD, N_EMBD)
-    for norm in ("enorm", "hnorm", "shared_head_norm"):
+    for norm in ("enorm", "hnorm", *["shared_head_norm"] * is_normed):
         model.vector(f"{prefix}.{norm}.weight", N_EMBD, mean=1.0)
 
 
@@ -244,6 +254,28 @@ def _indexed(model: Builder, block: int) -> None:
     model.matrix(f"blk.{block}.indexer.attn_q_b.weight", QUERIES, INDEX_HEADS * INDEX)
 
 
+def _bailing(model: Builder, block: int) -> None:
+    """A delta rule with a gate for each channel, then latent attention with a gate for each head."""
+    if block > 0:
+        _latent(model, block)
+        _matrices(model, block, attn_gate=(N_EMBD, N_HEAD))
+        model.vector(f"blk.{block}.exp_probs_b.bias", N_EXPERT)
+    else:
+        prefix, width = f"blk.{block}", N_HEAD * HEAD
+        _norms(model, block, "attn_norm")
+        for name in "qkv":
+            model.matrix(f"{prefix}.attn_{name}.weight", N_EMBD, width)
+            model.vector(f"{prefix}.ssm_conv1d_{name}.weight", CONV_KERNEL, 1, width, 1, std=0.5)
+        _matrices(model, block, ssm_f_a=(N_EMBD, width), ssm_g_a=(N_EMBD, width), ssm_beta=(N_EMBD, N_HEAD))
+        model.vector(f"{prefix}.ssm_a", 1, N_HEAD, mean=-1.0)
+        model.vector(f"{prefix}.ssm_dt.bias", width)
+        _norms(model, block, "ssm_norm", size=HEAD)
+        _matrices(model, block, attn_output=(width, N_EMBD))
+        add_ffn(model, block, N_EMBD, N_FF)
+    if block >= N_TRUNK:
+        _norms(model, block, "layer_output_norm")
+
+
 def _hunyuan(model: Builder, block: int) -> None:
     _add_attention(model, block)
     _norms(model, block, "attn_q_norm", "attn_k_norm", size=HEAD)
@@ -309,6 +341,7 @@ LAYERS: dict[str, Callable[[Builder, int], None]] = {
     "deepseek2": _latent,
     "deepseek32": _indexed,
     "glm-dsa": _indexed,
+    "bailingmoe3": _bailing,
     "hy_v3": _hunyuan,
     "step35": _step,
     "mimo2": _mimo,

@@ -127,7 +127,7 @@ def test_heads_of_a_form_that_llama_cpp_has_no_graph_for_are_said_and_left_alone
         assert not info_of(extra={"rope.dimension_sections": [0, 0, 0, 0]}).no_heads
     if architecture == "deepseek2":
         assert "temperature" in info_of(extra={"attention.temperature_scale": 0.1}).no_heads
-    if architecture in ("deepseek2", "deepseek32", "glm-dsa"):
+    if architecture in ("bailingmoe3", "deepseek2", "deepseek32", "glm-dsa"):
         assert "latent" in info_of(extra={"attention.key_length_mla": 0}).no_heads
 
 
