@@ -193,3 +193,20 @@ def test_a_list_that_is_too_short_or_too_long_is_survived(tmp_path: Path) -> Non
 
 def test_states_are_planned_for_as_many_texts_as_are_embedded_at_once() -> None:
     assert EMBEDDING_STATES == MAX_STATES
+
+
+def test_layers_that_choose_tokens_also_keep_the_keys_that_they_choose_by(tmp_path: Path) -> None:
+    """DeepSeek 3.2 and GLM 5 in each layer, GLM 5.2 in every fourth after the first two; a NextN layer in none."""
+    keys: dict[str, Any] = {
+        "embedding_length": 6144, "attention__head_count": 64, "attention__head_count_kv": 1,
+        "attention__key_length": 576, "attention__value_length": 512, "attention__key_length_mla": 256,
+        "attention__value_length_mla": 256, "attention__indexer__key_length": 128, "nextn_predict_layers": 1,
+    }  # fmt: skip
+    for architecture in ("deepseek32", "glm-dsa"):
+        info = info_of(tmp_path, architecture, 11, **keys)
+        assert [layer.keys for layer in info.layer_memory] == [576 + 128] * 10 + [0]
+        assert not any(layer.values for layer in info.layer_memory)
+    shared = info_of(tmp_path, "glm-dsa", 11, **keys | {"context_length": 1_048_576})
+    assert [layer.keys - 576 for layer in shared.layer_memory[:10]] == [128, 128, 128, 0, 0, 0, 128, 0, 0, 0]
+    listed = info_of(tmp_path, "glm-dsa", 11, **keys, attention__indexer__types=[1, 0] * 5)
+    assert [layer.keys - 576 for layer in listed.layer_memory[:10]] == [128, 0] * 5
