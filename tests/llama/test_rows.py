@@ -38,7 +38,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "gated": families.write_gated_delta,
     "short": families.write_short_conv,
     "kda": lambda path: write_headed(path, "bailingmoe3"),
-    "mamba 2": lambda path: write_headed(path, "nemotron_h_moe"),
+    "mamba 2": lambda path: write_headed(path, "nemotron_h_moe", seed=1),
 }
 SNAPSHOTS = 5
 """Of recurrent states: memories that take them can be cut."""
