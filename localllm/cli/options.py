@@ -37,7 +37,7 @@ Device = Annotated[
     ),
 ]
 KvRamMb = Annotated[
-    int | None, Option("--kv-ram-mb", metavar="MIB", help="RAM for the KV cache of idle chats [default: 2048]")
+    int | None, Option("--kv-ram-mb", metavar="MB", help="RAM for the KV cache of idle chats [default: 2048]")
 ]
 Checkpoints = Annotated[
     int | None,
@@ -57,7 +57,7 @@ KvCells = Annotated[
 ]
 KvDiskMb = Annotated[
     int | None,
-    Option("--kv-disk-mb", metavar="MIB", help="Disk space to keep the KV cache of chats across restarts [default: 0]"),
+    Option("--kv-disk-mb", metavar="MB", help="Disk space to keep the KV cache of chats across restarts [default: 0]"),
 ]
 ContextShift = Annotated[
     bool | None, Option("--context-shift", help="When the context is full, drop the oldest tokens and continue")
@@ -119,7 +119,7 @@ MaxStoredResponses = Annotated[
     Option("--max-stored-responses", metavar="N", help="Responses kept for previous_response_id [default: 1000]"),
 ]
 MaxStoredResponseMb = Annotated[
-    int | None, Option("--max-stored-response-mb", metavar="MIB", help="Memory for all stored responses [default: 64]")
+    int | None, Option("--max-stored-response-mb", metavar="MB", help="Memory for all stored responses [default: 64]")
 ]
 HostedTools = Annotated[
     str | None,

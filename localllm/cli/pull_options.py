@@ -24,7 +24,7 @@ DownloadPatience = Annotated[
     Option("--download-patience-s", metavar="S", help="Give up after so long without progress [default: 600]"),
 ]
 MaxDownload = Annotated[
-    int | None, Option("--max-download-kb-per-s", metavar="KIB", help="Bandwidth limit per pull; 0: none [default: 0]")
+    int | None, Option("--max-download-kb-per-s", metavar="kB", help="Bandwidth limit per pull; 0: none [default: 0]")
 ]
 AllowPrivate = Annotated[
     bool | None,

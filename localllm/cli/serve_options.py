@@ -47,10 +47,10 @@ MaxConnections = Annotated[
     Option("--max-connections", metavar="N", help="Open connections; idle ones are closed first [default: 1000]"),
 ]
 MaxBodiesMb = Annotated[
-    int | None, Option("--max-bodies-mb", metavar="MIB", help="Memory for all request bodies [default: 256]")
+    int | None, Option("--max-bodies-mb", metavar="MB", help="Memory for all request bodies [default: 256]")
 ]
 MaxUploadMb = Annotated[
-    int | None, Option("--max-upload-mb", metavar="MIB", help="Largest file for /api/blobs; 0: as disk space allows")
+    int | None, Option("--max-upload-mb", metavar="MB", help="Largest file for /api/blobs; 0: as disk space allows")
 ]
 OllamaCompat = Annotated[
     bool | None, Option("--ollama-compat", help="Also listen on Ollama's port, on this machine only")
@@ -95,7 +95,7 @@ MaxLoadedModels = Annotated[
     Option("--max-loaded-models", metavar="N", help="Maximum loaded models; 0: as memory allows [default: 0]"),
 ]
 MaxModelsMb = Annotated[
-    int | None, Option("--max-models-mb", metavar="MIB", help="Memory for all models [default: 9/10 of the total]")
+    int | None, Option("--max-models-mb", metavar="MB", help="Memory for all models [default: 9/10 of the total]")
 ]
 MaxGrammarBytes = Annotated[
     int | None, Option("--max-grammar-bytes", metavar="N", help="Largest schema or grammar [default: 1000000]")
@@ -104,7 +104,7 @@ MaxGrammarCpu = Annotated[
     int | None, Option("--max-grammar-cpu-s", metavar="S", help="CPU time to compile a schema or grammar [default: 2]")
 ]
 MaxGrammarMb = Annotated[
-    int | None, Option("--max-grammar-mb", metavar="MIB", help="Memory to compile a schema or grammar [default: 512]")
+    int | None, Option("--max-grammar-mb", metavar="MB", help="Memory to compile a schema or grammar [default: 512]")
 ]
 MaxGrammarStates = Annotated[
     int | None, Option("--max-grammar-states", metavar="N", help="Lexer states of a grammar [default: 50000]")

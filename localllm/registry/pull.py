@@ -82,7 +82,7 @@ class Puller:
             NetOptions(
                 proxy=settings.proxy,
                 ca_file=settings.ca_file,
-                max_bytes_per_s=settings.max_download_kb_per_s * 1024 or None,
+                max_bytes_per_s=settings.max_download_kb_per_s * 1000 or None,
                 allow_private_hosts=settings.allow_private_downloads,
                 patience_s=settings.download_patience_s,
             )

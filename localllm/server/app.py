@@ -96,7 +96,7 @@ def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts:
     gate = Gate(
         HeldBodies(
             TimedBody(Limited(router, KeyLimits(time.monotonic)), timeout_s=settings.body_timeout_s),
-            max_bytes=settings.max_bodies_mb * 2**20,
+            max_bytes=settings.max_bodies_mb * 10**6,
         ),
         keys=keys or KeyRing(settings),
         cors=cors,

@@ -97,8 +97,8 @@ class HeldBodies:
             more = max(0, received - UNCOUNTED_BYTES) - counted
             if self.held_bytes + more > self.max_bytes:
                 raise Overloaded(
-                    f"running requests hold {self.held_bytes >> 20} of {self.max_bytes >> 20} MB for their bodies "
-                    f"(--max-bodies-mb); try again later, or send at most {UNCOUNTED_BYTES // 1000} kB"
+                    f"running requests hold {self.held_bytes // 10**6} of {self.max_bytes // 10**6} MB for their "
+                    f"bodies (--max-bodies-mb); try again later, or send at most {UNCOUNTED_BYTES // 1000} kB"
                 )
             self.held_bytes += more
             counted += more

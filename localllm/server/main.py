@@ -67,7 +67,7 @@ async def serve(
     With `ends_with_stdin`, end-of-file on stdin (if a pipe or socket) stops the server: the parent has exited.
     Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a port in use, and what loading raises.
     """
-    if settings.max_bodies_mb * 2**20 < settings.max_body_bytes:
+    if settings.max_bodies_mb * 10**6 < settings.max_body_bytes:
         raise InvalidParameter(
             f"max_bodies_mb must have room for one body of max_body_bytes ({settings.max_body_bytes})",
             param="max_bodies_mb",

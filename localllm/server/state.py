@@ -61,7 +61,7 @@ class ServerState:
         self.encoding = Threads("encoding", 2, max_waiting=self.settings.max_waiting, full=full)
         self.metrics = Metrics(self.settings.metrics_names)
         self._aliases = self.settings.aliases()
-        max_bytes = self.settings.max_stored_response_mb * 2**20
+        max_bytes = self.settings.max_stored_response_mb * 10**6
         if self.loading is None:
             self.started.set()
         self.mcp = McpHubs(self.settings)

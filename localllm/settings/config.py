@@ -45,7 +45,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Also answer on Ollama's own port, on this machine only and over http, so that its clients find the server."""
     ollama_port: int = 11434
     kv_disk_mb: Count = 0
-    """Disk, in MiB, for conversations of all models, so that they survive an unload or a restart, and for slots saved
+    """Disk, in MB, for conversations of all models, so that they survive an unload or a restart, and for slots saved
     by clients, which take precedence; 0: none.
 
     They lie unencrypted in the data directory, readable by its owner only.
@@ -55,7 +55,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_grammar_cpu_s: int = 2
     """CPU time for checking and compiling it."""
     max_grammar_mb: int = 512
-    """Main memory, in MiB, for the process that tries it."""
+    """Main memory, in MB, for the process that tries it."""
     max_grammar_states: int = 50_000
     """States of its lexer, some 2 KB each."""
     max_grammar_items: int = 20_000
@@ -100,7 +100,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_waiting: int = 256
     max_body_bytes: int = 8 * 1024 * 1024
     max_upload_mb: Count = 0
-    """Largest file, in MiB, that a client may upload to create a model; 0: limited by the disk."""
+    """Largest file, in MB, that a client may upload to create a model; 0: limited by the disk."""
     max_tokenize_bytes: Count = 2 * 1024 * 1024
     """Largest text for requests that only tokenize, as `POST /tokenize`; 0: limited by the request's size."""
     max_header_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 64 * 1024
@@ -108,7 +108,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_connections: Annotated[int, msgspec.Meta(ge=1)] = 1000
     """Open at a time, or fewer where the system allows fewer files; beyond that the longest idle one is closed."""
     max_bodies_mb: Annotated[int, msgspec.Meta(ge=1)] = 256
-    """Main memory, in MiB, for the bodies of all requests being received or answered; small ones are not counted."""
+    """Main memory, in MB, for the bodies of all requests being received or answered; small ones are not counted."""
     body_timeout_s: Seconds = 60.0
     """Time for a request's head to arrive, and then for its body; 0: no limit."""
     slow_reader_timeout_s: Seconds = 60.0
@@ -123,7 +123,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Responses of the Responses API kept for `previous_response_id`; beyond that, the least recently used ones of the
     key with the most are dropped. 0: none."""
     max_stored_response_mb: Count = 64
-    """Main memory, in MiB, for all of them together. 0: none are kept."""
+    """Main memory, in MB, for all of them together. 0: none are kept."""
     hosted_tools: Literal["ignore", "refuse"] = "ignore"
     """Tools of the Responses and the Messages API that run elsewhere (web search, image generation ...): ignored and
     named in a header, or an error."""
@@ -148,7 +148,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_loaded_models: Count = 0
     """Models loaded at the same time; 0: as many as memory allows."""
     max_models_mb: Count = 0
-    """Main memory, in MiB, for all loaded models together; 0: nine tenths of what the machine has."""
+    """Main memory, in MB, for all loaded models together; 0: nine tenths of what the machine has."""
     hub_endpoint: str = "https://huggingface.co"
     """Hugging Face, or a mirror with its API; `HF_ENDPOINT` in the environment also counts."""
     insecure_registries: str = ""
@@ -166,7 +166,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_waiting_pulls: Count = 16
     """Pulls that may wait for one of them to end."""
     max_download_kb_per_s: Count = 0
-    """For one pull, in KiB; 0: unlimited."""
+    """For one pull, in kB; 0: unlimited."""
     allow_private_downloads: bool = False
     """Redirects may lead to private addresses: for networks whose name servers return such addresses."""
     load_timeout_s: float = 600.0

@@ -53,7 +53,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rpc: str | None = None
     """Comma-separated `HOST:PORT`, where `localllm worker` offers devices of other machines to this one."""
     kv_ram_mb: int = 2048
-    """Main memory, in MiB, for idle conversations that had to leave their slots, and for checkpoints; 0: none."""
+    """Main memory, in MB, for idle conversations that had to leave their slots, and for checkpoints; 0: none."""
     checkpoints: int = 8
     """Per conversation, for models that cannot drop tokens (recurrent, sliding window); 0: none."""
     kv: Literal["auto", "partitioned", "unified"] = "auto"

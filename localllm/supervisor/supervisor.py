@@ -282,7 +282,7 @@ class Supervisor:
     def _room(self) -> Room:
         settings = self._settings
         total, free = osdep.total_memory(), osdep.available_memory()
-        most = settings.max_models_mb * 2**20 or (2**63 if total is None else int(total * USABLE_SHARE))
+        most = settings.max_models_mb * 10**6 or (2**63 if total is None else int(total * USABLE_SHARE))
         return Room(settings.max_loaded_models, most, 2**63 if free is None else free)
 
     async def _close(self, model: ManagedModel) -> None:

@@ -51,7 +51,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ubatch: int | None = None
     """Computed at once: llama.cpp's ubatch; None: 512. A prompt alone is given to it in batches of up to 2,048."""
     kv_ram_mb: int = 2048
-    """Main memory, in MiB, for conversations that had to leave their slots, and for checkpoints; 0: none."""
+    """Main memory, in MB, for conversations that had to leave their slots, and for checkpoints; 0: none."""
     checkpoints: int = 8
     """Per conversation, where the memory cannot drop its tail; 0: it is only continued or recomputed."""
     kv: Literal["auto", "partitioned", "unified"] = "auto"
@@ -63,7 +63,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: `ctx` for each."""
     kv_disk_mb: int = 0
-    """Disk, in MiB, for all models' conversations and saved slots, so that they outlive the process; 0: none."""
+    """Disk, in MB, for all models' conversations and saved slots, so that they outlive the process; 0: none."""
     context_shift: bool = False
     """An answer that reaches the end of its slot continues without the oldest tokens, and says so."""
     max_step_ms: int = 300

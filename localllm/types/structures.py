@@ -75,7 +75,7 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     cpu_s: int = 2
     """For checking and compiling it."""
     memory_mb: int = 512
-    """For the process that tries it, in MiB."""
+    """For the process that tries it, in MB."""
     lexer_states: int = 50_000
     step_items: int = 20_000
     """Of the parser, per token."""

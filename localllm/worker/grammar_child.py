@@ -102,4 +102,4 @@ def _prepare() -> Callable[[GrammarRequest], bytearray]:
 if __name__ == "__main__":
     cpu_s, memory_mb = map(int, sys.argv[1:])
     questions = msgspec.msgpack.Decoder(GrammarRequest)
-    serve(questions, Written(), _prepare, cpu_s=cpu_s, memory_bytes=memory_mb * 2**20)
+    serve(questions, Written(), _prepare, cpu_s=cpu_s, memory_bytes=memory_mb * 10**6)

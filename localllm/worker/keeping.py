@@ -36,7 +36,7 @@ def open_disk(
     library: Library, load: Load, backend: LlamaBackend, layers_per_device: Mapping[str, int], data_dir: Path
 ) -> DiskStates | None:
     """None where no disk is to be used (`kv_disk_mb` 0)."""
-    max_bytes = load.options.kv_disk_mb * 2**20
+    max_bytes = load.options.kv_disk_mb * 10**6
     if max_bytes == 0:
         return None
     computed_by = by_devices(layers_per_device, library.devices())

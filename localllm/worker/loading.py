@@ -199,7 +199,7 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int, atte
         ubatch_tokens=attention.ubatch_tokens,
         max_outputs=load.placement.max_outputs,
         snapshots=load.placement.snapshots,
-        states_bytes=load.options.kv_ram_mb * 2**20,
+        states_bytes=load.options.kv_ram_mb * 10**6,
         num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
         kv_type=load.options.kv_type,
         flash_attn=attention.flash_attn,

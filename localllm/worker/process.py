@@ -237,7 +237,7 @@ class Worker:
                 sampler=_sampler(model.threads, loaded.team),
                 max_step_s=max_step_s,
                 prefill_step_s=prefill_step_s,
-                kv_ram_bytes=load.options.kv_ram_mb * 2**20,
+                kv_ram_bytes=load.options.kv_ram_mb * 10**6,
                 most_checkpoints=load.options.checkpoints,
                 context_shift=load.options.context_shift,
                 disk=None if disk is None else disk.tier,

@@ -22,7 +22,7 @@ from localllm.worker.framing import NotEncodable, encode
 from localllm.worker.limited_child import LimitedChild, OverLimit, serve
 
 MAX_CPU_S = 1.0
-MAX_MEMORY_BYTES = 256 * 1024 * 1024
+MAX_MEMORY_BYTES = 256 * 10**6
 DEADLINE_S = 5.0
 """Wall-clock limit: five times the CPU limit, because decoding keeps every core busy."""
 FINDING_CPU_S, FINDING_DEADLINE_S = 5.0, 15.0
@@ -51,8 +51,8 @@ class TemplateChild:
             answer = self._child.ask(_encoded(request), DEADLINE_S)
         except OverLimit as reason:
             raise TemplateError(
-                f"the chat template needed more than {MAX_CPU_S:g} s or {MAX_MEMORY_BYTES >> 20} MB on these messages "
-                f"({reason})",
+                f"the chat template needed more than {MAX_CPU_S:g} s or {MAX_MEMORY_BYTES // 10**6} MB on these "
+                f"messages ({reason})",
                 param="messages",
             ) from None
         if answer.error is not None:
@@ -65,7 +65,7 @@ class TemplateChild:
             answer = self._child.ask(_encoded(request), FINDING_DEADLINE_S)
         except OverLimit as reason:
             return _generic(
-                f"the chat template needed more than {FINDING_CPU_S:g} s or {MAX_MEMORY_BYTES >> 20} MB on short "
+                f"the chat template needed more than {FINDING_CPU_S:g} s or {MAX_MEMORY_BYTES // 10**6} MB on short "
                 f"messages ({reason})"
             )
         except LocalLLMError as error:

@@ -139,7 +139,7 @@ def _answer_of(connection: socket.socket) -> bool:
 
 
 def test_a_server_whose_bodies_have_less_room_than_one_may_have_does_not_start() -> None:
-    settings = Settings(port=0, max_bodies_mb=1, max_body_bytes=2**20 + 1)
+    settings = Settings(port=0, max_bodies_mb=1, max_body_bytes=10**6 + 1)
     with pytest.raises(InvalidParameter, match="max_body_bytes"):
         asyncio.run(serve(settings, [], None))  # type: ignore[arg-type]
 

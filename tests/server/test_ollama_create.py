@@ -154,7 +154,7 @@ def test_an_upload_that_is_abandoned_leaves_nothing(ollama: Ollama) -> None:
 
 def test_files_have_a_limit_and_need_room_on_the_disk(tmp_path: Path) -> None:
     with ollama_at(tmp_path, max_upload_mb=1, max_body_bytes=1000, max_bodies_mb=1) as small:
-        most = b"m" * 2**20
+        most = b"m" * 10**6
         assert small.http.post(f"/api/blobs/{digest_of(most)}", content=most).status_code == 201
         over = most + b"m"
         refused = small.http.post(f"/api/blobs/{digest_of(over)}", content=over)

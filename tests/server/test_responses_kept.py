@@ -156,7 +156,7 @@ def test_the_least_recently_used_response_goes_first() -> None:
 
 def test_a_conversation_that_is_too_large_to_be_kept_is_refused_only_if_it_was_to_be() -> None:
     with running(Settings(port=0, grace_s=0.1, max_stored_response_mb=1)) as served:
-        body = {"model": "tiny", "input": "x" * 2**20}
+        body = {"model": "tiny", "input": "x" * 10**6}
         refused = served.http.post("/v1/responses", json={**body, "store": True})
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "store")
         answered = served.http.post("/v1/responses", json=body)

@@ -54,7 +54,7 @@ async def upload_blob(request: Request) -> Response:
     digest = _digest(request)
     if await state.runtime.uploads.has(digest):
         return Response(status_code=200)
-    most, declared = state.settings.max_upload_mb * 2**20, request.headers.get("content-length", "")
+    most, declared = state.settings.max_upload_mb * 10**6, request.headers.get("content-length", "")
     size_bytes = int(declared) if declared.isdigit() else None
     if most and size_bytes is not None and size_bytes > most:
         raise _too_large(state)
