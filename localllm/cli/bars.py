@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 LINE_EVERY_S = 1.0
+NOTE_EVERY_S = 10.0
+"""The same for notes, of which each repeats the last one."""
 
 
 class Bar:
@@ -24,6 +26,8 @@ class Bar:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._noted = False
+        self._noted_s = 0.0
+        self._said = ""
         self._printed_s = 0.0
         self._printed = ("", 0)
         """Phase and bytes done in the last printed line."""
@@ -54,10 +58,25 @@ class Bar:
             self._progress.stop()
 
     def note(self, text: str) -> None:
-        """A line on a terminal before there is anything to count; an empty text erases it."""
-        if self._progress is not None and (text or self._noted):
+        """A line while nothing is counted; on a terminal, the next one replaces it, and an empty one erases it."""
+        if self._progress is None:
+            if text and time.monotonic() - self._noted_s >= NOTE_EVERY_S:
+                self._noted_s = time.monotonic()
+                report.say(f"{text} {self._what}")
+        elif self._task is not None:
+            if text:
+                self._progress.update(self._task, description=text)
+        elif text or self._noted:
             self._noted = bool(text)
             report.draw(text, before="\r\x1b[2K")
+
+    def wait(self, host: str, seconds: float, why: str | None) -> str:
+        """Says why once, and returns the words for the wait."""
+        if why and why != self._said:
+            self._said = why
+            self.note("")
+            report.say(f"localllm: {why}; trying again (Ctrl-C stops)")
+        return f"waiting for {host} ({seconds:.0f} s)"
 
     def show(self, phase: str, done: int, total: int | None, bytes_per_s: float | None = None) -> None:
         """Update the progress."""

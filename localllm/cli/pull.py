@@ -150,7 +150,8 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
         last = state
         if volume == "nothing":
             return
-        phase = f"waiting for {state.waiting_for} ({state.waiting_s:.0f} s)" if state.waiting_for else state.phase
+        host = state.waiting_for
+        phase = bar.wait(host, state.waiting_s, state.waiting_why) if host else state.phase
         if state.phase == "looking":
             bar.note(phase if state.waiting_for else "")
             return

@@ -22,8 +22,12 @@ def push_model(settings: Settings, name: str, target: str | None, *, as_json: bo
     bar = Bar(name)
 
     def show(state: PushState) -> None:
+        host = state.waiting_for
+        phase = bar.wait(host, state.waiting_s, state.waiting_why) if host else state.phase
         if state.phase == "uploading":
-            bar.show("uploading", state.done_bytes, state.total_bytes)
+            bar.show(phase, state.done_bytes, state.total_bytes)
+        elif host:
+            bar.note(phase)
 
     try:
         with stopped_by_ctrl_c(cancel), bar:

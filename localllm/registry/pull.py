@@ -99,10 +99,12 @@ class Puller:
 
         Raises `InvalidParameter` for a name that is not of a remote model, `ModelNotFound`, `PullFailed`.
         """
-        return self._guarded_plan(canonical(parse(text)), self._way_out(cancel, on_wait))
+        return self._guarded_plan(canonical(parse(text)), self._way_out(cancel, on_wait, is_patient=True))
 
-    def _way_out(self, cancel: threading.Event, on_wait: OnWait = lambda *_: None) -> Fetch:
-        fetch = CancellableFetch(self._net, cancel, on_wait)
+    def _way_out(
+        self, cancel: threading.Event, on_wait: OnWait = lambda *_: None, *, is_patient: bool = False
+    ) -> Fetch:
+        fetch = CancellableFetch(self._net, cancel, on_wait, is_patient)
         return fetch if self._named_by_user else _Guarded(fetch, {origin_of(self._endpoint)})
 
     def _guarded_plan(self, name: ModelName, fetch: Fetch) -> PullPlan:
@@ -311,9 +313,9 @@ class _Guarded:
         return origin_of(url) in self._configured
 
 
-def _tell_waiting(on_state: OnState, state: PullState, host: str, seconds: float) -> None:
+def _tell_waiting(on_state: OnState, state: PullState, host: str, seconds: float, why: str) -> None:
     if seconds >= 1:
-        on_state(msgspec.structs.replace(state, waiting_for=host, waiting_s=round(seconds, 1)))
+        on_state(msgspec.structs.replace(state, waiting_for=host, waiting_s=round(seconds, 1), waiting_why=why))
 
 
 class _Meter:
@@ -342,7 +344,7 @@ class _Meter:
             self._others = num_bytes
         self.report("downloading")
 
-    def waiting(self, host: str, seconds: float) -> None:
+    def waiting(self, host: str, seconds: float, _: str) -> None:
         """Reports how long the host has sent nothing."""
         self._waiting = host, seconds
         self.report("downloading", force=True)

@@ -83,13 +83,14 @@ def push(
             insecure_hosts=insecure,
             named_by_user=named_by_user or to.host in insecure,  # the user configured this host
             cancel=cancel,
+            on_wait=lambda *waited: sent.waiting(*waited),
         )
         sent = _Sent(uploads, on_state, cancel)
         layers = [sent.file(store, manifest, file) for file in manifest.files]
         layers += [sent.text(kind, content) for kind, content in _texts(manifest)]
         config = sent.content(CONFIG_TYPE, _config(manifest, opened.path, layers))
         raw = msgspec.json.encode({"schemaVersion": 2, "mediaType": MANIFEST_TYPE, "config": config, "layers": layers})
-        on_state(PushState(phase="manifest", id=manifest.name))
+        sent.report(PushState(phase="manifest", id=manifest.name))
         uploads.manifest(raw, MANIFEST_TYPE)
     on_state(PushState(phase="done", id=manifest.name))
     return str(to)
@@ -117,6 +118,7 @@ class _Sent:
         self._uploads = uploads
         self._on_state = on_state
         self._cancel = cancel
+        self._state = PushState(phase="uploading", id=str(uploads.name))
 
     def file(self, store: Store, manifest: Manifest, file: StoredFile) -> dict[str, Any]:
         path = store.locate(manifest, file)
@@ -148,12 +150,20 @@ class _Sent:
         if done != file.size_bytes:
             raise LoadFailed(f"{path} is shorter than it was; localllm verify finds what is damaged", path=str(path))
 
-    def _report(self, digest: Digest, done: int, total: int) -> None:
-        self._on_state(
-            PushState(
-                phase="uploading", id=str(self._uploads.name), digest=str(digest), done_bytes=done, total_bytes=total
+    def waiting(self, host: str, seconds: float, why: str) -> None:
+        """Reports how long the host has accepted nothing, and why."""
+        if seconds >= 1:
+            self._on_state(
+                msgspec.structs.replace(self._state, waiting_for=host, waiting_s=round(seconds, 1), waiting_why=why)
             )
-        )
+
+    def report(self, state: PushState) -> None:
+        self._state = state
+        self._on_state(state)
+
+    def _report(self, digest: Digest, done: int, total: int) -> None:
+        id = str(self._uploads.name)
+        self.report(PushState(phase="uploading", id=id, digest=str(digest), done_bytes=done, total_bytes=total))
 
 
 def _texts(manifest: Manifest) -> Iterator[tuple[str, bytes]]:

@@ -77,6 +77,8 @@ class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The host that sends nothing at the moment."""
     waiting_s: float = 0.0
     """How long it has sent nothing."""
+    waiting_why: str | None = None
+    """The error, while the source is looked at."""
 
 
 class PushState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,6 +90,12 @@ class PushState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Digest of the content being sent."""
     done_bytes: int = 0
     total_bytes: int = 0
+    waiting_for: str | None = None
+    """The host that accepts nothing at the moment."""
+    waiting_s: float = 0.0
+    """For how long."""
+    waiting_why: str | None = None
+    """The error."""
 
 
 class NewModel(msgspec.Struct, frozen=True, kw_only=True):

@@ -174,14 +174,15 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says(server: Nasty, net: N
 
 def test_whom_a_small_answer_waits_for_is_told_during_the_pause(server: Nasty) -> None:
     server.script = lambda asked: Reply(503, {"Retry-After": "7"}) if asked.number < 1 else None
-    told: list[tuple[str, float]] = []
+    told: list[tuple[str, float, str]] = []
 
     def pause(_: float, is_over: Callable[[], bool]) -> None:
         assert not is_over()
 
     with Net(pause=pause) as net:
         net.get_small(server.url, named_by_user=True, on_wait=lambda *waited: told.append(waited))
-    ((host, seconds),) = told
+    ((host, seconds, why),) = told
+    assert why == "127.0.0.1 answered 503"
     assert f"http://{host}" == origin_of(server.url)
     assert 0 <= seconds < 7
 
@@ -193,6 +194,77 @@ def test_a_server_that_stays_busy_is_an_answer_and_one_that_hangs_up_is_an_error
     with pytest.raises(Retryable, match=r"127\.0\.0\.1"):
         net.get_small(server.url, named_by_user=True)
     assert len(server.asked) == 6
+
+
+class Clock:
+    """Passes only during pauses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began = self.now = time.monotonic()
+        monkeypatch.setattr("localllm.registry.fetch.net.time", self)
+        monkeypatch.setattr("localllm.registry.fetch.pacing.time", self)
+
+    @property
+    def passed_s(self) -> float:
+        return self.now - self.began
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def pause(self, seconds: float, is_over: Callable[[], bool]) -> None:
+        self.now += seconds
+        assert not is_over()
+
+
+class Outage:
+    """A server that is down for some time, and how a patient caller meets it."""
+
+    def __init__(self, server: Nasty, clock: Clock, kind: str, seconds: float) -> None:
+        self.server, self.clock, self.kind, self.seconds = server, clock, kind, seconds
+        self.told: list[tuple[str, float, str]] = []
+        server.script = lambda _: Reply(500) if self.is_on and kind == "answers 500" else None
+
+    @property
+    def is_on(self) -> bool:
+        return self.clock.passed_s < self.seconds
+
+    def resolve(self, *_: object) -> list[str]:
+        if self.is_on and self.kind == "has no address":
+            raise OSError(-2, "Name or service not known")
+        return ["127.0.0.2" if self.is_on and self.kind == "refuses" else "127.0.0.1"]
+
+    def asked(self) -> bytes:
+        with Net(pause=self.clock.pause, resolver=self.resolve) as net:
+            return net.get_small(
+                f"http://models.example:{self.server.port}/",
+                named_by_user=True,
+                on_wait=lambda *waited: self.told.append(waited),
+                is_patient=True,
+            ).body
+
+
+@pytest.mark.parametrize("seconds", [20.0, 560.0])
+@pytest.mark.parametrize(("kind", "why"), [("refuses", "Connection refused"), ("answers 500", "answered 500")])
+def test_a_patient_caller_waits_out_an_outage_and_is_told_why(
+    server: Nasty, kind: str, why: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.content = b"back again"
+    clock = Clock(monkeypatch)
+    outage = Outage(server, clock, kind, seconds)
+    assert outage.asked() == b"back again"
+    assert {host for host, *_ in outage.told} == {f"models.example:{server.port}"}
+    assert all(why in sentence and "Errno" not in sentence for *_, sentence in outage.told)
+    assert seconds <= outage.told[-1][1] <= seconds + 32
+
+
+@pytest.mark.parametrize(("kind", "least_s", "most_s"), [("refuses", 560, 600), ("has no address", 0.5, 5)])
+def test_patience_ends_in_time_and_soon_for_a_name_that_nobody_knows(
+    server: Nasty, kind: str, least_s: float, most_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    with pytest.raises(Retryable, match=r"no connection to models\.example"):
+        Outage(server, clock, kind, 10_000).asked()
+    assert least_s < clock.passed_s <= most_s
 
 
 def test_an_answer_of_10_gb_in_a_few_megabytes_is_stopped_at_once(server: Nasty, net: Net) -> None:

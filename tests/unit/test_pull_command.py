@@ -12,9 +12,11 @@ import pytest
 
 from localllm import osdep
 from localllm.cli.app import run_app
+from localllm.registry.fetch.pacing import Backoff
 from localllm.registry.listing import store_of
 from tests.homes import measured_once
 from tests.registry.hub_server import HubServer, Repo
+from tests.registry.loopback import Answer, Asked
 
 NAME = "hf.co/ann/tiny-GGUF"
 Pull = Callable[..., tuple[int, str]]
@@ -149,3 +151,22 @@ def test_quiet_says_nothing_unless_something_is_wrong(command: Command, tmp_path
     code, out, err = command("-q", "hf.co/ann/nowhere")
     assert (code, out) == (3, "")
     assert "nowhere" in err
+
+
+def test_a_source_that_fails_before_the_first_byte_is_waited_for(
+    command: Command, hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_failures = 0
+
+    def fails_at_first(asked: Asked) -> Answer:
+        nonlocal num_failures
+        num_failures += 1
+        return Answer(500) if num_failures <= 5 else hub.answer(asked)
+
+    monkeypatch.setattr(Backoff, "pause_s", lambda *_, **__: 0.3)
+    hub.scripted["/api/models/ann/tiny-GGUF/revision/main"] = fails_at_first
+    code, _, err = command(NAME)
+    assert code == 0, err
+    assert num_failures > 5
+    assert err.count("localllm: 127.0.0.1 answered 500; trying again (Ctrl-C stops)\n") == 1
+    assert f"waiting for {hub.host} (1 s) {NAME}\n" in err

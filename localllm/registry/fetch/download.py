@@ -147,7 +147,7 @@ class _Crew:
                 self._observe(num_bytes)
             waited_s = silence.waited_s(time.monotonic(), None if host is None else num_bytes)
             if host is not None and waited_s is not None:
-                self._on_wait(host, waited_s)
+                self._on_wait(host, waited_s, "")
             if self._sync_failure is not None:
                 raise self._sync_failure
             if self._cancel.is_set():

@@ -24,13 +24,15 @@ import httpx
 from localllm import __version__
 from localllm.errors import PullFailed
 from localllm.registry.fetch import routes
-from localllm.registry.fetch.exchange import InvalidRequest, Request
+from localllm.registry.fetch.exchange import Request
+from localllm.registry.fetch.failures import explained
 from localllm.registry.fetch.guard import check_name
 from localllm.registry.fetch.pacing import (
     DEFAULT_BACKOFF,
     PATIENCE_S,
     Backoff,
     OnWait,
+    Retries,
     Retryable,
     TokenBucket,
     is_retryable,
@@ -39,14 +41,11 @@ from localllm.registry.fetch.pacing import (
     telling,
 )
 from localllm.registry.fetch.routes import Routes, Timeouts
-from localllm.registry.fetch.sockets import SLICE_S, LinkError, NoConnection, NotTrusted, Patience, Resolve, resolve
-from localllm.registry.fetch.socks import ProxyFailed
+from localllm.registry.fetch.sockets import SLICE_S, Patience, Resolve, resolve
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
 from localllm.registry.remote import Cancelled, Credential
 
 MAX_REDIRECTS = 10
-SMALL_ATTEMPTS = 3
-"""Attempts for a small response, which a user is waiting for."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
@@ -67,10 +66,10 @@ class NetOptions:
     read_timeout_s: float = 30.0
     """A connection is abandoned after this long without data."""
     small_timeout_s: float = 60.0
-    """Deadline for a small response, including retries and pauses."""
+    """Deadline for a small response, including retries and pauses; for each attempt, if the caller is patient."""
     backoff: Backoff = DEFAULT_BACKOFF
     patience_s: float = PATIENCE_S
-    """A download is abandoned after this long without data."""
+    """A download is abandoned after this long without data; so is a patient request for a small response."""
     user_agent: str | None = None
     """None: `localllm/VERSION`."""
 
@@ -138,7 +137,7 @@ class Reply:
 
         Raises `Retryable` if it ends too early or stops arriving.
         """
-        with _explained(self.hop.url):
+        with explained(self.hop.url):
             yield from self._body()
 
     def retryable(self) -> Retryable | None:
@@ -208,21 +207,29 @@ class Net:
         headers: Mapping[str, str] | None = None,
         cancel: threading.Event | None = None,
         on_wait: OnWait = lambda *_: None,
+        is_patient: bool = False,
     ) -> SmallResponse:
         """GETs and reads a response; `max_bytes` limits its decompressed size. Any status is a valid response.
 
-        Makes up to `SMALL_ATTEMPTS` attempts; `on_wait` hears of the pauses between them. Raises `PullFailed`,
+        Makes up to `pacing.SMALL_ATTEMPTS` attempts; `on_wait` hears of the pauses between them. If `is_patient`, waits
+        out an outage as a download does, except for a host whose name has no address. Raises `PullFailed`,
         `ForbiddenAddress`, `Cancelled`.
         """
         is_cancelled = (lambda: False) if cancel is None else cancel.is_set
-        patient = Patience(is_cancelled, time.monotonic() + self.options.small_timeout_s)
+        options = self.options
+        retries = Retries(options.backoff, options.small_timeout_s, options.patience_s if is_patient else None)
         asked = {"accept-encoding": "gzip", **(headers or {})}
-        is_over = telling(on_wait, url, is_cancelled)
-        for attempt in range(1, SMALL_ATTEMPTS + 1):
+        began = time.monotonic()
+        deadline = began + options.small_timeout_s
+        while True:
             response: SmallResponse | None = None
             try:
                 with self.stream(
-                    url, credential=credential, named_by_user=named_by_user, headers=asked, patient=patient
+                    url,
+                    credential=credential,
+                    named_by_user=named_by_user,
+                    headers=asked,
+                    patient=Patience(is_cancelled, deadline),
                 ) as reply:
                     failure = reply.retryable()
                     response = _read_small(reply, max_bytes)
@@ -231,14 +238,14 @@ class Net:
             if failure is None and response is not None:
                 return response
             assert failure is not None
-            seconds = self.options.backoff.pause_s(attempt, retry_after_s=failure.retry_after_s, chance=self.chance())
-            too_late = patient.deadline is not None and time.monotonic() + seconds > patient.deadline
-            if attempt == SMALL_ATTEMPTS or too_late:
+            pause_s = retries.pause_s(failure, time.monotonic() - began, self.chance())
+            if pause_s is None:
                 if response is not None:
                     return response
                 raise failure
-            self.pause(seconds, is_over)
-        raise AssertionError("the last attempt returns or raises")
+            self.pause(pause_s, telling(on_wait, url, began, failure.message, is_cancelled))
+            if is_patient:
+                deadline = time.monotonic() + options.small_timeout_s
 
     @contextmanager
     def stream(
@@ -337,7 +344,7 @@ class Net:
             asked["content-length"] = str(len(content))
         body = ([content] if content else []) if isinstance(content, bytes) else content
         timeouts = Timeouts(self.options.connect_timeout_s, timeout_s or self.options.read_timeout_s)
-        with _explained(hop.url):
+        with explained(hop.url):
             request = Request(method.encode("ascii"), hop.url.raw_path, asked.raw, body)
             return self._routes.send(hop.url, request, timeouts, patient, guarded=not may_be_private)
 
@@ -375,24 +382,3 @@ def _read_small(reply: Reply, max_bytes: int) -> SmallResponse:
     if inflate is not None and body and (not inflate.eof or inflate.unused_data):
         raise Retryable(f"the response of {reply.hop.url.host} is truncated or followed by other data")
     return SmallResponse(reply.status, reply.headers, bytes(body), str(reply.hop.url))
-
-
-@contextmanager
-def _explained(url: httpx.URL) -> Iterator[None]:
-    """Turns connection errors into ours."""
-    host = url.host
-    try:
-        yield
-    except (InvalidRequest, httpx.InvalidURL, UnicodeEncodeError) as error:
-        raise PullFailed(f"this request cannot be sent to {host}: {error}") from error
-    except ProxyFailed as error:
-        raise Retryable(f"the proxy cannot connect to {host}: {error}", is_outage=True) from error
-    except NotTrusted as error:
-        raise PullFailed(
-            f"the certificate of {host} is not trusted: {error}; "
-            "if your network has its own CA, give its certificate as the CA file"
-        ) from error
-    except NoConnection as error:
-        raise Retryable(f"no connection to {host}: {error}", is_outage=True) from error
-    except LinkError as error:
-        raise Retryable(f"the connection to {host} failed: {error}", is_outage=True) from error

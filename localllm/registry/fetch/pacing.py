@@ -18,6 +18,8 @@ from localllm.errors import PullFailed
 
 MAX_MISTAKES = 6
 """A file is abandoned after this many unusable responses in a row without a new byte on disk."""
+SMALL_ATTEMPTS = 3
+"""Attempts for a small response, unless the caller is patient."""
 PATIENCE_S = 600.0
 """A source that does not respond is abandoned after this long without a new byte on disk."""
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -31,9 +33,17 @@ class Retryable(PullFailed):
     """A failure worth another attempt."""
 
     def __init__(
-        self, message: str, *, retry_after_s: float | None = None, busy: bool = False, is_outage: bool = False
+        self,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        busy: bool = False,
+        is_outage: bool = False,
+        is_unresolved: bool = False,
     ) -> None:
         super().__init__(message)
+        self.is_unresolved = is_unresolved
+        """Whether the host's name has no address: a typing error, or no network at all."""
         self.is_outage = is_outage
         """Whether the network or the server is down and may come back; otherwise the response was unusable."""
         self.retry_after_s = retry_after_s
@@ -109,16 +119,39 @@ class TokenBucket:
             return max(0.0, self._free_at - now)
 
 
-OnWait = Callable[[str, float], None]
-"""Called with the host that nothing comes from, and for how many seconds."""
+@dataclass
+class Retries:
+    """The retries of one request for a small response."""
+
+    backoff: Backoff
+    limit_s: float
+    """For all attempts together, of a caller who is not patient."""
+    patience_s: float | None = None
+    """How long to wait out an outage; None: `SMALL_ATTEMPTS` attempts."""
+    num_failures: int = 0
+
+    def pause_s(self, failure: Retryable, elapsed_s: float, chance: float) -> float | None:
+        """The pause before the next attempt; None: give up.
+
+        A name without an address is most likely misspelled, so a person hears of it soon, however patient.
+        """
+        self.num_failures += 1
+        pause_s = self.backoff.pause_s(self.num_failures, retry_after_s=failure.retry_after_s, chance=chance)
+        if self.patience_s is not None and failure.is_outage and not failure.is_unresolved:
+            return pause_s if elapsed_s + pause_s <= self.patience_s else None
+        is_over = self.num_failures >= SMALL_ATTEMPTS or elapsed_s + pause_s > self.limit_s
+        return None if is_over else pause_s
 
 
-def telling(on_wait: OnWait, url: str, is_cancelled: Callable[[], bool]) -> Callable[[], bool]:
-    """`is_cancelled`, which tells `on_wait` each time how long ago this was called."""
-    began = time.monotonic()
+OnWait = Callable[[str, float, str], None]
+"""Called with the host that nothing comes from, for how many seconds, and why (a sentence, or empty)."""
 
-    def told() -> bool:
-        on_wait(urlsplit(url).netloc.rpartition("@")[2], time.monotonic() - began)
+
+def telling(on_wait: OnWait, url: str, began: float, why: str, is_cancelled: Callable[[], bool]) -> Callable[[], bool]:
+    """`is_cancelled`, which also tells `on_wait` each time how long ago the wait `began`, and why."""
+
+    def is_over() -> bool:
+        on_wait(urlsplit(url).netloc.rpartition("@")[2], time.monotonic() - began, why)
         return is_cancelled()
 
-    return told
+    return is_over

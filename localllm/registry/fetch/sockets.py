@@ -43,6 +43,10 @@ class NoConnection(LinkError):
     """A connection could not be opened."""
 
 
+class Unresolved(NoConnection):
+    """The host's name has no address, as far as the name server knows."""
+
+
 class NotTrusted(NoConnection):
     """The certificate does not match the host, or no trusted CA issued it."""
 
@@ -84,7 +88,7 @@ class Dialer:
         try:
             addresses = self._addresses(host, port, deadline, patience)
         except OSError as error:
-            raise NoConnection(f"{host} cannot be resolved: {error}") from error
+            raise Unresolved(f"{host} cannot be resolved: {error.strerror or error}") from error
         if self._guarded:
             for address in addresses:
                 check_address(address, host)
@@ -99,7 +103,7 @@ class Dialer:
                 continue
             self._good[host, port] = address
             return Stream(connected, patience)
-        raise NoConnection(f"{host} does not respond: {failure}") from failure
+        raise NoConnection(f"{host} does not respond: {failure.strerror or failure}") from failure
 
     def _addresses(self, host: str, port: int, deadline: float, patience: Patience) -> list[str]:
         """Resolves in a thread that may outlive the request, since a resolver cannot be interrupted."""

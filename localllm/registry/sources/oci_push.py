@@ -13,13 +13,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 from urllib.parse import urljoin
 
 from localllm.errors import AccessDenied, PullFailed, UnsupportedParameter
 from localllm.registry.digest import Digest
 from localllm.registry.fetch.net import Net, SmallResponse, origin_of
-from localllm.registry.fetch.pacing import Retryable
+from localllm.registry.fetch.pacing import OnWait, Retries, Retryable, telling
 from localllm.registry.names import DEFAULT_HOST, RegistryName
 from localllm.registry.remote import Credential
 from localllm.registry.sources.oci import is_plain
@@ -31,6 +31,7 @@ COMMIT_TIMEOUT_S = 600.0
 
 Open = Callable[[], Iterable[bytes]]
 """Opens the content from the beginning."""
+T = TypeVar("T")
 
 
 class Uploads:
@@ -45,6 +46,7 @@ class Uploads:
         insecure_hosts: Collection[str] = (),
         named_by_user: bool = True,
         cancel: threading.Event,
+        on_wait: OnWait,
     ) -> None:
         """`named_by_user`: the user named the host, which may then be private. Raises `UnsupportedParameter`."""
         if name.host == DEFAULT_HOST:
@@ -58,35 +60,39 @@ class Uploads:
         self._login = login
         self._named_by_user = named_by_user
         self._cancel = cancel
+        self._on_wait = on_wait
         self._origin = origin_of(f"{'http' if is_plain(name.host, insecure_hosts) else 'https'}://{name.host}")
         self._base = f"{self._origin}/v2/{name.namespace}/{name.model}"
         self._credential: Credential | None = None
 
     def blob(self, digest: Digest, size_bytes: int, content: Open) -> bool:
-        """Uploads a blob unless it exists; returns whether it was uploaded. Retries as downloads do.
+        """Uploads a blob unless it exists; returns whether it was uploaded. Waits out an outage as downloads do.
 
         Raises `AccessDenied`, `PullFailed`, `Cancelled`.
         """
-        options, began = self._net.options, time.monotonic()
-        failures = 0
-        while True:
-            try:
-                return self._blob(digest, size_bytes, content)
-            except Retryable as error:
-                failures += 1
-                pause_s = options.backoff.pause_s(
-                    failures, retry_after_s=error.retry_after_s, chance=self._net.chance()
-                )
-                if time.monotonic() + pause_s - began > options.patience_s:
-                    raise PullFailed(f"{error.message} (given up after {failures} attempts)") from error
-                self._net.pause(pause_s, self._cancel.is_set)
+        return self._patiently(lambda: self._blob(digest, size_bytes, content))
 
     def manifest(self, raw: bytes, media_type: str) -> None:
-        """Publishes the manifest under the name. Raises as `blob`."""
+        """Publishes the manifest under the name. Waits and raises as `blob`."""
         url = f"{self._base}/manifests/{self.name.tag}"
-        response = self._ask("PUT", url, {"Content-Type": media_type}, raw)
+        response = self._patiently(lambda: self._ask("PUT", url, {"Content-Type": media_type}, raw))
         if response.status not in (200, 201):
             self._refuse(response, "the manifest")
+
+    def _patiently(self, work: Callable[[], T]) -> T:
+        options = self._net.options
+        retries = Retries(options.backoff, options.small_timeout_s, options.patience_s)
+        began: float | None = None  # of the outage: an upload before it may have taken hours
+        while True:
+            try:
+                return work()
+            except Retryable as error:
+                began = time.monotonic() if began is None else began
+                pause_s = retries.pause_s(error, time.monotonic() - began, self._net.chance())
+                if pause_s is None:
+                    raise PullFailed(f"{error.message} (given up after {retries.num_failures} attempts)") from error
+                is_over = telling(self._on_wait, self._origin, began, error.message, self._cancel.is_set)
+                self._net.pause(pause_s, is_over)
 
     def _blob(self, digest: Digest, size_bytes: int, content: Open) -> bool:
         if self._ask("HEAD", f"{self._base}/blobs/{digest}").status == 200:

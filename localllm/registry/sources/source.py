@@ -50,11 +50,12 @@ class Fetch(Protocol):
 
 @dataclass(frozen=True)
 class CancellableFetch:
-    """A `Net` whose requests raise `Cancelled` once the flag is set."""
+    """A `Net` whose requests raise `Cancelled` once the flag is set, and wait out an outage if `is_patient`."""
 
     net: Net
     cancel: threading.Event
     on_wait: OnWait = lambda *_: None
+    is_patient: bool = False
 
     def get_small(
         self,
@@ -74,6 +75,7 @@ class CancellableFetch:
             headers=headers,
             cancel=self.cancel,
             on_wait=self.on_wait,
+            is_patient=self.is_patient,
         )
 
 
