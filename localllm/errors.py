@@ -34,8 +34,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -55,6 +58,7 @@ _HOME = "LOCALLLM_HOME chooses another folder for what localllm keeps"
 _REMEDIES = {
     errno.ENOSPC: f"make room (localllm gc deletes what no model needs); {_HOME}",
     errno.EDQUOT: f"make room (localllm gc deletes what no model needs); {_HOME}",
+    errno.ENOENT: f"check the path; {_HOME}",
     errno.EACCES: f"allow it for this user; {_HOME}",
     errno.EPERM: f"allow it for this user; {_HOME}",
     errno.EROFS: f"write elsewhere; {_HOME}",
@@ -66,6 +70,17 @@ _REMEDIES = {
     errno.EIO: "the disk may be failing: look at the system's log, and save what matters",
     errno.ENAMETOOLONG: f"use a shorter path; {_HOME}",
 }
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Names the file in `OSError`s that name none, as those of writing to a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def sentence_of(error: OSError) -> str:

@@ -102,7 +102,8 @@ def _selftest_rows(report: Report) -> Iterator[str]:
     if not report.candidates:
         return
     when = "remembered from an earlier run; `--fresh` repeats it" if report.remembered else "run just now"
-    yield _row("Self-test", f"{when}; stored in {report.memory_path}")
+    where = f"stored in {report.memory_path}" if report.not_stored is None else f"not stored: {report.not_stored}"
+    yield _row("Self-test", f"{when}; {where}")
     yield _row("", "speeds are for a small test file on one thread, for comparison only")
     width = max(len(candidate.label) for candidate in report.candidates)
     for candidate in report.candidates:

@@ -17,7 +17,7 @@ import msgspec
 
 from localllm.cli import report, serving
 from localllm.cli.model_names import is_here
-from localllm.errors import InvalidParameter, LocalLLMError, RequestError
+from localllm.errors import InvalidParameter, LocalLLMError, RequestError, sentence_of
 from localllm.settings import config
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _source(options: EmbedOptions) -> Iterator[Iterator[str]]:
         try:
             file = options.file.open("rb")
         except OSError as error:
-            raise InvalidParameter(f"--file cannot be read: {error}", param="--file") from error
+            raise InvalidParameter(f"--file cannot be read: {sentence_of(error)}", param="--file") from error
         with file:
             yield _lines(file)
     elif options.file == _STDIN or not sys.stdin.isatty():
@@ -239,7 +239,7 @@ def _save(path: Path, vectors: Sequence[msgspec.Raw]) -> None:
         with path.open("wb") as file:
             np.save(file, rows)
     except OSError as error:
-        raise InvalidParameter(f"--npy cannot be written: {error}", param="--npy") from error
+        raise InvalidParameter(f"--npy cannot be written: {sentence_of(error)}", param="--npy") from error
 
 
 def _rows(vectors: Sequence[msgspec.Raw]) -> npt.NDArray[np.float32]:

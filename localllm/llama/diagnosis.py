@@ -73,6 +73,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     remembered: bool = False
     """Whether the self-test's outcome is from an earlier run, stored in `memory_path`."""
     memory_path: str | None = None
+    not_stored: str | None = None
+    """Why the outcome could not be stored there: a sentence with the remedy."""
     features: dict[str, list[str]] = {}
     devices: tuple[DeviceInfo, ...] = ()
     sampler_missing: str | None = None

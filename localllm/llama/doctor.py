@@ -130,6 +130,7 @@ def _with_outcome(report: Report, files: Installed, outcome: Outcome, data_dir: 
         candidates=tuple(_candidate(trial) for trial in outcome.tried),
         used=outcome.choice.label(),
         remembered=outcome.from_cache,
+        not_stored=outcome.not_stored,
         advice=suggestion,
         command=_command(files) if suggestion else None,
     )

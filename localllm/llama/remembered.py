@@ -15,6 +15,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from localllm.errors import naming
+
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -41,16 +43,20 @@ class Remembered(Generic[T]):
     def get(self, name: str) -> T | None:
         return self._read().outcomes.get(name)
 
-    def put(self, name: str, outcome: T) -> None:
+    def put(self, name: str, outcome: T) -> OSError | None:
+        """Returns why it is not remembered."""
         content = self._read()
         content.outcomes.pop(name, None)
         content.outcomes[name] = outcome
         for oldest in list(content.outcomes)[: -self._most]:
             del content.outcomes[oldest]
         try:
-            self._replace(msgspec.json.encode(content))
+            with naming(self.path):
+                self._replace(msgspec.json.encode(content))
         except OSError as error:
             log.warning("%s: the result is not remembered path=%s reason=%s", self._subject, self.path, error)
+            return error
+        return None
 
     def _read(self) -> _File[T]:
         try:

@@ -115,8 +115,7 @@ def _remembered(data_dir: Path, runtime: Runtime, fresh: bool, timeout_s: float,
     if not fresh and (known := memory.get(name)) is not None:
         return known
     outcome = run(recorded, command, timeout_s, runtime)
-    memory.put(name, outcome)
-    return outcome
+    return memory.put(name, outcome)
 
 
 def examine(runtime: Runtime) -> Outcome:

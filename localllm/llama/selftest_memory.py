@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from localllm.errors import sentence_of
 from localllm.llama.library import CpuChoice
 from localllm.llama.remembered import Remembered
 
@@ -47,6 +48,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     tried: tuple[Trial, ...]
     """In the order of trying."""
     from_cache: bool = False
+    not_stored: str | None = None
+    """Why the next process has to try again: a sentence."""
 
     @property
     def trial(self) -> Trial:
@@ -66,6 +69,7 @@ class Memory:
         outcome = self._file.get(wanted)
         return None if outcome is None else msgspec.structs.replace(outcome, from_cache=True)
 
-    def put(self, name: str, outcome: Outcome) -> None:
-        """Remember this outcome, besides the latest of other builds and CPUs."""
-        self._file.put(name, outcome)
+    def put(self, name: str, outcome: Outcome) -> Outcome:
+        """Remember this outcome, besides the latest of other builds and CPUs; returns it, marked if that failed."""
+        error = self._file.put(name, outcome)
+        return outcome if error is None else msgspec.structs.replace(outcome, not_stored=sentence_of(error))

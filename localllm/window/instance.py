@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from localllm import osdep
-from localllm.errors import Unavailable
+from localllm.errors import Unavailable, naming
 
 LOOPBACK = "127.0.0.1"
 ANSWER_S = 5.0
@@ -144,4 +144,5 @@ def _read_call(connection: socket.socket) -> Call | None:
 def _write(path: Path, address: Address) -> None:
     osdep.remove_file(path)  # of one that was killed
     osdep.private_file(path)
-    path.write_bytes(msgspec.json.encode(address))
+    with naming(path):
+        path.write_bytes(msgspec.json.encode(address))

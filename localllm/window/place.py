@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from localllm import osdep
+from localllm.errors import naming
 
 MIN_WIDTH, MIN_HEIGHT = 360, 400
 WIDTH, HEIGHT = 1100, 800
@@ -60,7 +61,7 @@ def load(path: Path) -> Remembered:
 def save(path: Path, remembered: Remembered) -> None:
     """Whole or not at all. Raises `OSError`."""
     new = path.with_name(f"{path.name}.new")
-    with open(new, "wb") as file:
+    with naming(path), open(new, "wb") as file:
         file.write(msgspec.json.encode(remembered))
         file.flush()
         os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from localllm import osdep
 from localllm.cli.app import run_app
 from localllm.errors import sentence_of
 
@@ -226,3 +227,36 @@ def test_every_error_of_the_system_is_a_sentence(number: int) -> None:
 def test_an_error_without_number_or_file_is_a_sentence() -> None:
     assert sentence_of(OSError("the tape is torn")) == "the tape is torn"
     assert sentence_of(OSError())
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no file system that refuses every new folder")
+def test_a_home_where_no_folder_can_be_made_is_told_with_a_remedy(
+    elsewhere: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, err = told("app", Path("/proc/home"), capfd, monkeypatch)
+    assert (code, err.count("\n")) == (1, 1), err
+    assert "/proc/home" in err
+    assert "LOCALLLM_HOME" in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_below_the_window_is_told_with_the_file(
+    elsewhere: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(osdep, "private_file", lambda path: path.exists() or path.symlink_to("/dev/full"))
+    code, err = told("app", tmp_path / "home", capfd, monkeypatch)
+    assert (code, err.count("\n")) == (1, 1), err
+    assert "window/address.json: No space left on device; make room" in err
+
+
+@pytest.mark.skipif(find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no file system that refuses every new folder")
+def test_the_doctor_does_not_say_that_it_stored_what_it_could_not(
+    elsewhere: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCALLLM_HOME", "/proc/home")
+    monkeypatch.setattr(sys, "argv", ["localllm", "doctor"])
+    code, out = run_app(), " ".join(capfd.readouterr().out.split())
+    assert code == 0, out
+    assert "not stored: /proc/home: No such file or directory; check the path; LOCALLLM_HOME chooses" in out
+    assert "stored in" not in out
