@@ -34,7 +34,7 @@ class Story(Protocol[EventT_co]):
         """The remaining events. `cache_miss`: why the prompt was not cached, if requested."""
 
 
-async def told(
+async def events_of(
     story: Story[EventT], answering: asyncio.Future[list[Answer]], *, says_miss: bool
 ) -> AsyncGenerator[EventT, None]:
     """All events of an answer that may not have begun yet. Raises what ends it early."""
@@ -74,4 +74,4 @@ async def drained(events: AsyncGenerator[EventT, None]) -> None:
 
 async def finished(story: Story[EventT], answering: asyncio.Future[list[Answer]], *, says_miss: bool) -> None:
     """The completed story; its events are discarded. Raises what ends the answer early."""
-    await drained(told(story, answering, says_miss=says_miss))
+    await drained(events_of(story, answering, says_miss=says_miss))

@@ -9,7 +9,6 @@ from localllm.cli.render.cells import Span, Style
 BOLD = "1"
 DIM = "2"
 ITALIC = "3"
-UNDERLINE = "4"
 STRIKE = "9"
 
 

@@ -17,7 +17,7 @@ from localllm.server.asking import asking_of
 from localllm.server.body import json_response, left_out_header, read_json, unknown_fields_header
 from localllm.server.counting import num_prompt_tokens
 from localllm.server.state import ServerState
-from localllm.server.telling import encoded, finished, told
+from localllm.server.telling import encoded, events_of, finished
 
 
 def routes() -> list[Route]:
@@ -47,7 +47,7 @@ async def create(request: Request) -> Response:
     story.warn(offered.notes)
     says_miss, id = bool(body.cache_report), log.id_of(request.scope)
     if body.stream:
-        events = encoded(told(story, answering, says_miss=says_miss), encode)
+        events = encoded(events_of(story, answering, says_miss=says_miss), encode)
         return asking.stream(
             answering, events, lambda error: [encode(error_reply(error, id))], id=story.message.id, silence=PING
         )

@@ -33,7 +33,7 @@ from localllm.server.responses.rounds import Rounds
 from localllm.server.responses.store import ResponseStore, StoredResponse
 from localllm.server.responses.story import Story
 from localllm.server.state import ServerState
-from localllm.server.telling import drained, encoded, told
+from localllm.server.telling import drained, encoded, events_of
 
 Keep = Callable[[out.ResponseObject, bytes], None]
 """Stores a response, given also as JSON."""
@@ -104,9 +104,9 @@ async def create(request: Request) -> Response:
             deadline_s=_deadline_s(state, body),
             max_rounds=state.settings.mcp_max_rounds,
         )
-        events = rounds.told(answering, says_miss=says_miss)
+        events = rounds.events(answering, says_miss=says_miss)
     else:
-        events = told(story, answering, says_miss=says_miss)
+        events = events_of(story, answering, says_miss=says_miss)
     if body.stream:
         return asking.stream(
             answering, encoded(events, encode), lambda error: map(encode, story.fail(error)), id=response.id

@@ -45,7 +45,7 @@ class Rounds(NamedTuple):
     """Deadline by `time.monotonic` for all rounds."""
     max_rounds: int
 
-    async def told(self, answering: asyncio.Future[list[Answer]], *, says_miss: bool) -> AsyncGenerator[Event, None]:
+    async def events(self, answering: asyncio.Future[list[Answer]], *, says_miss: bool) -> AsyncGenerator[Event, None]:
         """All events. Raises what ends an answer early; closing it ends the running answer or call."""
         (answer,) = await answering
         story, num_rounds = self.story, 0
