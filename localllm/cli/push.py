@@ -20,12 +20,16 @@ def push_model(settings: Settings, name: str, target: str | None, *, as_json: bo
 
     cancel = threading.Event()
     bar = Bar(name)
+    sent = dict[str, tuple[int, int]]()
+    """Bytes done, and all, of each file so far."""
 
     def show(state: PushState) -> None:
         host = state.waiting_for
         phase = bar.wait(host, state.waiting_s, state.waiting_why) if host else state.phase
         if state.phase == "uploading":
-            bar.show(phase, state.done_bytes, state.total_bytes)
+            sent[state.digest] = state.done_bytes, state.total_bytes
+            done, total = map(sum, zip(*sent.values(), strict=True))
+            bar.show(phase, done, total)
         elif host:
             bar.note(phase)
 

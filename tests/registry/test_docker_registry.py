@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from localllm.cli.push import push_model
+from localllm.cli.units import size
 from localllm.errors import (
     AccessDenied,
     ForbiddenAddress,
@@ -145,6 +147,18 @@ def test_a_model_that_is_pushed_is_pulled_as_it_was(registry: Registry, tmp_path
     push("me", target, settings, on_state=states.append, cancel=threading.Event())
     again = [state.done_bytes for state in states if state.digest == str(model.digest)]
     assert again == [0, model.size_bytes], "it was sent again"
+
+
+def test_the_last_line_of_a_push_counts_all_its_bytes(
+    registry: Registry, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = made(tmp_path / "mine", "me")
+    assert push_model(settings, "me", f"{registry.host}/team/whole:v1", as_json=False) == 0
+    *_, last, done = capfd.readouterr().err.splitlines()
+    size_bytes = stored("me", settings.data_dir).files[0].size_bytes
+    assert last.startswith("uploading me: ")
+    assert last.endswith(f"of {size(size_bytes)} (100%)")
+    assert "localllm pull ollama:" in done
 
 
 def test_a_private_registry_takes_what_somebody_pushes_who_has_logged_in(

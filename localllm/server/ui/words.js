@@ -246,7 +246,7 @@ export const words = {
     titles: {
       ctx: "Context, tokens per slot", slots: "Slots (answers at a time)", keep_alive: "Unload after, as 10m; -1: never",
       aliases: "Other names",
-      gpu_layers: "Layers on GPUs", kv_type: "Type of the KV cache", chat_template: "Chat template", draft: "Draft model", stop: "Stop strings",
+      gpu_layers: "Layers on GPUs", kv_type: "Type of the KV cache", chat_template: "Chat template", draft: "Draft model", mtp: "Guesses by its own NextN layers", stop: "Stop strings",
     },
   },
 
