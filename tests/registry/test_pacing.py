@@ -15,7 +15,7 @@ chances = st.floats(0, 1, exclude_max=True)
 
 @given(st.integers(1, 10_000), chances)
 def test_pauses_double_up_to_a_limit_and_are_spread(failures: int, chance: float) -> None:
-    longest = min(32.0, 2.0 ** min(failures - 1, 100))
+    longest = min(16.0, 2.0 ** min(failures - 1, 100))
     assert longest / 2 <= Backoff().pause_s(failures, chance=chance) <= longest
 
 

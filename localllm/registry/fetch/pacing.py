@@ -62,14 +62,14 @@ class Backoff:
     """How long to wait before a retry."""
 
     first_s: float = 1.0
-    max_s: float = 32.0
+    max_s: float = 16.0
     max_retry_after_s: float = 86400.0
     """Upper limit on a delay requested by the server, if the caller waits that long."""
 
     def pause_s(self, failures: int, *, retry_after_s: float | None = None, chance: float) -> float:
-        """The pause after `num_failures` in a row (from 1); `chance` in [0, 1) spreads clients.
+        """The pause after `failures` in a row (from 1); `chance` in [0, 1) spreads clients.
 
-        Between half and all of 1, 2, 4 ... 32 s, or as long as the server requested, up to the limit.
+        Between half and all of 1, 2, 4 ... 16 s, or as long as the server requested, up to the limit.
         """
         longest = min(self.max_s, self.first_s * 2.0 ** min(failures - 1, 30))
         own = longest * (0.5 + chance / 2)
