@@ -395,6 +395,17 @@ def test_a_pull_tells_how_far_it_is(served: Served) -> None:
     assert whole(asked(served, "pull", {"model": "new:1b", "stream": False})) == {"status": "success"}
 
 
+def test_a_pull_tells_for_whom_it_waits(served: Served) -> None:
+    waiting = [
+        PullState(phase="looking", id="new:1b", waiting_for="hub.example", waiting_s=2.0),
+        PullState(phase="downloading", id="new:1b", waiting_for="hub.example", waiting_s=3.0),
+    ]
+    served.runtime.pull_script = [*waiting, PullState(phase="done", id="new:1b", done_bytes=100, total_bytes=100)]
+    told = [line["status"] for line in lines(asked(served, "pull", {"model": "new:1b"}))]
+    assert "waiting for hub.example" in told
+    assert told[-1] == "success"
+
+
 def test_a_pull_of_nothing_ends_with_ollamas_sentence(served: Served) -> None:
     told = lines(asked(served, "pull", {"model": "nothing"}))
     assert told == [{"status": "pulling manifest"}, {"error": "pull model manifest: file does not exist"}]

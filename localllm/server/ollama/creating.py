@@ -13,7 +13,7 @@ from localllm.server.callers import caller_of
 from localllm.server.errors import TooLarge
 from localllm.server.ollama.asked import model_of, read
 from localllm.server.ollama.names import ours
-from localllm.server.ollama.progress import Progress, Report, respond
+from localllm.server.ollama.progress import Progress, Report, respond, transferring
 from localllm.server.ollama.pulling import pull
 from localllm.server.ollama.replies import ProgressLine
 from localllm.server.ollama.requests import CreateRequest, PushRequest
@@ -70,7 +70,7 @@ async def push(request: Request) -> Response:
 
     async def work(report: Report) -> None:
         report(ProgressLine(status="retrieving manifest"))
-        await state.runtime.pulls.push(id, lambda news: report(_pushing(news)))
+        await state.runtime.pulls.push(id, lambda news: report(transferring(news, _pushing(news))))
 
     return await respond(request, state, Progress(work), headers, stream=body.stream is not False)
 

@@ -15,9 +15,15 @@ from localllm.server.body import json_response
 from localllm.server.ollama.lines import LineStream
 from localllm.server.ollama.replies import ProgressLine
 from localllm.server.state import ServerState
+from localllm.types.states import PullState, PushState
 
 Report = Callable[[ProgressLine], None]
 SUCCESS = ProgressLine(status="success")
+
+
+def transferring(state: PullState | PushState, line: ProgressLine) -> ProgressLine:
+    """That line, or for whom it waits."""
+    return line if state.waiting_for is None else ProgressLine(status=f"waiting for {state.waiting_for}")
 
 
 class Progress:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.server.ollama.names import found, in_registry, ours, parse
-from localllm.server.ollama.progress import Report
+from localllm.server.ollama.progress import Report, transferring
 from localllm.server.ollama.replies import ProgressLine
 from localllm.server.state import ServerState
 from localllm.types.states import PullState
@@ -21,8 +21,8 @@ async def pull(state: ServerState, asked: str, report: Report) -> str:
     report(ProgressLine(status="pulling manifest"))
 
     def news(news: PullState) -> None:
-        if news.phase == "downloading":
-            report(_downloading(asked, news))
+        if news.phase == "downloading" or news.waiting_for is not None:
+            report(transferring(news, _downloading(asked, news)))
 
     id = await _pulled(state, asked, news)
     for status in _ENDING:
