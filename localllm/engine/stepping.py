@@ -249,13 +249,12 @@ class Stepper:
         return ready
 
     def _keep(self, plan: StepPlan, seconds: float) -> None:
-        """Keep what whole ubatches of an interrupted decode computed, except a last token, whose logits are gone."""
+        """Keep what whole ubatches of an interrupted decode computed, except sequences' last tokens: nothing was drawn
+        after them."""
         self._interruptions.computed(max(0.0, seconds - self._backend.lost_s))
         self._interruptions.lost(self._backend.lost_s)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-            num_kept = self._backend.length(segment.slot) - segment.start
-            if segment.num_outputs:
-                num_kept = min(num_kept, len(segment.tokens) - 1)
+            num_kept = min(self._backend.length(segment.slot) - segment.start, sequence.num_pending - 1)
             kept = segment._replace(tokens=segment.tokens[:num_kept], num_outputs=0)
             wants_checkpoint = num_kept > 0 and self._scheduler.commit(kept, sequence)
             self._kv.cut(segment.slot, segment.start + num_kept)

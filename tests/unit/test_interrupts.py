@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from localllm.engine.engine import HEEDED_S, Engine, StepOutput
 from localllm.engine.inbox import Cancel, Inbox, Item
+from localllm.engine.proposals import Proposal, Proposer
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.governor import Governor
 from localllm.engine.scheduling.pace import Budget
@@ -26,13 +27,15 @@ from localllm.engine.scheduling.whole import (
 )
 from localllm.engine.sequence import Sequence
 from localllm.engine.team import Clocks, Team
-from tests.fakes import FakeBackend, alone
+from tests.fakes import FakeBackend, alone, next_token
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
 
 UBATCH, BATCH = 16, 64
 
 
-def make(*, others_s: Callable[[], float] | None = None, **backend: Any) -> tuple[FakeBackend, Engine, Collector]:
+def make(
+    *, others_s: Callable[[], float] | None = None, proposer: Proposer | None = None, **backend: Any
+) -> tuple[FakeBackend, Engine, Collector]:
     """An engine that has measured how fast it is: 100 tokens/s. `others_s`: CPU time that others have used."""
     fake = FakeBackend(**{"slot_capacity": 512, "batch_capacity": BATCH, "ubatch_capacity": UBATCH, **backend})
     fake.token_s = 0.01
@@ -49,6 +52,7 @@ def make(*, others_s: Callable[[], float] | None = None, **backend: Any) -> tupl
         kv_ram_bytes=10_000,
         most_checkpoints=4,
         team=team,
+        proposer=proposer,
     )
     engine.submit(Sequence(-1, [3] * 20, sampling=GREEDY, max_tokens=1, cache_prompt=False))
     drain(engine)
@@ -129,6 +133,33 @@ def test_who_arrives_in_the_middle_of_a_long_prompt_is_computed_next() -> None:
     assert fake.now_s - arrived_s < HEEDED_S + 13 * fake.token_s, "alone, since it ends much sooner"
     drain(engine)
     assert collector.text[1] == text_of(alone([5] * 400, 1))
+
+
+class Forces:
+    """After a prompt of that many tokens only one token may come."""
+
+    def __init__(self, num_prompt: int, forced: int) -> None:
+        self._num_prompt = num_prompt
+        self._proposal = Proposal((forced,))
+
+    def propose(self, sequence: Sequence) -> Proposal | None:
+        return self._proposal if sequence.num_tokens == self._num_prompt == sequence.num_prompt else None
+
+
+def test_a_forced_first_token_is_not_lost_with_an_interrupted_batch() -> None:
+    """No row is computed for it: a whole ubatch that computed the prompt's last token must not count as its draw."""
+    prompt = [4] * 20
+    fake, engine, collector = make(proposer=Forces(20, next_token(prompt)), window=8, slack=UBATCH)
+    engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=4))
+    engine.submit(Sequence(2, [6] * 300, sampling=GREEDY, max_tokens=1))
+    engine.step()
+    assert [len(segment.tokens) for segment in fake.batches[-1]] == [19], "up to its checkpoint; then all take part"
+    at(fake, fake.now_s + 0.07, lambda: engine.call_soon(lambda: None))
+    engine.step()
+    assert fake.length(1) > 0, "the first ubatch was complete"
+    assert fake.lost_s > 0, "the second was interrupted"
+    drain(engine, limit=200)
+    assert collector.text[1] == text_of(alone(prompt, 4))
 
 
 def test_who_finds_no_slot_ends_a_batch_only_where_that_costs_nothing() -> None:
