@@ -204,14 +204,12 @@ class Answers:
         return Delta(last, finish=self._end(sequence, reason))
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> Finish:
-        slot = self._scheduler.remove(sequence)  # its slot keeps the KV for prompts with the same prefix
-        if slot is not None and sequence.num_shifted:
-            self._kv.cut(slot, self._kv.residency.held[slot].sound)
+        self._scheduler.remove(sequence)
         timings = sequence.timings(self._clock())
         return Finish(reason=reason, usage=sequence.usage(), timings=timings, stop=sequence.text.stopped_by)
 
     def fail_constraint(self, sequence: Sequence, failure: ConstraintFailed, output: StepOutput) -> None:
-        """End a sequence that cannot continue, once everything was reported; its slot keeps what it holds."""
+        """End a sequence that cannot continue, once everything was reported."""
         slot = self._scheduler.remove(sequence)
         if slot is not None:
             self._kv.cut(slot)

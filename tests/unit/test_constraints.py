@@ -374,6 +374,34 @@ def test_a_constraint_that_fails_fails_its_own_request_and_says_where(cost_s: fl
     assert answers.of(2).reason == "length"
 
 
+@pytest.mark.parametrize("where", ["mask", "take"])
+def test_a_constraint_that_fails_after_a_shift_leaves_a_slot_that_can_be_saved(where: str) -> None:
+    """What was moved must not be saved for others: the slot keeps what was never moved."""
+    num_taken = 100
+
+    def fail() -> None:
+        if where == "mask" and len(bad.taken) >= num_taken:
+            raise ConstraintFailed("a limit was reached")
+
+    bad = FakeConstraint(3, 500, forces=False, gate=fail, fails_at=num_taken if where == "take" else None)
+    endless = {"max_tokens": 300, "min_tokens": 300, "end_tokens": [END]}
+    failing = Sequence(0, list(range(1, 81)), sampling=GREEDY, constraint=bad, keep=70, **endless)
+    other = Sequence(1, [9, 8, 7], sampling=GREEDY, max_tokens=20)
+    answers = Answers([failing, other])
+    backend = FakeBackend(num_slots=1, slot_capacity=160, batch_capacity=80)
+    engine = Engine(backend, answers, sampler=SAMPLER, context_shift=True, kv_ram_bytes=10_000)
+    engine.submit(failing)
+    engine.submit(other)
+    engine.step()
+    while engine.scheduler.has_work:
+        engine.step()
+        engine.check_integrity()
+    assert "a limit was reached" in answers.of(0).failure
+    assert failing.num_shifted > 0
+    assert answers.of(1).reason == "length"
+    assert [len(entry.tokens) for entry in engine.kv.host.entries] == [failing.keep]
+
+
 @pytest.mark.parametrize("min_tokens", [0, 8, 60])
 def test_min_tokens_hold_an_answer_open_while_the_text_can_go_on(min_tokens: int) -> None:
     """The model wants to end at once; a text that is complete ends the answer all the same."""

@@ -139,7 +139,10 @@ class Scheduler:
         return self._earliest_s
 
     def remove(self, sequence: Sequence) -> int | None:
-        """Forget a sequence, running or waiting; returns the slot that became free, whose KV stays."""
+        """Forget a sequence, running or waiting; returns the slot that became free.
+
+        Its KV stays for prompts with the same prefix, except what a shift moved.
+        """
         slot, sequence.held = sequence.held.slot, NOWHERE
         if sequence.follower is not None:
             sequence.follower.drop()
@@ -150,6 +153,8 @@ class Scheduler:
             self._settled = []
             self.kv.residency.used([slot])
             self.kv.residency.changed(slot)
+            if sequence.num_shifted:
+                self.kv.cut(slot, self.kv.residency.held[slot].sound)
         return slot
 
     def next_tokens(self) -> StepPlan | None:
