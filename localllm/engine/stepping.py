@@ -277,8 +277,9 @@ class Stepper:
         elif has_drafts:  # a guess must never cost a request its answer
             self.compute(plan.without_guesses(), output)
         else:
-            for index in range(len(plan.segments)):
-                self.compute(plan.alone(index), output)
+            for index, (segment, sequence) in enumerate(zip(plan.segments, plan.sequences, strict=True)):
+                if sequence.num_computed == segment.start:  # else the cache was scrubbed meanwhile, and it starts over
+                    self.compute(plan.alone(index), output)
 
 
 def _parts(plan: StepPlan) -> list[Part]:

@@ -325,6 +325,22 @@ def test_a_model_that_computes_nonsense_fails_the_request_and_no_other(
     assert all(96 not in cells for cells in backend.cells), "nobody goes on from what it computed"
 
 
+def test_a_cache_that_is_cleaned_while_a_failed_batch_is_computed_one_by_one_fails_the_culprit_only() -> None:
+    """The others' cells are gone by then: what the failed batch would have computed no longer follows them."""
+    backend = FakeBackend(num_slots=3, num_cells=200, broken_at=96, fails_at_step=2)
+    engine = Engine(backend, collector := Collector())
+    engine.submit(Sequence(0, [7], sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(2, [1, 2], sampling=GREEDY, max_tokens=9))
+    engine.submit(Sequence(3, [1, 3], sampling=GREEDY, max_tokens=9))
+    engine.step()
+    engine.step()
+    engine.submit(Sequence(1, [1, 96], sampling=GREEDY, max_tokens=9))
+    drain(engine)
+    assert "not finite numbers" in str(collector.failures.pop(1))
+    assert not collector.failures
+    assert [collector.text[id] for id in (2, 3)] == [text_of(alone([1, id], 9)) for id in (2, 3)]
+
+
 def test_a_request_that_forbids_every_token_fails_with_that_reason() -> None:
     engine = Engine(FakeBackend(), collector := Collector())
     engine.submit(Sequence(1, [1], sampling=GREEDY, end_tokens=range(97), min_tokens=1, max_tokens=5))
