@@ -40,7 +40,7 @@ from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.types.states import EngineStatus
 
 LOOK_UP_S = 0.05
-"""Poll interval for deadlines while every waiting request is blocked on the disk."""
+"""Poll interval for deadlines while every request waits for the disk or for a mask."""
 HEEDED_S = 0.05
 """While nothing streams, an arriving item ends the step with its current ubatch, at the latest after this time."""
 EARLY_S = 0.05
@@ -139,6 +139,8 @@ class Engine:
         self._debug = debug
         self.writeback = None if disk is None else Writeback(self.kv, disk)
         self._computed_something = True
+        self._idle_since_s: float | None = None
+        """When the engine ran out of requests; None: it computes, or has not looked since."""
         if disk is not None:
             disk.wake = lambda: self.call_soon(lambda: None)
         self._beside = beside
@@ -186,8 +188,7 @@ class Engine:
         has_texts = self._beside is not None and self._beside.has_work
         if has_texts or (self.scheduler.has_work and self._computed_something):
             return None
-        has_more_to_store = self.writeback is not None and self.writeback.next() is not None
-        timeout_s = LOOK_UP_S if self.scheduler.has_work else STORE_AFTER_S if has_more_to_store else None
+        timeout_s = LOOK_UP_S if self.scheduler.has_work else self._store_in_s()
         self.progress.rest()
         try:
             return self._inbox.wait(timeout_s)
@@ -196,6 +197,15 @@ class Engine:
                 self.progress.advance()
                 self.writeback.store_while(self._inbox.empty)
             return None
+
+    def _store_in_s(self) -> float | None:
+        """Time until an idle engine writes to the disk, however often its status is asked for; None: never."""
+        if self.writeback is None or self.writeback.next() is None:
+            return None
+        now_s = self.clock()
+        if self._idle_since_s is None:
+            self._idle_since_s = now_s
+        return max(0.0, self._idle_since_s + STORE_AFTER_S - now_s)
 
     def check_integrity(self) -> None:
         """The scheduler is consistent, and every slot holds what is recorded. Raises `AssertionError`."""
@@ -229,6 +239,7 @@ class Engine:
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
         self._computed_something = bool(plan.segments)
         if plan.segments:
+            self._idle_since_s = None
             if self._unreported is not None and any(sequence.is_prefilling for sequence in plan.sequences):
                 self._report_last()  # with several ubatches `decode` returns when the last has begun
             within_s = self._listen(plan) if may_interrupt else None

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
+import queue
 from typing import Any, NamedTuple, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from localllm.engine.cache.held import Held
 from localllm.engine.cache.tiers import DiskTier
-from localllm.engine.engine import Engine
+from localllm.engine.engine import STORE_AFTER_S, Engine
+from localllm.engine.inbox import Inspect, Item, Stop
 from localllm.engine.scheduling.admission import MAX_LEADERS
 from localllm.engine.scheduling.aging import AGED_S, EVERY, Turns
 from localllm.engine.scheduling.pace import Budget
@@ -305,6 +308,40 @@ def test_slots_are_kept_each_once_even_while_they_go_on() -> None:
         first = slot + 1
     assert kept == [0, 1]
     assert engine.writeback.next() == 0, "it has gone on since"
+
+
+def test_a_conversation_is_written_although_somebody_looks_at_the_engine_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The chat page asks twice a second what slots do."""
+    disk, clock = FakeDiskCache(), Clock()
+    engine = Engine(
+        FakeBackend(slot_capacity=256, batch_capacity=128),
+        Collector(),
+        disk=DiskTier(lambda _: cast(Any, disk)),
+        clock=clock,
+    )
+    stored_s: list[float] = []
+    store = disk.store
+
+    def remembering(*args: Any, **options: Any) -> None:
+        stored_s.append(clock.now_s)
+        store(*args, **options)
+
+    def wait(timeout_s: float | None) -> Item:
+        if timeout_s is not None and timeout_s < 0.5:
+            clock.now_s += timeout_s
+            raise queue.Empty
+        clock.now_s += 0.5
+        return Stop() if clock.now_s > 20 else Inspect(lambda _: None)
+
+    monkeypatch.setattr(disk, "store", remembering)
+    monkeypatch.setattr(engine._inbox, "wait", wait)
+    engine.submit(Sequence(0, [5] * 100, sampling=GREEDY, max_tokens=4))
+    drain(engine)
+    engine.run()
+    assert len(stored_s) == 1
+    assert STORE_AFTER_S - 0.5 <= stored_s[0] <= STORE_AFTER_S + 0.5
 
 
 def in_a_slot(sequence: Sequence) -> Sequence:
