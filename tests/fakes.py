@@ -387,6 +387,15 @@ class FakeDiskCache:
         self._reading[entry] = self._looks
         return True
 
+    def drop(self, entry: DiskEntry) -> None:
+        self._reading.pop(entry, None)
+        self._there = [other for other in self._there if other is not entry]
+
+    @property
+    def num_held(self) -> int:
+        """How many entries were read, or are being read, that nobody took."""
+        return len(self._reading) + len(self._there)
+
     def load(self, entry: DiskEntry) -> Saved | None:
         if entry in self._there:
             self._there.remove(entry)

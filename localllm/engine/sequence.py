@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from localllm.engine.proposals import Proposal
     from localllm.engine.scheduling.waits import Wait
     from localllm.engine.speculation.guesser import Guesser
+    from localllm.kvdisk.entry import Entry as DiskEntry
 
 SHIFTED_ANSWER = 8
 """With context shift, an answer without a limit of its own ends after this many times its slot's tokens."""
@@ -132,6 +133,8 @@ class Sequence:
         """What it waits for, as far as known."""
         self.reading_since_s: float | None = None
         """When it first waited for the disk."""
+        self.reading: DiskEntry | None = None
+        """What was last read from the disk for it."""
         self.cache_prompt = cache_prompt
         self.domain = Domain.of(cache_salt=cache_salt)
         self.pauses = {*pauses, self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)

@@ -57,7 +57,7 @@ class Prefetcher:
             return "memory" if entry in self._there else "reading" if entry in self._reading else None
 
     def drop(self, entry: Entry) -> None:
-        """Nobody wants it any more."""
+        """Discard it, read or not."""
         with self._changed:
             self._reading.pop(entry, None)
             self._there.pop(entry, None)

@@ -83,6 +83,35 @@ def test_a_disk_that_hangs_holds_a_request_up_for_a_bounded_time_only() -> None:
     assert collector.text[1] == text_of(alone([5] * 150 + [6], 4))
 
 
+def test_what_is_read_for_a_request_that_is_gone_does_not_stay_in_memory() -> None:
+    disk = FakeDiskCache(looks=10)
+    engine, collector, _ = with_disk(disk)
+    for id in (1, 2):
+        engine.submit(Sequence(id, [5] * 150 + [6], sampling=GREEDY, max_tokens=4))
+    engine.step()
+    assert disk.num_held == 1
+    engine.cancel(1)
+    engine.step()
+    assert disk.num_held == 1, "the other waits for it, too"
+    engine.cancel(2)
+    engine.step()
+    assert disk.num_held == 0
+    engine.submit(Sequence(3, [5] * 150 + [6], sampling=GREEDY, max_tokens=4))
+    drain(engine)
+    assert collector.finish[3].usage.cached_tokens == 150, "read again"
+
+
+def test_what_was_read_too_late_does_not_stay_in_memory() -> None:
+    disk = FakeDiskCache(hangs=True)
+    engine, collector, clock = with_disk(disk)
+    engine.submit(Sequence(1, [5] * 150 + [6], sampling=GREEDY, max_tokens=4))
+    engine.step()
+    clock.now_s = MAX_READING_S
+    drain(engine)
+    assert collector.finish[1].usage.cached_tokens == 0
+    assert disk.num_held == 0
+
+
 def test_a_state_that_can_never_be_read_is_computed() -> None:
     engine, collector, _ = with_disk(FakeDiskCache(fails=True))
     engine.submit(Sequence(1, [5] * 150 + [6], sampling=GREEDY, max_tokens=4))

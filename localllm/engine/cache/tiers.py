@@ -78,11 +78,15 @@ class DiskTier:
         return best, most
 
     def status(self, entry: DiskEntry) -> Literal["memory", "reading", "gone"]:
-        """Whether it can be taken. If it is on the disk, reading starts now; `gone` is final."""
+        """Whether it can be taken. If it is on the disk, reading starts now; `gone`: it cannot be read, or not now."""
         status = self._cache.status(entry)
         if status == "disk":
             return "reading" if self._cache.prefetch(entry) else "gone"
         return status
+
+    def drop(self, entry: DiskEntry) -> None:
+        """No sequence waits for it any more: what was read of it leaves memory."""
+        self._cache.drop(entry)
 
     def load(self, entry: DiskEntry) -> Entry | None:
         """The conversation, which was read already; None where it has just gone."""

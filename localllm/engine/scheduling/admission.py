@@ -70,6 +70,7 @@ class Admitter:
             if is_reading:
                 if sequence.reading_since_s is None:
                     sequence.reading_since_s = now_s
+                sequence.reading = way.entry
                 return self.memory.waits_for_disk(sequence, way.entry, seen)
             entry = self._kv.disk.load(way.entry)
             way = self._way(sequence, found, None, free) if entry is None else way._replace(entry=entry)

@@ -148,6 +148,7 @@ class Scheduler:
             sequence.follower.drop()
         if slot is None:
             self._waiting.remove(sequence)
+            self._end_wait(sequence)
         else:
             self._slots[slot] = None
             self._settled = []
@@ -329,7 +330,14 @@ class Scheduler:
         self._slots[entering.slot] = sequence
         sequence.num_cached = entering.num_cached
         sequence.admitted_s = now_s
+        self._end_wait(sequence)
+
+    def _end_wait(self, sequence: Sequence) -> None:
+        """What was read from the disk for it, and was not taken, leaves memory unless another still waits for it."""
         sequence.wait = None
+        entry, sequence.reading = sequence.reading, None
+        if entry is not None and self.kv.disk is not None and all(one.reading is not entry for one in self._waiting):
+            self.kv.disk.drop(entry)
 
     def _aged(self, now_s: float) -> list[Sequence]:
         """Those that have waited long, oldest first."""
