@@ -384,7 +384,7 @@ def test_a_constraint_that_fails_after_a_shift_leaves_a_slot_that_can_be_saved(w
             raise ConstraintFailed("a limit was reached")
 
     bad = FakeConstraint(3, 500, forces=False, gate=fail, fails_at=num_taken if where == "take" else None)
-    endless = {"max_tokens": 300, "min_tokens": 300, "end_tokens": [END]}
+    endless: dict[str, Any] = {"max_tokens": 300, "min_tokens": 300, "end_tokens": [END]}
     failing = Sequence(0, list(range(1, 81)), sampling=GREEDY, constraint=bad, keep=70, **endless)
     other = Sequence(1, [9, 8, 7], sampling=GREEDY, max_tokens=20)
     answers = Answers([failing, other])
