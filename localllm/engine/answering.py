@@ -65,7 +65,7 @@ class Answers:
 
         What was computed after the last token taken is cut from the cache.
         """
-        sequence, tokens, num_behind, slot = drawn[:4]
+        sequence, tokens = drawn.sequence, drawn.tokens
         taken = Taken(sequence, sequence.first_token_s is None)
         self.unreported.append(taken)
         guessed = drawn.guessed and (*repeat(NO_TOKEN, drawn.num_forced), *drawn.guessed)
@@ -79,8 +79,8 @@ class Answers:
             self._scheduler.advance(sequence)
             num_kept += 1
             self._take_token(taken, sampled, is_guess=guessed[num_kept : num_kept + 1] == (sampled.token,))
-        if num_kept < num_behind:
-            self._roll_back(sequence, slot)
+        if num_kept < drawn.num_behind:
+            self._roll_back(sequence, drawn.slot)
         if drawn.guessed:
             self._count_guesses(sequence, len(drawn.guessed), sequence.num_right_guesses - num_right)
         if sequence.follower is not None and sequence.logprobs is None and not taken.has_ended:

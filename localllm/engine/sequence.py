@@ -137,7 +137,7 @@ class Sequence:
         """What was last read from the disk for it."""
         self.cache_prompt = cache_prompt
         self.domain = Domain.of(cache_salt=cache_salt)
-        self.pauses = {*pauses, self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
+        self.pauses = {self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
         self.priority = priority
         self.created_s = created_s
         self.deadline_s = deadline_s

@@ -21,10 +21,10 @@ from localllm.engine.sampling.drawing import Drawer, Drawn
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NO_TOKEN, NO_TOKEN_REASONS, NOT_FINITE, Sampler
 from localllm.engine.sampling.selection import Row
+from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.row_cost import RowCost
-from localllm.engine.scheduling.rows import Part
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence

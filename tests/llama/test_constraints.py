@@ -13,7 +13,8 @@ from llguidance import LLMatcher, LLTokenizer
 from localllm.engine.constraint import masking
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.scheduling.rows import Cost, Part, passes
+from localllm.engine.scheduling.cost import Part
+from localllm.engine.scheduling.rows import Cost, count_passes
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.grammar_tokens import GrammarTokens
@@ -94,7 +95,7 @@ def test_answers_are_documents_and_the_same_however_many_tokens_a_step_computes(
             texts, one_by_one, num_steps = ask(dear, sampling)
             for text in texts:
                 jsonschema.validate(json.loads(text), SCHEMA)
-            _, together, num_steps_together = ask(passes, sampling)
+            _, together, num_steps_together = ask(count_passes, sampling)
             assert together == one_by_one
             assert (num_steps_together < num_steps) == (backend.max_rollback > 0)
         model.close()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.row_cost import RowCost
-from localllm.engine.scheduling.rows import Part
 from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.drafts import Drafts

@@ -16,7 +16,7 @@ import pytest
 
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling.dry import Dry
-from localllm.engine.scheduling.rows import Part
+from localllm.engine.scheduling.cost import Part
 from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.llama import library

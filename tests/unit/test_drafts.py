@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
-from localllm.engine.scheduling.rows import Cost, Part, assumed_cost
+from localllm.engine.scheduling.cost import Part
+from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.drafts import Drafts

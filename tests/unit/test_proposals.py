@@ -19,8 +19,9 @@ from localllm.engine.proposals import Proposal
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
+from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Part, assumed_cost, passes
+from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, count_passes
 from localllm.engine.sequence import Sequence
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
 from tests.fakes import END, FakeBackend, alone
@@ -389,7 +390,7 @@ def test_rows_thrown_away_are_cut_from_the_cache() -> None:
     sequences = requests(4, GREEDY, {"max_tokens": 20})
     known = {id: (id + 1, 9, id + 3, *alone([id + 1, 9, id + 3], 20)) for id in range(3)}
     backend = FakeBackend(batch_capacity=64)
-    answers = run(sequences, backend, proposer=Knowing(known), rows=passes)
+    answers = run(sequences, backend, proposer=Knowing(known), rows=count_passes)
     assert any(segment.num_padding for batch in backend.batches for segment in batch)
     for sequence in sequences:
         assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.tokens[:3], 20))

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import (
     MOST_ROWS,
     MOST_SLOWER,
-    Part,
     Rows,
     Wish,
     assumed_cost,
-    passes,
+    count_passes,
     share_equal_rows,
     share_rows,
 )
@@ -47,11 +47,11 @@ def parts(slots: Iterable[int], rows: Iterable[int]) -> list[Part]:
     [([1] * 8, 1), ([1, 1, 1, 4, 1, 1, 1, 1], 2), ([1, 2, 3, 4, 1, 2, 3, 4], 7), ([4] * 8, 1), ([2, 1, 2, 1], 3)],
 )
 def test_passes_are_those_that_the_library_makes(rows: list[int], count: int) -> None:
-    assert passes(parts(range(len(rows)), rows)) == count
+    assert count_passes(parts(range(len(rows)), rows)) == count
 
 
 def test_a_gap_between_slots_is_a_pass() -> None:
-    assert passes(parts([0, 1, 3], [1, 1, 1])) == 2
+    assert count_passes(parts([0, 1, 3], [1, 1, 1])) == 2
 
 
 def test_the_assumed_cost_tells_the_measured_shapes_apart() -> None:
@@ -121,7 +121,7 @@ def test_equal_rows_are_equal_fit_and_are_no_worse_than_one_each(wishes: list[Wi
     shares = share_equal_rows(wishes, most=most)
     found = set(lengths(shares))
     assert len(found) == 1
-    assert found == {1} or (passes(parts([wish.slot for wish in wishes], lengths(shares))) == 1)
+    assert found == {1} or (count_passes(parts([wish.slot for wish in wishes], lengths(shares))) == 1)
     assert sum(lengths(shares)) <= max(most, len(wishes))
     assert rate(wishes, shares) >= rate(wishes, [Rows()] * len(wishes)) - 1e-9
     for wish, rows in zip(wishes, shares, strict=True):

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
+from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.row_cost import MOST_SHAPES, RowCost
-from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Part, assumed_cost, share_rows
+from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, share_rows
 from localllm.engine.scheduling.rows import Wish as RowWish
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator

@@ -20,9 +20,7 @@ from typing import NamedTuple
 
 from localllm.engine.backend import Piece
 from localllm.engine.scheduling.aging import AGED_S, Turns
-
-TILE = 64
-"""A text is cut after whole tiles of this many tokens, as in `pace`: half a tile takes as long as a whole one."""
+from localllm.engine.scheduling.cost import TILE
 
 
 class TextJob:
@@ -177,7 +175,7 @@ class TextQueue:
     def _piece(self, text: Text, start: int, room: int, limits: Limits) -> tuple[Text, Piece]:
         tokens = text.job.texts[text.number]
         end = min(len(tokens), start + room) if limits.splits_texts else len(tokens)
-        if end < len(tokens) and room > TILE:
+        if end < len(tokens) and room > TILE:  # half a tile takes as long as a whole one
             end -= room % TILE
         is_last = end == len(tokens)
         if not is_last:

@@ -8,6 +8,8 @@ how much time there is.
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterator
 from collections.abc import Sequence as Many
 from operator import mul
 
@@ -57,6 +59,21 @@ Part = tuple[int, int, int]
 """Part of a step: a sequence's slot, how many tokens precede its rows, and how many rows it has."""
 
 
+def passes(parts: Many[Part], ubatch_tokens: int = sys.maxsize) -> Iterator[tuple[Many[Part], int]]:
+    """The passes over the weights in a partitioned cache: the parts computed together, and how many rows of each.
+
+    For ascending slots, as `llama_batch_allocr::split_equal` of llama.cpp splits a batch: one pass computes equally
+    many rows of adjacent slots.
+    """
+    while parts:
+        first_slot = parts[0][0]
+        together = [part for place, part in enumerate(parts) if part[0] == first_slot + place]
+        rows = max(1, min(min([part[2] for part in together]), ubatch_tokens // len(together)))
+        yield together, rows
+        unfinished = [(slot, depth + rows, num - rows) for slot, depth, num in together if num > rows]
+        parts = [*unfinished, *parts[len(together) :]]
+
+
 class StepCost:
     """Cost of a step: passes over the weights, rows, and the tokens that rows attend to, inside or outside a tile."""
 
@@ -92,18 +109,12 @@ class StepCost:
             self._model.rates = a_pass, a_row, look, tiled_look
 
     def _amounts(self, parts: Many[Part]) -> tuple[float, float, float, float]:
-        """Passes, rows, and tokens that rows attend to: outside tiles, and in tiles.
-
-        Follows how llama.cpp splits a batch: one pass computes equally many rows of sequences in adjacent slots.
-        """
+        """Passes, rows, and tokens that rows attend to: outside tiles, and in tiles."""
         slots, depths, rows_of_each = zip(*parts, strict=True)
         if rows_of_each.count(1) == len(parts) == slots[-1] - slots[0] + 1:  # the usual case: streams only
             return 1, len(parts), sum(depths) + len(parts) / 2, 0.0
         num_passes, num_rows, looked, tiled_looked = 0, 0, 0.0, 0.0
-        while parts:
-            first_slot = parts[0][0]
-            together = [part for place, part in enumerate(parts) if part[0] == first_slot + place]
-            rows = max(1, min(min([part[2] for part in together]), self._ubatch_tokens // len(together)))
+        for together, rows in passes(parts, self._ubatch_tokens):
             looks = rows * (sum([part[1] for part in together]) + len(together) * rows / 2)
             if rows >= self.tile:
                 tiled_looked += looks
@@ -111,6 +122,4 @@ class StepCost:
                 looked += looks
             num_passes += 1
             num_rows += rows * len(together)
-            unfinished = [(slot, depth + rows, left - rows) for slot, depth, left in together if left > rows]
-            parts = [*unfinished, *parts[len(together) :]]
         return num_passes, num_rows, looked, tiled_looked

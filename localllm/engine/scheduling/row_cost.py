@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Many
 
-from localllm.engine.scheduling.rows import Cost, Part, passes
+from localllm.engine.scheduling.cost import Part
+from localllm.engine.scheduling.rows import Cost, count_passes
 
 SLOWER, FASTER = 0.1, 0.4
 """Weight of one step's error for its shape, where it took longer than predicted and where it took less: a slow step was
@@ -110,4 +111,4 @@ def _shape(parts: Many[Part]) -> _Shape:
     rows = [part[2] for part in parts]
     first, last = parts[0][0], parts[-1][0]
     is_even = rows.count(rows[0]) == len(rows) == last - first + 1
-    return 1 if is_even else passes(parts), sum(rows)
+    return 1 if is_even else count_passes(parts), sum(rows)

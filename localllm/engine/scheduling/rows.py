@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from localllm.engine.scheduling.cost import Part, passes
+
 MOST_ROWS = 8
 """Rows that every stream may get in the same step: its last token and what is computed after it. A step's logits are
 bounded by `num_slots` times this, besides those of prompts to be scored."""
@@ -28,8 +30,6 @@ _LEVELS, _FEWER_LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32), (2, 4, 8, 16)
 """Lengths to try; the second set for more than `FEW` streams, to be quick."""
 FEW = 4
 
-Part = tuple[int, int, int]
-"""Part of a batch: a stream's slot, how many tokens precede its rows, and how many rows it has."""
 Cost = Callable[[Sequence[Part]], float]
 """Cost of a batch of these parts, in slot order, in any unit."""
 
@@ -56,7 +56,7 @@ class Rows(NamedTuple):
 
 def assumed_cost(parts: Sequence[Part]) -> float:
     """For a partitioned cache, in rows."""
-    return PASS_COST * passes(parts) + sum([rows for _, _, rows in parts])
+    return PASS_COST * count_passes(parts) + sum([rows for _, _, rows in parts])
 
 
 def assumed_unified_cost(parts: Sequence[Part]) -> float:
@@ -64,22 +64,9 @@ def assumed_unified_cost(parts: Sequence[Part]) -> float:
     return PASS_COST + sum([rows for _, _, rows in parts])
 
 
-def passes(parts: Sequence[Part]) -> int:
-    """Passes of a partitioned cache, for ascending slots: as `llama_batch_allocr::split_equal` of llama.cpp splits."""
-    waiting = [(slot, rows) for slot, _, rows in parts]
-    count = 0
-    while waiting:
-        end = 1
-        while end < len(waiting) and waiting[end][0] == waiting[end - 1][0] + 1:
-            end += 1
-        least = min(length for _, length in waiting[:end])
-        waiting = [
-            (slot, length - least if place < end else length)
-            for place, (slot, length) in enumerate(waiting)
-            if place >= end or length > least
-        ]
-        count += 1
-    return count
+def count_passes(parts: Sequence[Part]) -> int:
+    """Passes of a partitioned cache over the weights."""
+    return sum(1 for _ in passes(parts))
 
 
 def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, is_unified: bool = False) -> list[Rows]:
@@ -187,9 +174,9 @@ def _likely_shapes(wishes: Sequence[Wish], plain_s: float, twice_s: float, most:
         for places in groups:
             extra = (length - 1) * len(places)
             if count + extra <= most:
-                num_passes = _num_more_passes(wishes, places, run_of)
-                num_passes += any(wishes[place].room < length for place in places)  # it stays shorter than the rest
-                took_s = plain_s + extra * row_s + pass_s * num_passes
+                num_more = _num_more_passes(wishes, places, run_of)
+                num_more += any(wishes[place].room < length for place in places)  # it stays shorter than the rest
+                took_s = plain_s + extra * row_s + pass_s * num_more
                 least = min([gains[place] for place in places]) if len(places) == count else 0.0
                 if took_s <= MOST_SLOWER * (1 + least) * plain_s:
                     total = count + sum([gains[place] for place in places])

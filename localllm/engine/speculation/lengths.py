@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from localllm.engine.scheduling.rows import LONGEST, MOST_ROWS, Cost, Part
+from localllm.engine.scheduling.cost import Part
+from localllm.engine.scheduling.rows import LONGEST, MOST_ROWS, Cost
 
 LENGTHS = (1, 2, 3, 5, 7, 11, 15)
 """Lengths to try."""
