@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from itertools import pairwise
 
 from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import SPACING
 from localllm.engine.cache.held import NOWHERE
 from localllm.engine.cache.hostcache import Entry
 from localllm.engine.cache.kvcache import KvCache
-from localllm.engine.cache.operations import Compact, Copy, Operation, Save, Truncate
+from localllm.engine.cache.operations import Copy, Operation, Save, Truncate
+from localllm.engine.scheduling import moving
 from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.cost import StepCost
@@ -28,24 +28,12 @@ from localllm.engine.scheduling.pace import Budget
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import Waits
-from localllm.engine.scheduling.ways import LOSS
 from localllm.engine.scheduling.whole import WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.types.states import SlotStatus
 
-STEPS_TO_COME = 128
-"""How many more tokens a request without a limit of its own is assumed to generate."""
-MOVING = 0.02
-"""Cost of moving a token's cells to another slot by saving and restoring, in tokens to compute (LOG.md, "What a save
-costs")."""
-PASS = 4
-"""Cost of one more pass over all weights, in tokens to compute."""
-
-
 MAX_LOOKS = 32
 """Waiting sequences whose prompts are compared with everything cached, in one step (LOG.md, "A look")."""
-SPARSE_CELLS = 1024
-"""A unified cache is compacted when more than half of it, and more than this many cells, lie empty before its end."""
 
 
 class Scheduler:
@@ -58,7 +46,6 @@ class Scheduler:
         self.slot_capacity = kv.slot_capacity
         self._most_checkpoints = kv.most_checkpoints
         self._admitter = Admitter(kv)
-        self._fills_gaps = kv.can_rewind and not kv.is_unified
         self._batch_capacity = batch_capacity
         self.max_scored_tokens = batch_capacity
         """For prompts whose log-probabilities are wanted, all of a step together."""
@@ -193,7 +180,7 @@ class Scheduler:
             admitted = self._admit(now_s)
             moved = self._close_ranks(admitted)
             if admitted:
-                self.kv.apply(self._compaction())
+                self.kv.apply(moving.compaction(self.kv))
             changes = changes or moved or bool(admitted)
         everybody = self.running if only is None else [only]
         running = [sequence for sequence in everybody if sequence.num_pending]
@@ -359,8 +346,7 @@ class Scheduler:
                 return moved
             if last.wanted_slot is not None:
                 return moved
-            to_come = STEPS_TO_COME if last.max_tokens is None else last.max_tokens - last.num_generated
-            if self._cost_of_moving(last, free) >= self._gain_a_step(free) * min(to_come, STEPS_TO_COME):
+            if not moving.pays(self.kv, last, free, [one.slot for one in running if one.slot is not None]):
                 return moved
             source = last.slot
             self.kv.apply(self._move(last, source, free))
@@ -372,28 +358,6 @@ class Scheduler:
         save: list[Operation] = [Save(free)] if self._admitter.is_worth_saving(free) else []
         return [*save, Copy(source, free, sequence.num_computed, sequence.domain), Truncate(source, 0)]
 
-    def _cost_of_moving(self, sequence: Sequence, free: int) -> float:
-        """In tokens to compute."""
-        if self.kv.wants_dense:
-            return MOVING * sequence.num_computed
-        return self.kv.residency.copy_cost(sequence.num_computed) + LOSS * self.kv.residency.held[free].length
-
-    def _gain_a_step(self, free: int) -> float:
-        """Gain per step of moving the highest running sequence there, in tokens to compute."""
-        if self.kv.wants_dense:
-            return PASS
-        if not self._fills_gaps:
-            return 0
-        busy = [sequence.slot for sequence in self.running if sequence.slot is not None]
-        return _cost_of_gaps(busy) - _cost_of_gaps(sorted([*busy[:-1], free]))
-
-    def _compaction(self) -> list[Operation]:
-        """For a unified cache with many empty cells before its last used one: every step reads all cells up to that."""
-        residency, pool = self.kv.residency, self.kv.residency.pool
-        if pool is None or pool.peak <= 2 * pool.num_used + SPARSE_CELLS or pool.is_shared:
-            return []
-        return [Compact(tuple(slot for slot in range(residency.num_slots) if residency.held[slot].length))]
-
     def _next_checkpoint(self, sequence: Sequence) -> int:
         """Where to stop for a checkpoint, at the latest at its last token."""
         start = sequence.num_computed
@@ -401,8 +365,3 @@ class Scheduler:
             return sequence.num_tokens
         marks = (mark for mark in sequence.pauses if start < mark < sequence.num_prompt)
         return min(*marks, (start // SPACING + 1) * SPACING, sequence.num_tokens)
-
-
-def _cost_of_gaps(busy: list[int]) -> int:
-    """Cost per step of idle slots between busy ones, in tokens to compute: one each to fill them, or one more pass."""
-    return sum(min(after - before - 1, PASS) for before, after in pairwise(busy))
