@@ -16,7 +16,6 @@ from typing import NamedTuple
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, Beside
 from localllm.engine.cache.kvcache import KvCache
-from localllm.engine.cache.slots import ClientSlots
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.cache.writeback import Writeback
 from localllm.engine.constraint.masking import Masking
@@ -34,6 +33,7 @@ from localllm.engine.scheduling.rows import assumed_unified_cost
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
+from localllm.engine.slots import ClientSlots
 from localllm.engine.stepping import Stepper
 from localllm.engine.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout

@@ -13,7 +13,6 @@ from collections.abc import Sequence as Many
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, BackendError
 from localllm.engine.cache.kvcache import KvCache
-from localllm.engine.cache.scrubbing import scrub
 from localllm.engine.constraint.masking import Masking
 from localllm.engine.inbox import StepOutput
 from localllm.engine.proposals import ONE_ROW, DecodeHook, Drafting, Proposer
@@ -27,6 +26,7 @@ from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.row_cost import RowCost
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
+from localllm.engine.scrubbing import scrub
 from localllm.engine.sequence import Sequence
 from localllm.engine.team import Team
 from localllm.types import Delta

@@ -7,7 +7,7 @@ are read on a separate thread, and `wake` is called when one is there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,7 +18,6 @@ from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.hostcache import Entry
 from localllm.engine.cache.reusable import reusable
-from localllm.engine.sequence import Sequence
 from localllm.kvdisk import cache, file
 from localllm.kvdisk.entry import Entry as DiskEntry
 
@@ -32,6 +31,13 @@ STORING_TIMEOUT_S = 30.0
 """Time for one conversation to be written when the model is unloaded."""
 
 
+class Waiting(Protocol):
+    """A sequence that may start from the disk, as far as that matters here."""
+
+    prompt: npt.NDArray[np.int32]
+    domain: Domain
+
+
 class DiskTier:
     """Used by the engine's thread; owns the disk cache."""
 
@@ -40,7 +46,7 @@ class DiskTier:
         self.wake: Callable[[], None] = lambda: None
         self.can_rewind = True
         """Whether the backend's memory can rewind; set by `KvCache`."""
-        self._found: WeakKeyDictionary[Sequence, tuple[tuple[DiskEntry, ...], DiskEntry | None, int]] = (
+        self._found: WeakKeyDictionary[Waiting, tuple[tuple[DiskEntry, ...], DiskEntry | None, int]] = (
             WeakKeyDictionary()
         )
         """The best entry found for each waiting sequence."""
@@ -60,7 +66,7 @@ class DiskTier:
         of = Domain(entry.domain)
         return reusable(tokens, domain, tokens=entry.tokens, of=of, least=least, checkpoints=entry.positions)
 
-    def best(self, sequence: Sequence) -> tuple[DiskEntry | None, int]:
+    def best(self, sequence: Waiting) -> tuple[DiskEntry | None, int]:
         """The conversation that the largest part of a prompt can start from, and how much: never all of it.
 
         None where nothing is worth reading.

@@ -1,4 +1,4 @@
-"""Cleans up the KV cache after a request whose results were not numbers. Knows nothing of requests."""
+"""Cleans the KV cache after a request whose logits were not finite numbers. Knows nothing of how that was noticed."""
 
 from __future__ import annotations
 
