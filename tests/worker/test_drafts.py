@@ -109,6 +109,34 @@ def test_auto_takes_the_catalogs_pair_or_says_how_to_get_it(tiny_model: Path, tm
         assert "no draft for tiny" in tiny.info.draft_reason
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("larger", "vocabularies differ"),
+        ("recurrent", "a recurrent memory, which cannot roll back"),
+        ("damaged", "not a usable GGUF file"),
+    ],
+)
+def test_a_pair_that_cannot_guess_costs_no_model_its_load(
+    tiny_model: Path,
+    drafts: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    reason: str,
+) -> None:
+    """`auto` is no more than a wish: the model answers without, and says why."""
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(drafts["good"].read_bytes()[:2000])
+    pair = str({**drafts, "damaged": damaged}[name])
+    monkeypatch.setattr("localllm.registry.drafts.pair_of", lambda _id: pair)
+    with LLM(tiny_model, slots=2, threads=1, draft="auto") as llm:
+        assert llm.info.draft == ""
+        assert reason in llm.info.draft_reason
+        assert llm.info.sources == ("lookup", "prediction")
+        assert llm.complete("Hello", params=GREEDY).text
+
+
 def info_of(path: Path) -> ModelInfo:
     return read_model_info(path)
 

@@ -153,8 +153,12 @@ class Drafts:
         try:
             self._draft(self._backend, self._target, streams, wanted)
         except BackendError as error:
-            self._backend = None
-            logger.warning("draft_dropped", extra={"fields": {"reason": str(error), "effect": "answers go on"}})
+            self.drop(error)
+
+    def drop(self, error: BackendError) -> None:
+        """Guess nothing from now on."""
+        self._backend = None
+        logger.warning("draft_dropped", extra={"fields": {"reason": str(error), "effect": "answers go on"}})
 
     def _settle(self, streams: Many[Sequence]) -> None:
         """Account for the previous step, if it had the same streams."""
