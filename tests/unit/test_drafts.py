@@ -181,6 +181,16 @@ def test_a_good_draft_saves_time(count: int, memory: str) -> None:
     assert clock.now_s < 50, "a hundred steps without"
 
 
+@pytest.mark.parametrize("ctx", [8, 16, 48, 64, 96])
+def test_a_draft_whose_context_is_very_short_costs_no_time(ctx: int) -> None:
+    """It holds the end of the text only, which is begun anew now and then, not with every token."""
+    clock = Clock()
+    backend = Timed(clock, num_slots=1, slot_capacity=512)
+    draft = Draft(clock, num_slots=1, slot_capacity=ctx, batch_capacity=64)
+    steps(guessed([answer([1, 2, 3], 400)], sources=("draft",)), backend, draft, clock)
+    assert clock.now_s < 1.02 * 400 * 1.02
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_guesses_go_on_where_the_next_row_is_dear_and_the_one_after_it_is_not(seed: int) -> None:
     """As where kernels compute four rows at once: three take longer."""
