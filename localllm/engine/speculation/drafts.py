@@ -175,6 +175,8 @@ class Drafts:
         drafted = _drafted(sequence)
         if drafted is None or sequence.guesser is None or not sequence.takes_guesses:
             return None
+        if sequence.follower is not None and sequence.follower.is_slow:
+            return None  # it proposes nothing
         most = min(sequence.guesser.most, self._max_rollback, self._backend.slot_capacity // 4)
         if sequence.max_tokens is not None:
             most = min(most, sequence.max_tokens - sequence.num_generated - 1)
