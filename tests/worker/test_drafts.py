@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localllm import LLM, SamplingParams
@@ -162,6 +163,9 @@ def test_a_drafts_memory_is_planned_with_the_models(tiny_model: Path, drafts: di
     encoder = DraftModel("encoder", tmp_path, info_of(families.write_embedding(tmp_path / "encoder.gguf")))
     with pytest.raises(LoadFailed, match="embedding model"):
         draft_options(info, options, encoder)
+    tied = DraftModel("eagle", tmp_path, msgspec.structs.replace(draft.info, architecture="eagle3"))
+    with pytest.raises(LoadFailed, match=r"eagle \(eagle3\) guesses from its target's hidden states"):
+        draft_options(info, options, tied)
 
 
 def test_a_section_gives_a_model_a_draft_of_its_own(tiny_model: Path) -> None:
