@@ -60,7 +60,7 @@ def _local(settings: Settings, model: str) -> _Here:
 
 def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftModel | None:
     """Which a load would have beside it, or a line that says why none. Raises as a load does."""
-    if options.draft is None or not here.info.causal:
+    if options.draft is None or options.speculation == "off" or not here.info.causal:
         return None
     from localllm.registry.drafts import find_draft
     from localllm.supervisor.drafting import DraftModel

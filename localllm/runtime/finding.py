@@ -120,7 +120,7 @@ class Finder:
         try:
             found = wanted(candidate.id)
             defaults = self._settings.sections().defaults(candidate.id, candidate.defaults)
-            if found.draft is not None and candidate.info.causal:
+            if found.draft is not None and found.speculation != "off" and candidate.info.causal:
                 candidate = await self._threads.run(_with_draft, candidate, found.draft, self._data_dir)
         except BaseException:
             candidate.release()

@@ -138,6 +138,12 @@ def test_a_pair_that_cannot_guess_costs_no_model_its_load(
         assert llm.complete("Hello", params=GREEDY).text
 
 
+def test_auto_finds_no_draft_for_a_model_that_guesses_nothing() -> None:
+    """So that it can be the default of all models, whatever one of them sets."""
+    with LLM("demo", options=LoadOptions(draft="auto", speculation="off", slots=1, threads=1)) as llm:
+        assert (llm.info.speculation, llm.info.draft, llm.info.sources) == ("off", "", ())
+
+
 def info_of(path: Path) -> ModelInfo:
     return read_model_info(path)
 
