@@ -60,20 +60,18 @@ def _local(settings: Settings, model: str) -> _Here:
 
 def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftModel | None:
     """Which a load would have beside it, or a line that says why none. Raises as a load does."""
-    if options.draft is None or not here.info.causal:
+    if options.draft is None or options.speculation == "off" or not here.info.causal:
         return None
     from localllm.registry.drafts import find_draft
-    from localllm.registry.reading import read_info
     from localllm.supervisor.drafting import DraftModel
 
     found = find_draft(options.draft, here.id, settings.data_dir)
-    if found.file is None:
+    if found.draft is None:
         report.say(f"localllm: without a draft: {found.reason}")
         return None
-    try:
-        return DraftModel(found.file.id, found.file.path, read_info(found.file))
-    finally:
-        found.file.release()
+    file, info = found.draft
+    file.release()
+    return DraftModel(file.id, file.path, info)
 
 
 def _as_tuned(here: _Here, options: LoadOptions, seen: Seen) -> LoadOptions:

@@ -37,7 +37,7 @@ class Totals:
         used = f"{self.context_tokens} tokens"
         if ctx:
             used = f"{self.context_tokens} of {ctx} tokens ({self.context_tokens / ctx:.0%})"
-        guesses = f"{self.num_right_guesses} of {self.num_guesses} drafted tokens accepted"
+        guesses = f"{self.num_right_guesses} of {self.num_guesses} guessed tokens accepted"
         return [
             f"model    {model_id}",
             f"last     {self.last}",

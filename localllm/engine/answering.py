@@ -126,8 +126,11 @@ class Answers:
         """What a token adds to the answer's text."""
         return self._backend.spelled(token) if token in sequence.markers else self._backend.token_bytes(token)
 
-    def take_end(self, sequence: Sequence) -> None:
-        """Its answer is complete."""
+    def take_end(self, drawn: Drawn) -> None:
+        """Its answer is complete, whether or not it took tokens before that."""
+        sequence = drawn.sequence
+        if not drawn.tokens:
+            self.take_none(drawn)
         self.unreported.append(Taken(sequence, sequence.first_token_s is None, finish=self._end(sequence, "stop")))
 
     def take_none(self, drawn: Drawn) -> None:

@@ -18,7 +18,7 @@ from localllm.engine.inbox import StepOutput
 from localllm.engine.proposals import ONE_ROW, DecodeHook, Drafting, Proposer
 from localllm.engine.sampling.drawing import Drawer, Drawn
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
-from localllm.engine.sampling.sampler import NO_TOKEN, NO_TOKEN_REASONS, NOT_FINITE, Sampler
+from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, NOTHING_ALLOWED, Sampler
 from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import Pace
@@ -224,8 +224,8 @@ class Stepper:
             failed = tokens.pop().token if tokens[-1].token < 0 else None
             if tokens:
                 self._answers.take_tokens(each)
-            if failed == NO_TOKEN and sequence.slot is not None and self._may_end(sequence, len(tokens)):
-                self._answers.take_end(sequence)
+            if failed == NOTHING_ALLOWED and sequence.slot is not None and self._may_end(sequence, len(tokens)):
+                self._answers.take_end(each)
             elif failed is not None and sequence.slot is not None:
                 self._answers.fail(sequence, NO_TOKEN_REASONS[failed], output)
         if is_spoiled:

@@ -1,4 +1,4 @@
-"""Finds the draft model: resolves the name that the user typed, or the catalog's draft for a model.
+"""Finds the draft model: the one that the user named, or the catalog's draft for a model; reads its header.
 
 Knows nothing of what is loaded, nor whether the vocabularies match: that is checked once both are loaded.
 """
@@ -11,16 +11,25 @@ from typing import NamedTuple
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.registry import catalog
 from localllm.registry.names import CatalogName, parse
+from localllm.registry.reading import read_info
 from localllm.registry.resolve import ModelFile, carried, resolve
+from localllm.types import ModelInfo
 
 AUTO = "auto"
 DEMO, DEMO_DRAFT = "demo", "demo-draft"
 
 
+class DraftFile(NamedTuple):
+    """A draft model on this machine."""
+
+    file: ModelFile
+    info: ModelInfo
+
+
 class Found(NamedTuple):
     """A draft model, or why there is none."""
 
-    file: ModelFile | None
+    draft: DraftFile | None
     reason: str = ""
 
 
@@ -37,19 +46,29 @@ def pair_of(id: str) -> str | None:
 
 
 def find_draft(wanted: str, target: str, data_dir: Path) -> Found:
-    """The draft `wanted` for the model with the id `target`; `auto` may find none.
+    """The draft `wanted` for the model with the id `target`; `auto` may find none, and never raises.
 
-    For a draft given by name, raises `ModelNotFound`, `InvalidParameter`, `LoadFailed` as `resolve` does.
+    For a draft given by name, raises `ModelNotFound`, `InvalidParameter`, `LoadFailed` as `resolve` and `read_info` do.
     """
     if wanted != AUTO:
-        return Found(_resolved(wanted, data_dir))
+        return Found(_read(_resolved(wanted, data_dir)))
     pair = pair_of(target)
     if pair is None:
         return Found(None, f"the catalog has no draft for {target}; give one by name")
     try:
-        return Found(_resolved(pair, data_dir))
+        return Found(_read(_resolved(pair, data_dir)))
     except ModelNotFound:
         return Found(None, f"localllm pull {pair} downloads the draft for {target}")
+    except LocalLLMError as error:
+        return Found(None, error.message)
+
+
+def _read(file: ModelFile) -> DraftFile:
+    try:
+        return DraftFile(file, read_info(file))
+    except BaseException:
+        file.release()
+        raise
 
 
 def _resolved(name: str, data_dir: Path) -> ModelFile:

@@ -120,7 +120,7 @@ class Finder:
         try:
             found = wanted(candidate.id)
             defaults = self._settings.sections().defaults(candidate.id, candidate.defaults)
-            if found.draft is not None and candidate.info.causal:
+            if found.draft is not None and found.speculation != "off" and candidate.info.causal:
                 candidate = await self._threads.run(_with_draft, candidate, found.draft, self._data_dir)
         except BaseException:
             candidate.release()
@@ -180,24 +180,19 @@ def _listed(candidate: Candidate) -> AvailableModel:
 
 def _with_draft(candidate: Candidate, wanted: str, data_dir: Path) -> Candidate:
     """Raises `ModelNotFound`, `InvalidParameter`, `LoadFailed`s."""
-    from localllm.gguf import read_model_info
     from localllm.registry.drafts import find_draft
 
     found = find_draft(wanted, candidate.id, data_dir)
-    if found.file is None:
+    if found.draft is None:
         return candidate._replace(no_draft=found.reason)
-    file, release = found.file, candidate.release
-    try:
-        draft = DraftModel(file.id, file.path, read_model_info(file.path))
-    except BaseException:
-        file.release()
-        raise
+    file, info = found.draft
+    release = candidate.release
 
     def release_both() -> None:
         file.release()
         release()
 
-    return candidate._replace(draft=draft, release=release_both)
+    return candidate._replace(draft=DraftModel(file.id, file.path, info), release=release_both)
 
 
 def _candidate(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from localllm.types import Delta, Detail, Finish, PromptProgress
 
@@ -35,6 +36,9 @@ class SpeedObject(msgspec.Struct, frozen=True):
     """Since the first token, which belongs to the prompt's last step; rates count the others."""
     predicted_per_token_ms: float
     predicted_per_second: float
+    draft_n: int | UnsetType = UNSET
+    """Guessed tokens that were computed, of all sources, if there were any; those accepted. Of whole answers only."""
+    draft_n_accepted: int | UnsetType = UNSET
 
 
 def detail_of(stream: bool | None, return_progress: bool | None, timings_per_token: bool | None) -> Detail | None:
@@ -51,7 +55,11 @@ def speed_of(finish: Finish) -> SpeedObject:
     """Timings of a complete answer."""
     usage, timings = finish.usage, finish.timings
     num_computed = usage.prompt_tokens - usage.cached_tokens
-    return _speed(usage.cached_tokens, num_computed, timings.prefill_s, usage.completion_tokens, timings.decode_s)
+    speed = _speed(usage.cached_tokens, num_computed, timings.prefill_s, usage.completion_tokens, timings.decode_s)
+    num_guesses = usage.accepted_guesses + usage.rejected_guesses
+    if not num_guesses:
+        return speed
+    return msgspec.structs.replace(speed, draft_n=num_guesses, draft_n_accepted=usage.accepted_guesses)
 
 
 class Speed:

@@ -19,6 +19,9 @@ from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare, DraftLoad
 
+TIED = frozenset({"eagle3", "dflash", "gemma4-assistant"})
+"""Architectures of drafts that compute from hidden states of their target, which nothing passes to them."""
+
 
 class DraftModel(NamedTuple):
     """A draft model on disk."""
@@ -32,6 +35,12 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
     """As many slots as the target has, each as long, up to what the draft was trained for. Raises `LoadFailed`."""
     if not draft.info.causal:
         raise LoadFailed(f"{draft.id} is an embedding model; it cannot guess text (draft)", param="draft")
+    if draft.info.architecture in TIED:
+        raise LoadFailed(
+            f"{draft.id} ({draft.info.architecture}) guesses from its target's hidden states, which is not served; use "
+            "a smaller model of the same family (draft)",
+            param="draft",
+        )
     if not info.causal:
         raise LoadFailed("an embedding model generates no text to draft; leave out draft", param="draft")
     ctx = context_of(info, options)

@@ -10,10 +10,15 @@ logger = logging.getLogger("localllm")
 
 
 def log_load(model: LoadedModel, *, chose_ctx: bool) -> None:
-    """Its context, if it has slots, and its chat format, if it chats. `chose_ctx`: nobody asked for a context."""
+    """Its context, if it has slots, why it has no draft model, if it was to have one, and its chat format, if it chats.
+
+    `chose_ctx`: nobody asked for a context.
+    """
     if model.info.causal:
         fields = {"model": model.id, "ctx": model.ctx, "slots": model.slots}
         logger.info("context", extra={"fields": fields | ({"chosen": "by memory"} if chose_ctx else {})})
+    if model.draft_reason:
+        logger.warning("no_draft", extra={"fields": {"model": model.id, "reason": model.draft_reason}})
     if "default" in model.info.chat_templates:
         found = model.format
         how = {"model": model.id, "format": found.name, "origin": found.origin}

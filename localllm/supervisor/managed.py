@@ -227,7 +227,8 @@ class ManagedModel:
             self.used()
             log_load(loaded, chose_ctx=self._chose_ctx)
         self.loaded = loaded
-        self._base_bytes = need_bytes(self._info, self._used_options, self.loaded.flash_attn) + self._draft_bytes
+        self._base_bytes = need_bytes(self._info, self._used_options, loaded.flash_attn)
+        self._base_bytes += self._draft_bytes if loaded.draft else 0
         return session
 
     async def _loads(self, session: Session) -> None:

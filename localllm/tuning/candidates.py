@@ -79,7 +79,8 @@ def candidates(
     if on_cpu and machine.repacks and options.repack == "auto":
         found.append(_one("repack", "off"))
     if options.speculation == "auto" and loaded.speculation == "auto":
-        found.append(_one("speculation", "off"))
+        if options.draft is None:  # whoever sets a draft wants guesses, and no load takes it without
+            found.append(_one("speculation", "off"))
         if options.mtp == "auto" and "mtp" in loaded.sources:
             found.append(_one("mtp", "off"))
     if kv and options.kv_type == "f16" and loaded.flash_attn == "on":

@@ -114,7 +114,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             raise InvalidParameter("kv_cells is the size of a unified cache; leave it out, or kv", param="kv_cells")
         if self.kv_type != "f16" and self.flash_attn == "off":
             raise InvalidParameter(f"kv_type {self.kv_type} needs flash attention; leave out one", param="flash_attn")
-        if self.draft is not None and self.speculation == "off":
+        if self.draft not in (None, "auto") and self.speculation == "off":
             raise InvalidParameter("with speculation off a draft has no effect; leave out one", param="draft")
         check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)

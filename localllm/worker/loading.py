@@ -104,8 +104,14 @@ def load_model(
     format = Later(lambda: _format(templates, load, vocab), "chat-format")
     backend = None if attention is None else _backend(library, model, load, threads, attention)
     draft: DraftBackend | None = None
+    no_draft = load.no_draft
     if load.draft is not None and backend is not None:
-        draft = load_draft(library, load.draft, model, backend, threads)
+        try:
+            draft = load_draft(library, load.draft, model, backend, threads)
+        except LoadFailed as error:
+            if load.options.draft != "auto":
+                raise
+            no_draft = error.message  # a draft that nobody named costs no model its load
     heads, no_heads = load_heads(library, model, load, backend, threads)
     report = LoadedModel(
         id=load.model_id,
@@ -122,7 +128,7 @@ def load_model(
         speculation="off" if backend is None or _why_no_guesses(load, backend) else "auto",
         speculation_reason="" if backend is None else _why_no_guesses(load, backend),
         draft="" if load.draft is None or draft is None else load.draft.id,
-        draft_reason=load.no_draft,
+        draft_reason=no_draft,
         sources=() if backend is None or _why_no_guesses(load, backend) else _sources(draft, heads),
         mtp_reason=no_heads,
         threads=threads,

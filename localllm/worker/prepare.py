@@ -180,9 +180,12 @@ class Preparer:
         with errors_to(partial(self._refuse, draft)):
             self._check_kind(draft.source)
             prompt = yield from self._prompts.make(draft.source, rendered)
+            predicted: dict[str, list[int]] = {}
             while (taker := self._next_taker(draft)) is not None:
-                guesser = yield from self._guesser(taker.message.request)
-                self._hand_over(taker, prompt, guesser)
+                with errors_to(partial(self._reject, taker)):
+                    guesser = yield from self._guesser(taker.message.request, predicted)
+                    self._hand_over(taker, prompt, guesser)
+                self._served(draft, taker)
                 yield
 
     def _check_kind(self, source: Source) -> None:
@@ -194,16 +197,23 @@ class Preparer:
     def _refuse(self, draft: _Draft, error: LocalLLMError) -> None:
         while (taker := self._next_taker(draft)) is not None:
             self._reject(taker, error)
+            self._served(draft, taker)
 
     def _reject(self, taker: _Taker, error: LocalLLMError) -> None:
         self._wanted.answer(Rejected(taker.message.id, error.info()))
 
     def _next_taker(self, draft: _Draft) -> _Taker | None:
+        """It remains a taker until it is served, so that the work for it is not dropped. Forgets the draft if there is
+        none."""
         with self._lock:
             if draft.takers:
-                return draft.takers.pop(0)
+                return draft.takers[0]
             del self._drafts[draft.source]
             return None
+
+    def _served(self, draft: _Draft, taker: _Taker) -> None:
+        with self._lock:
+            draft.takers = [other for other in draft.takers if other is not taker]
 
     def _has_takers(self, draft: _Draft) -> bool:
         """Forgets the draft if it has none."""
@@ -213,13 +223,19 @@ class Preparer:
                 del self._drafts[draft.source]
             return bool(draft.takers)
 
-    def _guesser(self, request: GenerationRequest) -> Generator[None, None, Guesser | None]:
+    def _guesser(
+        self, request: GenerationRequest, predicted: dict[str, list[int]]
+    ) -> Generator[None, None, Guesser | None]:
+        """`predicted`: the tokens of the last taker's prediction; `n` answers have the same."""
         wanted, prediction = request.speculative, request.prediction
         if self._experience is None or wanted.is_off:
             return None
         tokens: list[int] = []
         if prediction and wanted.takes("prediction"):
-            tokens = yield from self._prompts.predicted(prediction)
+            if prediction not in predicted:
+                predicted.clear()
+                predicted[prediction] = yield from self._prompts.predicted(prediction)
+            tokens = predicted[prediction]
         return Guesser(wanted, self._experience, prediction=tokens)
 
     def _hand_over(self, taker: _Taker, prompt: Prompt, guesser: Guesser | None) -> None:

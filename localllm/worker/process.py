@@ -123,14 +123,16 @@ def _end_loudly(problem: BaseException | None = None) -> NoReturn:
 
 
 def _drafts(backend: DraftBackend, streams: DraftStreams | None, load: Load, team: Team) -> Drafts:
-    """Raises `LoadFailed`."""
+    """Raises `LoadFailed` if a draft that was named cannot compute; any other is dropped."""
     of = load.info
     size_bytes = sum(of.layer_bytes[-1:]) + of.other_bytes if load.draft is None else load.draft.info.size_bytes
     drafts = Drafts(backend, share=size_bytes / of.size_bytes, streams=streams, team=team)
     try:
         drafts.warm_up()
     except BackendError as error:
-        raise LoadFailed(f"the draft is loaded but cannot compute: {error}", param="draft") from error
+        if load.options.draft not in (None, "auto"):
+            raise LoadFailed(f"the draft is loaded but cannot compute: {error}", param="draft") from error
+        drafts.drop(error)
     return drafts
 
 

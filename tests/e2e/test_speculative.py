@@ -47,6 +47,7 @@ def test_a_draft_model_alone_may_guess_and_the_answer_stays() -> None:
     with served("demo", "--draft=demo-draft") as client:
         model = client.get("/v1/models").json()["data"][0]
         assert model["draft"] == "demo-draft"
+        assert all(slot["speculative"] for slot in client.get("/slots").json())
         assert model["speculation_sources"] == ["lookup", "prediction", "draft"]
         plain = ask(client, speculative=False)
         drafted = ask(client, speculative={"sources": ["draft"]})
@@ -65,6 +66,7 @@ def test_a_draft_model_alone_may_guess_and_the_answer_stays() -> None:
 @pytest.mark.usefixtures("demo")
 def test_a_source_that_is_not_there_is_refused_and_a_server_that_never_guesses_says_so() -> None:
     with served("demo", "--speculation=off") as client:
+        assert not any(slot["speculative"] for slot in client.get("/slots").json())
         wanted: tuple[object, ...] = (True, {}, {"n_max": 4}, {"sources": ["lookup"]})
         for value in wanted:
             assert warnings_of(ask(client, speculative=value)) == ["speculative: nothing is guessed: as asked for"]

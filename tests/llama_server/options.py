@@ -43,10 +43,10 @@ WITHOUT_EFFECT = {
     "server_slots": "slots tell no prompts, so there is nothing to switch off",
 }
 NOT_SERVED = {
-    "model_draft": "draft models",
-    "spec_type": "speculation by a draft model",
-    "spec_draft_n_min": "speculation by a draft model",
-    "spec_draft_n_max": "speculation by a draft model",
+    "model_draft": "a draft model that is downloaded",
+    "spec_type": "a source of guesses that is chosen at start",
+    "spec_draft_n_min": "a least number of guesses",
+    "spec_draft_n_max": "a largest number of guesses that is set at start",
     "spec_synth_len": "speculation with made-up acceptance",
     "spec_synth_rates": "speculation with made-up acceptance",
     "lora_files": "adapters",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -69,6 +70,29 @@ def test_what_is_none_is_refused_by_name(served: Served, fields: dict[str, Any],
     response = served.http.post("/v1/chat/completions", json={**CHAT, **fields})
     assert response.status_code == 400
     assert response.json()["error"]["param"].startswith(param)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/completion", {"prompt": "Hi"}),
+        ("/v1/completions", {"prompt": "Hi", "timings_per_token": True}),
+        ("/v1/chat/completions", {**CHAT, "timings_per_token": True}),
+        ("/v1/responses", {"input": "Hi", "timings_per_token": True}),
+    ],
+)
+def test_timings_count_guesses_as_llama_servers_do(
+    served: Served, path: str, body: dict[str, Any], *, stream: bool
+) -> None:
+    """Only if there were any."""
+    counts = []
+    for guesses in ({"accepted_guesses": 20, "rejected_guesses": 5}, {}):
+        usage = Usage(prompt_tokens=7, completion_tokens=30, **guesses)
+        served.runtime.script = (Delta("Hello", 30, Finish("stop", usage, Timings(0.1, 0.2, 0.3))),)
+        text = served.http.post(path, json={"model": "tiny", "stream": stream, **body}).text
+        counts.append(set(re.findall(r'"draft_n(?:_accepted)?":[0-9]+', text)))
+    assert counts == [{'"draft_n":25', '"draft_n_accepted":20'}, set()]
 
 
 def test_usage_and_metrics_count_guesses(served: Served) -> None:

@@ -364,7 +364,7 @@ def test_stats_tell_what_came_of_guesses(capsys: pytest.CaptureFixture[str]) -> 
     _chat(talk, "/set stats on", "Hi", "Hi", "/stats")
     said = capsys.readouterr().err
     assert "; guessed 6 of 8; " in said
-    assert "guesses  12 of 16 drafted tokens accepted" in said
+    assert "guesses  12 of 16 guessed tokens accepted" in said
 
 
 @pytest.mark.parametrize(

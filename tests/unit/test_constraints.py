@@ -420,6 +420,23 @@ def test_min_tokens_hold_an_answer_open_while_the_text_can_go_on(min_tokens: int
     assert len(answers.of(0).tokens) == 3 + min(min_tokens, 20)
 
 
+@pytest.mark.parametrize("kind", ["partitioned", "unified", "window", "snapshots"])
+def test_a_complete_text_ends_the_answer_where_the_request_forbids_the_rest_whatever_was_guessed(kind: str) -> None:
+    """It takes no token in that step, and what was computed after its last one is cut from the cache."""
+
+    class Only(FakeConstraint):
+        def _may_follow(self, taken: Many[int]) -> list[int]:
+            return [7, END] if taken else [8, 9]
+
+    sampling = ResolvedSampling(temperature=0, logit_bias={7: -math.inf})
+    backend = FakeBackend(**memory(kind))
+    sequences = held(requests(1, sampling, {"min_tokens": 4}), [Only(0, 99)])
+    answers = run(sequences, backend, proposer=Always(7, 7))
+    assert any(len(segment.tokens) == 3 and segment.start == 3 for batch in backend.batches for segment in batch)
+    assert answers.of(0).reason == "stop"
+    assert backend.cells[0] == [1, 9, 3, answers.of(0).tokens[3]]
+
+
 def test_who_ends_with_forced_tokens_needs_no_decode_for_them() -> None:
     class Ending(FakeConstraint):
         def _may_follow(self, taken: Many[int]) -> list[int]:

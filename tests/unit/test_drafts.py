@@ -25,6 +25,7 @@ from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.speculation.trust import Trust
 from localllm.types import ResolvedSampling, Speculative
 from tests.fakes import FakeBackend, alone
+from tests.unit.test_constraints import SLOW_S, FakeConstraint
 from tests.unit.test_proposals import GREEDY, OPTIONS, SAMPLER, SAMPLINGS, SLOT, Answers, free, requests
 
 
@@ -180,6 +181,39 @@ def test_a_good_draft_saves_time(count: int, memory: str) -> None:
         assert accepted > 60
         assert rejected < 10
     assert clock.now_s < 50, "a hundred steps without"
+
+
+def test_nothing_is_drafted_for_an_answer_whose_grammar_is_too_slow_for_guesses() -> None:
+    class Wide(FakeConstraint):
+        def _may_follow(self, taken: Many[int]) -> list[int]:
+            return [*range(1, 97)] if len(taken) < self._length else []
+
+    clock = Clock()
+    backend = Timed(clock, slot_capacity=256)
+    draft = Draft(clock, slot_capacity=256, batch_capacity=64)
+    constraint = Wide(0, 60, cost_s=SLOW_S)
+    (one,) = guessed([Sequence(0, [1, 2, 3], sampling=GREEDY, constraint=constraint)], sources=("draft",))
+    answers = Answers([one])
+    drafts = Drafts(draft, clock=clock, share=0.1)
+    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposer=Speculator(), drafting=drafts)
+    engine.submit(one)
+    for _ in range(4000):
+        engine.step()
+        if not engine.scheduler.has_work:
+            break
+    engine.stop()
+    assert answers.of(0).reason == "stop"
+    assert not draft.batches
+
+
+@pytest.mark.parametrize("ctx", [8, 16, 48, 64, 96])
+def test_a_draft_whose_context_is_very_short_costs_no_time(ctx: int) -> None:
+    """It holds the end of the text only, which is begun anew now and then, not with every token."""
+    clock = Clock()
+    backend = Timed(clock, num_slots=1, slot_capacity=512)
+    draft = Draft(clock, num_slots=1, slot_capacity=ctx, batch_capacity=64)
+    steps(guessed([answer([1, 2, 3], 400)], sources=("draft",)), backend, draft, clock)
+    assert clock.now_s < 1.02 * 400 * 1.02
 
 
 @pytest.mark.parametrize("seed", range(3))

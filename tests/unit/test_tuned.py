@@ -225,6 +225,7 @@ def test_candidates_change_one_setting_each_and_threads_of_answers_leave_those_o
         ({"threads_batch": 8}, "threads_batch 1"),
         ({"repack": "on"}, "repack"),
         ({"speculation": "off"}, "speculation"),
+        ({"draft": "demo-draft"}, "speculation"),
     ],
 )
 def test_nothing_is_tried_that_somebody_has_set(given_option: dict[str, Any], name: str) -> None:

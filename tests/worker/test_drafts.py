@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localllm import LLM, SamplingParams
@@ -109,6 +110,40 @@ def test_auto_takes_the_catalogs_pair_or_says_how_to_get_it(tiny_model: Path, tm
         assert "no draft for tiny" in tiny.info.draft_reason
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("larger", "vocabularies differ"),
+        ("recurrent", "a recurrent memory, which cannot roll back"),
+        ("damaged", "not a usable GGUF file"),
+    ],
+)
+def test_a_pair_that_cannot_guess_costs_no_model_its_load(
+    tiny_model: Path,
+    drafts: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    reason: str,
+) -> None:
+    """`auto` is no more than a wish: the model answers without, and says why."""
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(drafts["good"].read_bytes()[:2000])
+    pair = str({**drafts, "damaged": damaged}[name])
+    monkeypatch.setattr("localllm.registry.drafts.pair_of", lambda _id: pair)
+    with LLM(tiny_model, slots=2, threads=1, draft="auto") as llm:
+        assert llm.info.draft == ""
+        assert reason in llm.info.draft_reason
+        assert llm.info.sources == ("lookup", "prediction")
+        assert llm.complete("Hello", params=GREEDY).text
+
+
+def test_auto_finds_no_draft_for_a_model_that_guesses_nothing() -> None:
+    """So that it can be the default of all models, whatever one of them sets."""
+    with LLM("demo", options=LoadOptions(draft="auto", speculation="off", slots=1, threads=1)) as llm:
+        assert (llm.info.speculation, llm.info.draft, llm.info.sources) == ("off", "", ())
+
+
 def info_of(path: Path) -> ModelInfo:
     return read_model_info(path)
 
@@ -134,6 +169,9 @@ def test_a_drafts_memory_is_planned_with_the_models(tiny_model: Path, drafts: di
     encoder = DraftModel("encoder", tmp_path, info_of(families.write_embedding(tmp_path / "encoder.gguf")))
     with pytest.raises(LoadFailed, match="embedding model"):
         draft_options(info, options, encoder)
+    tied = DraftModel("eagle", tmp_path, msgspec.structs.replace(draft.info, architecture="eagle3"))
+    with pytest.raises(LoadFailed, match=r"eagle \(eagle3\) guesses from its target's hidden states"):
+        draft_options(info, options, tied)
 
 
 def test_a_section_gives_a_model_a_draft_of_its_own(tiny_model: Path) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localllm.errors import ContextLengthExceeded, InvalidParameter, QueueFull
@@ -73,6 +74,24 @@ def test_a_chat_is_answered_while_many_large_texts_are_tokenized(home: Path, pat
         await asyncio.wait(calls)
 
     with_model(home, path, scenario)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_prediction_that_takes_many_turns_is_waited_for(home: Path, tmp_path: Path, count: int) -> None:
+    """However many answers have it, and while others are prepared or hang up."""
+
+    async def scenario(runtime: Runtime, model: str) -> None:
+        large = GenerationRequest(messages=HELLO, params=ONE_TOKEN, prediction="the word " * 60_000)
+        asked = asyncio.create_task(runtime.submit(model, [large] * count))
+        gone = asyncio.create_task(runtime.submit(model, [msgspec.structs.replace(large, cache_salt="other")]))
+        await say_hello(runtime, model)
+        gone.cancel()
+        for answer in await asked:
+            assert [delta.finish async for delta in answer][-1] is not None
+        await asyncio.wait([gone])
+
+    long = write_llama(tmp_path / "long.gguf", tokenizer=bpe(), chat_template=CHATML, ctx=2**17)
+    with_model(home, long, scenario, Settings(home=home, ctx=2**17, slots=1))
 
 
 def test_a_chat_is_answered_beside_many_messages_and_special_tokens(home: Path, path: Path) -> None:

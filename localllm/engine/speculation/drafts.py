@@ -153,8 +153,12 @@ class Drafts:
         try:
             self._draft(self._backend, self._target, streams, wanted)
         except BackendError as error:
-            self._backend = None
-            logger.warning("draft_dropped", extra={"fields": {"reason": str(error), "effect": "answers go on"}})
+            self.drop(error)
+
+    def drop(self, error: BackendError) -> None:
+        """Guess nothing from now on."""
+        self._backend = None
+        logger.warning("draft_dropped", extra={"fields": {"reason": str(error), "effect": "answers go on"}})
 
     def _settle(self, streams: Many[Sequence]) -> None:
         """Account for the previous step, if it had the same streams."""
@@ -171,6 +175,8 @@ class Drafts:
         drafted = _drafted(sequence)
         if drafted is None or sequence.guesser is None or not sequence.takes_guesses:
             return None
+        if sequence.follower is not None and sequence.follower.is_slow:
+            return None  # it proposes nothing
         most = min(sequence.guesser.most, self._max_rollback, self._backend.slot_capacity // 4)
         if sequence.max_tokens is not None:
             most = min(most, sequence.max_tokens - sequence.num_generated - 1)

@@ -74,8 +74,9 @@ class DraftStreams:
         while count < most and held[count] == tokens[first + count]:
             count += 1
         self._cut(stream, count)
-        if len(tokens) - first + room > self._backend.slot_capacity:
-            self.begin_at(stream, len(tokens) - min(len(tokens), self._backend.slot_capacity // 2))
+        spare = self._backend.slot_capacity - room
+        if len(tokens) - first > spare:  # half of it, so that the same is not due again with the next token
+            self.begin_at(stream, len(tokens) - min(len(tokens), max(1, spare // 2)))
         self.num_uses += 1
         stream.last_used = self.num_uses
         return stream

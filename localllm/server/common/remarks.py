@@ -31,6 +31,8 @@ class TimingsObject(msgspec.Struct, frozen=True, kw_only=True):
     predicted_ms: float | msgspec.UnsetType = msgspec.UNSET
     predicted_per_token_ms: float | msgspec.UnsetType = msgspec.UNSET
     predicted_per_second: float | msgspec.UnsetType = msgspec.UNSET
+    draft_n: int | msgspec.UnsetType = msgspec.UNSET
+    draft_n_accepted: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -90,6 +90,7 @@ async def slots(request: Request) -> Response:
                 id=index,
                 model=model.id,
                 n_ctx=model.ctx,
+                speculative=model.speculation == "auto",
                 is_processing=slot.request is not None,
                 id_task=-1 if slot.request is None else slot.request,
                 n_prompt_tokens=slot.num_prompt,

@@ -76,7 +76,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     model: str
     n_ctx: int
-    speculative: bool = False
+    speculative: bool
     is_processing: bool
     id_task: int
     """The request's number in the model's process; -1: none."""

@@ -178,7 +178,7 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
     fates: ClassVar[Fates] = Fates(
         {
             "adapters": Refused("LoRA adapters cannot be applied yet", ({},)),
-            "draft_files": Refused("draft models are not served yet", ({},)),
+            "draft_files": Refused("a draft model is a setting of the server (--draft), not a part of a model", ({},)),
         },
         {
             "renderer": "it is built into Ollama; the model's own chat template is used",
