@@ -147,9 +147,10 @@ def own_bytes(name: str, data_dir: Path) -> int | None:
 
 
 def _damaged(name: str, store: Store) -> DamagedManifest | None:
-    """The damaged manifest with this model name or file name."""
+    """The damaged manifest of this model, or with this file name."""
     try:
-        names = {name, str(canonical(parse(name)))}
+        wanted = canonical(parse(name))
+        names = {name, str(wanted), store.manifest_path(wanted).stem}
     except InvalidParameter:
         names = {name}
     return next((each for each in store.scan()[1] if {each.name, Path(each.path).stem} & names), None)

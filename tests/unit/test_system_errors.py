@@ -121,7 +121,7 @@ def test_a_home_that_is_no_folder_is_told_in_one_line(
 
 def in_place() -> Iterator[Any]:
     """Every command with two of the folders, every folder with several commands; exhaustive: all of them."""
-    kinds = ("models", "models/manifests", "models/blobs", "launch", "runtimes", "config.toml/x")
+    kinds = ("models", "models/manifests", "models/blobs", "launch", "runtimes", "config.toml/x", "kv")
     for place, words in enumerate(words for words in COMMANDS if words not in NATIVE):
         for number, kind in enumerate(kinds):
             is_tried = number in (place % len(kinds), (place + place // len(kinds) + 1) % len(kinds))
@@ -143,6 +143,22 @@ def test_a_file_in_place_of_a_folder_of_the_home_is_no_traceback(
     if kind == "models" and words.startswith(("import /", "create")):
         assert code
         assert "LOCALLLM_HOME" in err
+
+
+@pytest.mark.skipif(find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
+@pytest.mark.parametrize("words", ["run demo hi", "fit demo"])
+def test_what_a_server_or_a_child_cannot_read_or_store_is_told_without_traceback(
+    words: str, homes: Homes, elsewhere: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = homes("models")
+    (home / "selftest.json").mkdir()
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        _, err = told(words, home, capfd, monkeypatch)
+    assert "Traceback" not in err
+    assert "Errno" not in err
+    assert f"{home / ('selftest.json' if words == 'fit demo' else 'models/manifests')}: " in err
+    assert "LOCALLLM_HOME" in err or "move it away" in err
 
 
 @pytest.fixture
