@@ -16,8 +16,12 @@ from typing import Any
 import pytest
 
 from localllm import osdep
+from localllm.cli import serving
 from localllm.cli.app import run_app
+from localllm.cli.serve import serve_model
+from localllm.client.ready import Failure, decode
 from localllm.errors import sentence_of
+from localllm.settings.config import Settings
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "localllm" / "data" / "demo.gguf"
@@ -276,3 +280,30 @@ def test_the_doctor_does_not_say_that_it_stored_what_it_could_not(
     assert code == 0, out
     assert "not stored: /proc/home: No such file or directory; check the path; LOCALLLM_HOME chooses" in out
     assert "stored in" not in out
+
+
+def test_a_sidecar_tells_its_parent_what_the_system_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent quoted the end of its log, so that the same was said twice."""
+
+    async def refused(*_: object, **__: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", "models/blobs/x")
+
+    monkeypatch.setattr("localllm.server.main.serve", refused)
+    monkeypatch.setattr("localllm.server.log.configure", lambda *_: None)
+    assert serve_model(Settings(home=tmp_path), ["demo"], ready="json") == 1
+    out, err = capfd.readouterr()
+    line = decode(out.encode())
+    assert isinstance(line, Failure)
+    assert line.error.message.startswith("models/blobs/x: Permission denied; allow it for this user")
+    assert err == ""
+
+
+def test_a_chat_whose_log_cannot_be_written_says_so_and_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "logs").write_text("x")
+    with serving._log_file(Settings(home=tmp_path)) as log:
+        log.write(b"a line")
+    assert capfd.readouterr().err.startswith(f"localllm: the server's log is not kept: {tmp_path / 'logs'}: ")

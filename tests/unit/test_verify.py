@@ -136,7 +136,7 @@ def test_a_blob_that_was_replaced_while_it_was_read_stays(store: Store) -> None:
         new.write_bytes(b"12345")
         new.replace(blob)
 
-    damage = store.verify_file(manifest, manifest.files[0], mended, set_aside=True)
+    damage = store.verify_file(manifest.files[0], mended, set_aside=True)
     assert damage is not None
     assert not damage.is_set_aside
     assert blob.read_bytes() == b"12345"

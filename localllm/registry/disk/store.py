@@ -333,12 +333,11 @@ class Store:
         self, manifest: Manifest, on_bytes: OnBytes | None = None, cancel: threading.Event | None = None
     ) -> tuple[DamagedFile, ...]:
         """Reads every file of a model; returns those that differ from the manifest. Raises `Cancelled`."""
-        found = (self.verify_file(manifest, file, on_bytes, cancel) for file in manifest.files)
+        found = (self.verify_file(file, on_bytes, cancel) for file in manifest.files)
         return tuple(one for one in found if one is not None)
 
     def verify_file(
         self,
-        manifest: Manifest,
         file: StoredFile,
         on_bytes: OnBytes | None = None,
         cancel: threading.Event | None = None,
