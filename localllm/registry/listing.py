@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
+from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.manifests import DamagedManifest
 from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
@@ -150,7 +151,7 @@ def _damaged(name: str, store: Store) -> DamagedManifest | None:
     """The damaged manifest of this model, or with this file name."""
     try:
         wanted = canonical(parse(name))
-        names = {name, str(wanted), store.manifest_path(wanted).stem}
+        names = {name, str(wanted), Layout(store.root).manifest(wanted).stem}
     except InvalidParameter:
         names = {name}
     return next((each for each in store.scan()[1] if {each.name, Path(each.path).stem} & names), None)

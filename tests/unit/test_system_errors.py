@@ -307,3 +307,21 @@ def test_a_chat_whose_log_cannot_be_written_says_so_and_goes_on(
     with serving._log_file(Settings(home=tmp_path)) as log:
         log.write(b"a line")
     assert capfd.readouterr().err.startswith(f"localllm: the server's log is not kept: {tmp_path / 'logs'}: ")
+
+
+@pytest.mark.parametrize("kind", ["tuned", "full"])
+def test_tune_says_what_cannot_be_kept_before_it_measures(
+    kind: str, homes: Homes, elsewhere: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It measured for minutes, and then lost what it had found."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if kind == "full":
+        monkeypatch.setattr("localllm.tuning.results.tempfile.TemporaryFile", full)
+    monkeypatch.setattr("localllm.tuning.tuner.Workers", lambda *_: pytest.fail("it measures"))
+    home = homes("tuned" if kind == "tuned" else "other")
+    code, err = told("tune demo", home, capfd, monkeypatch)
+    assert (code, err.count("\n")) == (1, 1), err
+    assert err.startswith(f"localllm: {home / 'tuned'}: ")

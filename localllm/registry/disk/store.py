@@ -198,10 +198,6 @@ class Store:
 
     # --- Models -------------------------------------------------------------------------------------------------------
 
-    def manifest_path(self, name: ModelName) -> Path:
-        """The path of a model's manifest, whether or not it exists."""
-        return self._layout.manifest(name)
-
     def find(self, name: ModelName) -> Manifest | None:
         """The manifest of that name. Raises `InvalidModelFile` if it cannot be read."""
         return self._manifests.find(name)
@@ -344,10 +340,7 @@ class Store:
         *,
         set_aside: bool = False,
     ) -> DamagedFile | None:
-        """Reads one file of a model; None if it is intact. With `set_aside`, a damaged blob is moved away.
-
-        Raises `Cancelled`.
-        """
+        """Reads one file of a model; None if it is intact. `set_aside` moves a damaged blob away. Raises `Cancelled`."""
         blob = self.blob_path(file.digest)
         examined = self._blobs.state(file.digest)
         path, kind, fault = self._found(file)
