@@ -340,7 +340,7 @@ class Store:
         *,
         set_aside: bool = False,
     ) -> DamagedFile | None:
-        """Reads one file of a model; None if it is intact. `set_aside` moves a damaged blob away. Raises `Cancelled`."""
+        """Reads one file of a model; None if it is intact. `set_aside` moves damaged blobs away. Raises `Cancelled`."""
         blob = self.blob_path(file.digest)
         examined = self._blobs.state(file.digest)
         path, kind, fault = self._found(file)
