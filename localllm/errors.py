@@ -93,6 +93,11 @@ def sentence_of(error: OSError) -> str:
     return what if remedy is None else f"{what}; {remedy}"
 
 
+def has_remedy(error: OSError) -> bool:
+    """Whether `sentence_of` ends with a remedy."""
+    return error.errno in _REMEDIES
+
+
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """An error in the form in which it travels between processes."""
 

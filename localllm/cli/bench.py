@@ -28,7 +28,7 @@ from localllm.cli import report
 from localllm.cli.options import as_arguments
 from localllm.cli.progress import LoadProgress
 from localllm.client.sidecar import Sidecar
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, sentence_of
 from localllm.settings import config
 
 MOST_SLOTS = 32
@@ -256,7 +256,7 @@ def _publish(found: Report, options: BenchOptions) -> None:
         try:
             options.svg.write_text(plot(found), "utf-8")
         except OSError as error:
-            raise InvalidParameter(f"--svg: {options.svg} cannot be written: {error}", param="svg") from error
+            raise InvalidParameter(f"--svg: {sentence_of(error)}", param="svg") from error
 
 
 def _print_table(found: Report) -> None:

@@ -9,8 +9,10 @@ from localllm.settings.config import Settings
 
 
 def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
-    """As `machine.seen_of`; a line on stderr says if devices cannot be listed."""
+    """As `machine.seen_of`; lines on stderr say if devices cannot be listed, or the self-test's result not stored."""
     seen = machine.seen_of(settings, whole=whole)
     if seen.problem is not None:
         report.say(f"localllm: planning for the CPU, since devices cannot be listed: {seen.problem}")
+    if seen.not_stored is not None:
+        report.say(f"localllm: the self-test runs again next time, since its result is not stored: {seen.not_stored}")
     return seen

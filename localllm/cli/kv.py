@@ -9,7 +9,7 @@ import msgspec
 
 from localllm.cli import report
 from localllm.cli.units import ago, size
-from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, Unavailable
+from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, Unavailable, sentence_of
 from localllm.kvdisk.folder import Busy
 from localllm.kvdisk.survey import SavedStates, clear, survey
 from localllm.settings.config import Settings
@@ -53,8 +53,10 @@ def clear_saved(settings: Settings, model: str | None, *, sure: bool, as_json: b
         return report.FAILURE
     try:
         cleared = clear(settings.data_dir, model)
-    except (Busy, OSError) as error:
+    except Busy as error:
         raise Unavailable(f"saved conversations cannot be removed: {error}; try again") from error
+    except OSError as error:
+        raise LocalLLMError(f"saved conversations cannot be removed: {sentence_of(error)}") from error
     if as_json:
         report.write_json(msgspec.json.encode(cleared))
     else:
@@ -68,7 +70,7 @@ def _found(settings: Settings, model: str | None) -> list[SavedStates]:
     try:
         found = survey(settings.data_dir)
     except OSError as error:
-        raise LocalLLMError(f"saved conversations cannot be listed: {error}") from error
+        raise LocalLLMError(f"saved conversations cannot be listed: {sentence_of(error)}") from error
     if model is None:
         return found
     chosen = [kept for kept in found if model in (kept.model, kept.fingerprint)]

@@ -35,7 +35,7 @@ def run_agent(command: Sequence[str], environment: Mapping[str, str], prepare: C
         try:
             running.append(subprocess.Popen(command, env=dict(environment)))
         except OSError as error:
-            raise LocalLLMError(f"{command[0]} cannot be started: {error}") from error
+            raise LocalLLMError(f"{command[0]} cannot be started: {error.strerror or error}") from error
         if ended_by:  # since the last check
             running[0].send_signal(ended_by[0])
         code = running[0].wait()

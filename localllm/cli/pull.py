@@ -38,7 +38,7 @@ def pull_models(
     for name in names:
         try:
             codes.append(
-                _plan(settings, name, as_json=as_json)
+                _plan(settings, name, volume, as_json=as_json)
                 if dry_run
                 else _pull(settings, name, volume, force=force, as_json=as_json)
             )
@@ -60,7 +60,7 @@ def _pull(settings: Settings, name: str, volume: Volume, *, force: bool, as_json
     return report.OK
 
 
-def _plan(settings: Settings, name: str, *, as_json: bool) -> int:
+def _plan(settings: Settings, name: str, volume: Volume, *, as_json: bool) -> int:
     """Print what would be downloaded."""
     from localllm.registry.pull import Puller
     from localllm.registry.remote import Cancelled
@@ -78,11 +78,12 @@ def _plan(settings: Settings, name: str, *, as_json: bool) -> int:
     if as_json:
         report.write_json(msgspec.json.encode(_planned(plan, missing_bytes)), indented=False)
         return report.OK
-    describe(settings, plan)
+    if volume == "words":
+        describe(settings, plan)
     report.write(*(f"{size(file.size_bytes):>8}  {file.file_name}" for file in missing))
-    report.say(
-        f"localllm: {size(missing_bytes)} would be downloaded" if missing else "localllm: nothing has to be downloaded"
-    )
+    if volume == "words":
+        would = f"{size(missing_bytes)} would be downloaded" if missing else "nothing has to be downloaded"
+        report.say(f"localllm: {would}")
     return report.OK
 
 

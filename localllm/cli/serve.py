@@ -15,7 +15,7 @@ import msgspec
 from localllm import __version__
 from localllm.cli import report
 from localllm.client.ready import Failure, Line, Progress, Ready, encode
-from localllm.errors import LocalLLMError
+from localllm.errors import LocalLLMError, sentence_of
 from localllm.settings.config import Settings
 
 ReadyLines = Literal["json", "json-progress"]
@@ -40,6 +40,9 @@ def serve_model(settings: Settings, models: Sequence[str], *, ready: ReadyLines 
     except LocalLLMError as error:
         announcer.write(Failure(error.info()))
         return report.exit_code(error)
+    except OSError as error:
+        announcer.write(Failure(LocalLLMError(sentence_of(error)).info()))
+        return report.FAILURE
 
 
 class HumanAnnouncer:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from localllm.cli import report
 from localllm.cli.model_names import is_name, section_name
 from localllm.cli.options import as_arguments
 from localllm.cli.progress import LoadProgress
 from localllm.client.discovery import find_server, is_anybody_there
 from localllm.client.sidecar import Sidecar
+from localllm.errors import sentence_of
 from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -92,8 +95,12 @@ def load_now(client: Client, model: str) -> str:
 
 def _log_file(settings: Settings) -> BinaryIO:
     folder = settings.data_dir / "logs"
-    folder.mkdir(parents=True, exist_ok=True)
-    return (folder / "run.log").open("wb")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / "run.log").open("wb")
+    except OSError as error:  # a chat needs no log
+        report.say(f"localllm: the server's log is not kept: {sentence_of(error)}")
+        return open(os.devnull, "wb")
 
 
 def fetch(model: str, settings: Settings) -> bool:

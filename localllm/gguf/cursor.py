@@ -179,7 +179,7 @@ def _open_regular(path: Path) -> FileIO:
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
         why = getattr(error, "strerror", None) or "its path is not valid"
         raise LoadFailed(
-            f"cannot read {path}: {error}", public=f"the model's file cannot be read: {why}", path=str(path)
+            f"cannot read {path}: {why}", public=f"the model's file cannot be read: {why}", path=str(path)
         ) from error
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm import osdep
-from localllm.errors import LocalLLMError
+from localllm.errors import LocalLLMError, sentence_of
 from localllm.launch import jsonc
 from localllm.launch.setup import PROVIDER, Change
 
@@ -81,7 +81,8 @@ def plan(change: Change) -> Planned:
             done.append(_Done(key.path, old, made))
             after = jsonc.put(after, key.path, key.value)
     except (OSError, ValueError) as error:
-        raise LocalLLMError(f"{file} is not changed, because it cannot be read: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise LocalLLMError(f"{file} is not changed, because it cannot be read: {why}") from error
     return Planned(file, before, after, tuple(done))
 
 
@@ -104,7 +105,7 @@ class Journal:
             self._locks.append(_locked(self._home / f"{self._id}.lock"))
             self.files.mkdir(mode=0o700)
         except OSError as error:
-            raise LocalLLMError(f"{self._home} is not writable: {error}") from error
+            raise LocalLLMError(sentence_of(error)) from error
         return self
 
     def write(self, texts: Mapping[str, str]) -> None:
@@ -128,7 +129,7 @@ class Journal:
             planned.file.parent.mkdir(parents=True, exist_ok=True)
             _replace(planned.file, data)
         except OSError as error:
-            raise LocalLLMError(f"{planned.file} cannot be written: {error}") from error
+            raise LocalLLMError(f"{planned.file} cannot be written: {error.strerror or error}") from error
 
     def undo(self) -> list[str]:
         """Reports what was undone."""

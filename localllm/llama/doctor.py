@@ -6,6 +6,7 @@ lost. Gives facts and advice; `cli/doctor.py` words them for the terminal.
 
 from __future__ import annotations
 
+import logging
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ def main() -> None:
     """Answers the one question on stdin."""
     questions, answers = osdep.claim_standard_streams()
     osdep.die_quietly()
+    logging.getLogger("localllm").addHandler(logging.NullHandler())  # the report says what was not stored
     question = msgspec.json.decode(questions.read(), type=Question)
     examine(question, lambda report: _write_line(answers.write, report))
 

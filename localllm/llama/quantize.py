@@ -75,6 +75,8 @@ def check(job: Job) -> Source:
     if target.exists():
         if any(target.samefile(path) for path in paths):
             raise InvalidParameter(f"{target} is the source itself; choose another name for the result", param="target")
+        if not target.is_file():
+            raise InvalidParameter(f"{target} is not a regular file; name the file to write", param="target")
         if not job.force:
             raise InvalidParameter(f"{target} exists; --force replaces it", param="target")
     quantized = [kind for kind in info.quantization if kind not in PRECISE | _INTEGERS]

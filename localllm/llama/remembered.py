@@ -79,6 +79,7 @@ class Remembered(Generic[T]):
             with open(handle, "wb") as file:
                 file.write(content)
             os.replace(name, self.path)
-        except OSError:
+        except OSError as error:
             os.unlink(name)
+            error.filename = str(self.path)  # not the temporary file
             raise

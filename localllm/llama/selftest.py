@@ -237,7 +237,7 @@ def _ask(request: Request, command: Sequence[str], timeout_s: float) -> tuple[An
     except subprocess.TimeoutExpired:
         return None, "hung", f"no answer in {timeout_s:g} s"
     except OSError as error:
-        return None, "failed", f"{command[0]} does not start: {error}"
+        return None, "failed", f"{command[0]} does not start: {error.strerror or error}"
     if child.returncode != 0:
         reason = osdep.exit_reason(child.returncode)
         last_words = child.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]

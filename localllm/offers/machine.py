@@ -36,6 +36,8 @@ class Seen(NamedTuple):
     """Of the library; likewise."""
     problem: str | None = None
     """Why only the CPU is known, if the library could not list its devices."""
+    not_stored: str | None = None
+    """Why the self-test has to run again next time: a sentence with the remedy."""
 
 
 def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
@@ -55,7 +57,7 @@ def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
             f"devices cannot be listed: {report.error}; `localllm doctor` has details", param="device"
         )
     problem = None if report.works else report.error
-    return Seen(tuple(report.devices), report.used or "", report.fingerprint or "", problem)
+    return Seen(tuple(report.devices), report.used or "", report.fingerprint or "", problem, report.not_stored)
 
 
 def examine(settings: Settings, *, fresh: bool) -> Report:

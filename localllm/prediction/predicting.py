@@ -76,7 +76,7 @@ def ask(question: ProbeQuestion) -> ProbeAnswer:
     except subprocess.TimeoutExpired:
         return ProbeAnswer(error=f"the probe did not answer within {TIMEOUT_S:g} s")
     except OSError as error:
-        return ProbeAnswer(error=f"the probe does not start: {error}")
+        return ProbeAnswer(error=f"the probe does not start: {error.strerror or error}")
     if child.returncode != 0:
         return ProbeAnswer(error=f"the probe ended early ({osdep.exit_reason(child.returncode)})")
     try:

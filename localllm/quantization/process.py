@@ -66,7 +66,7 @@ def quantize(
     try:
         child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **osdep.own_process_group())
     except OSError as error:
-        raise LoadFailed(f"{argv[0]} does not start: {error}") from error
+        raise LoadFailed(f"{argv[0]} does not start: {error.strerror or error}") from error
     try:
         with child:
             try:

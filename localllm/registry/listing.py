@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
+from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.manifests import DamagedManifest
 from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
@@ -147,9 +148,10 @@ def own_bytes(name: str, data_dir: Path) -> int | None:
 
 
 def _damaged(name: str, store: Store) -> DamagedManifest | None:
-    """The damaged manifest with this model name or file name."""
+    """The damaged manifest of this model, or with this file name."""
     try:
-        names = {name, str(canonical(parse(name)))}
+        wanted = canonical(parse(name))
+        names = {name, str(wanted), Layout(store.root).manifest(wanted).stem}
     except InvalidParameter:
         names = {name}
     return next((each for each in store.scan()[1] if {each.name, Path(each.path).stem} & names), None)

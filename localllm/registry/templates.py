@@ -102,8 +102,9 @@ def _read(asked: str) -> str:
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         names = ", ".join(NAMED)
+        why = getattr(error, "strerror", None) or error
         raise _wrong(
-            f"{asked} cannot be read ({error}); give a Jinja template, a file with one, or one of {names}"
+            f"{asked} cannot be read ({why}); give a Jinja template, a file with one, or one of {names}"
         ) from error
     if len(content) > MAX_TEMPLATE_BYTES:
         raise _wrong(f"{asked} is larger than {MAX_TEMPLATE_BYTES} bytes, too large for a chat template")

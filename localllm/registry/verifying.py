@@ -79,7 +79,7 @@ def verify(
                 work = waiting.pop(0)
             except IndexError:
                 return
-            found = store.verify_file(work.manifest, work.file, heard, cancel, set_aside=set_aside)
+            found = store.verify_file(work.file, heard, cancel, set_aside=set_aside)
             if found is not None:
                 damaged.append((work.manifest, found))
 

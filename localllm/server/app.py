@@ -26,7 +26,7 @@ from localllm.server.body import HeldBodies, TimedBody
 from localllm.server.callers import KeyRing, caller_in
 from localllm.server.cors import Cors
 from localllm.server.embeddings import handlers as embeddings
-from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_in_part, response_parts
+from localllm.server.errors import MethodNotAllowed, NotFound, is_told_in_part, response_parts, unexpected
 from localllm.server.gate import Gate
 from localllm.server.hints import hint
 from localllm.server.limits import KeyLimits, Limited
@@ -51,7 +51,6 @@ from localllm.server.ui import doctor
 from localllm.server.ui import files as ui_files
 from localllm.server.ui import handlers as ui
 
-logger = logging.getLogger("localllm")
 _ANTHROPIC = "/v1/messages"
 """Path prefixes of Anthropic's API."""
 MAX_MODEL_CHARS = 200
@@ -162,9 +161,8 @@ class Edge:
             return error
         except HTTPException as error:
             return self._routing_error(scope, error)
-        except Exception as error:
-            logger.exception("unexpected error in a request")
-            return defect(error)
+        except Exception as error:  # noqa: BLE001 (`unexpected` logs it)
+            return unexpected(error, "a request")
         return None
 
     def _routing_error(self, scope: Scope, error: HTTPException) -> LocalLLMError:

@@ -19,13 +19,11 @@ from localllm.runtime.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import notes_header, placement_header
 from localllm.server.callers import caller_of
-from localllm.server.errors import defect
+from localllm.server.errors import unexpected
 from localllm.server.limits import places_of
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
 from localllm.types import GenerationRequest, LoadedModel
-
-logger = logging.getLogger("localllm")
 
 T = TypeVar("T")
 Failed = Callable[[LocalLLMError], Iterable[bytes]]
@@ -159,9 +157,8 @@ async def guarded(
     except LocalLLMError as error:
         log.event(logging.WARNING, "stream_failed", id=id, code=error.code, message=error.message)
         failure = state.seen_by_client(error)
-    except Exception as error:
-        logger.exception("unexpected error in a stream")
-        failure = defect(error)
+    except Exception as error:  # noqa: BLE001 (`unexpected` logs it)
+        failure = unexpected(error, "a stream")
     finally:
         await chunks.aclose()
     for last in failed(failure):

@@ -5,13 +5,15 @@ Also the errors that only an HTTP server raises. Knows nothing of handlers and s
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from typing import Any
 
 import msgspec
 
-from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed, clipped
+from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed, clipped, has_remedy, sentence_of
+from localllm.server import log
 from localllm.wire import ErrorBody, ErrorObject
 
 MAX_MESSAGE_CHARS = 1000
@@ -228,8 +230,15 @@ def too_many_connections(most: int) -> Overloaded:
     return Overloaded(f"all {most} connections are busy (--max-connections); try again later")
 
 
-def defect(error: BaseException) -> InternalError:
-    """The client's error for an unexpected exception: the details stay in the log."""
+def unexpected(error: Exception, where: str) -> InternalError:
+    """Log an exception that no handler expected, while it is handled; returns the client's error, without details.
+
+    A system error with a known remedy, such as a full disk, is no defect: it is logged in one line.
+    """
+    if isinstance(error, OSError) and has_remedy(error):
+        log.event(logging.ERROR, "system_error", where=where, message=sentence_of(error))
+        return InternalError(f"the server cannot use one of its files ({error.strerror}); see the server's log")
+    log.logger.exception("unexpected error in %s", where)
     return InternalError(f"unexpected error ({type(error).__name__}); see the server's log")
 
 

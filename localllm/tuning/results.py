@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from localllm import __version__, osdep
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, naming
 from localllm.types import DeviceInfo
 from localllm.types.load_options import LoadOptions
 
@@ -30,6 +31,7 @@ FOLDER = "tuned"
 MAX_TUNINGS = 16
 """Per model; beyond that the oldest is dropped."""
 MAX_FILE_BYTES = 256 * 1024
+PROBE_BYTES = 4096
 HEAD_BYTES = 1024 * 1024
 """Bytes of a model's file that, with its size, stand for all of it."""
 WITHOUT_EFFECT = frozenset({
@@ -231,6 +233,12 @@ class Tunings:
         """All files, including damaged ones."""
         if self._folder.is_dir():
             yield from map(_read, sorted(self._folder.glob("*.json")))
+
+    def check_writable(self) -> None:
+        """Raises `OSError` where nothing can be kept, which is better known before minutes of measuring."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with naming(self._folder), tempfile.TemporaryFile(dir=self._folder) as file:
+            file.write(bytes(PROBE_BYTES))
 
     def keep(self, path: Path, tuning: Tuning) -> None:
         """Replaces an earlier tuning with the same library, devices and settings. Raises `OSError`."""

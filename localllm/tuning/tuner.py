@@ -108,6 +108,7 @@ class Tuner:
                 raise InvalidParameter(
                     f"{model.id} makes embeddings; only models that generate text are tuned", param="model"
                 )
+            await asyncio.to_thread(Tunings(self._settings.data_dir).check_writable)
             workers = Workers(settings, model, options, lambda words: self._state(f"loading {words}"))
             return await self._tune(model, options, workers)
         finally:

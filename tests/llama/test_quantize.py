@@ -120,6 +120,10 @@ def test_no_file_is_replaced_unless_asked_for_and_never_the_source(
     assert target.read_text() == "precious"
     quantize_model(settings, source, target, "Q8_0", threads=1, force=True)
     assert read_model_info(target).file_type == "Q8_0"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(InvalidParameter, match="pipe is not a regular file"):
+        quantize_model(settings, source, pipe, "Q8_0", threads=1, force=True)
     own = tmp_path / "own.gguf"
     shutil.copy(source, own)
     (tmp_path / "link.gguf").symlink_to(own)

@@ -19,8 +19,9 @@ from localllm.settings.config import ENV_PREFIX, Settings
 PACKAGE = Path(__file__).parents[2] / "localllm"
 
 NO_COMMANDS = {
+    "conversations",
     *("again", "and", "answers", "asks", "at", "can", "cannot", "carries", "chooses", "did", "does", "ended", "for"),
-    *("for", "has", "holds", "in", "is", "itself", "keeps", "key", "knows", "makes", "of", "offers", "on", "put"),
+    *("has", "holds", "in", "is", "itself", "keeps", "key", "knows", "makes", "of", "offers", "on", "put"),
     *("raises", "says", "sent", "server", "takes", "that", "to", "uses", "was", "what", "with", "without"),
 }
 """What may follow `localllm` in prose; a verb that is no command is one that somebody forgot to write or renamed."""
@@ -60,6 +61,9 @@ def _texts() -> Iterator[Text]:
                 yield Text(place, "".join(map(str, pieces)))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
                 yield Text(place, node.value)
+    for path in sorted(PACKAGE.rglob("*.js")):
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            yield Text(f"{path.relative_to(PACKAGE).as_posix()}:{number}", line)
 
 
 TEXTS = tuple(_texts())
@@ -100,7 +104,7 @@ def faults(text: Text) -> Iterator[str]:
         action = re.match(r" ([a-z]+)\b", rest)
         if action and actions_of(command) and action[1] not in actions_of(command):
             yield f"localllm {command} has no {action[1]}"
-    if not text.place.startswith(tuple(OTHERS_OPTIONS)):
+    if not text.place.startswith(tuple(OTHERS_OPTIONS)) and ".js:" not in text.place:
         for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)\b(?!-?[-{>])", text.words):
             if option not in every_option() | PLACEHOLDERS | LLAMA_SERVERS:
                 yield f"no command has {option}"

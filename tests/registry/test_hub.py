@@ -190,8 +190,9 @@ def test_a_gated_repository_says_where_to_accept_its_terms(server: HubServer, ne
 def test_a_wrong_token_is_told_from_a_missing_repository(server: HubServer, net: Net) -> None:
     with pytest.raises(AccessDenied, match="does not accept the token in HF_TOKEN"):
         planned("hf.co/someone/m-GGUF", server, net, token="hf_wrong")
-    with pytest.raises(ModelNotFound, match="no repository someone/private-GGUF, or it is private"):
+    with pytest.raises(ModelNotFound, match="no repository someone/private-GGUF, or it is private") as caught:
         planned("hf.co/someone/private-GGUF", server, net)
+    assert "did you mean hf.co/someone/private-GGUF" not in caught.value.message
     with pytest.raises(ModelNotFound) as caught:
         planned("hf.co/somebody/m-GGUF", server, net, token=TOKEN)
     assert "did you mean hf.co/someone/git-GGUF or hf.co/someone/m-GGUF" in caught.value.message

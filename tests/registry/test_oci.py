@@ -304,7 +304,7 @@ def test_a_renewed_token_that_is_not_taken_either_ends_the_download(net: Net, tm
 def test_a_login_that_is_missing_or_wrong_is_told_and_stays_secret(net: Net) -> None:
     with OciServer(login="private") as server:
         server.add("team/m", [("model", MODEL)])
-        with pytest.raises(AccessDenied, match="configure a login for it"):
+        with pytest.raises(AccessDenied, match=r"configure a login for it \(docker login, or"):
             planned(server, net, "team/m")
         with pytest.raises(AccessDenied, match="login configured for it lacks permission") as caught:
             planned(server, net, "team/m", logins={server.host: Login("wrong-secret", USER)})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.registry.fetch.pacing import Backoff, TokenBucket, is_retryable, retry_after_s
+from localllm.registry.fetch.pacing import Backoff, Retries, Retryable, TokenBucket, is_retryable, retry_after_s
 
 chances = st.floats(0, 1, exclude_max=True)
 
@@ -50,6 +50,24 @@ def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | No
 def test_no_retry_after_makes_reading_it_fail(value: str) -> None:
     found = retry_after_s(value, NOW)
     assert found is None or found >= 0
+
+
+@given(st.floats(0.1, 900), chances)
+def test_the_last_attempt_of_an_outage_is_at_the_end_of_the_patience(patience_s: float, chance: float) -> None:
+    retries = Retries(Backoff(), limit_s=30, patience_s=patience_s)
+    elapsed_s, tried_s = 0.0, 0.0
+    while True:
+        pause_s = retries.pause_s(Retryable("down", is_outage=True), elapsed_s, chance)
+        if pause_s is None:
+            break
+        elapsed_s = tried_s = elapsed_s + pause_s
+    assert tried_s == pytest.approx(patience_s)
+
+
+def test_a_server_that_asks_for_more_than_the_remaining_time_is_not_asked_again() -> None:
+    retries = Retries(Backoff(), limit_s=30, patience_s=60)
+    assert retries.pause_s(Retryable("busy", is_outage=True, retry_after_s=40), 10, 0.5) == 40
+    assert retries.pause_s(Retryable("busy", is_outage=True, retry_after_s=40), 50, 0.5) is None
 
 
 def test_what_the_server_means_is_not_tried_again() -> None:

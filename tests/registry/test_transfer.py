@@ -235,6 +235,14 @@ def test_an_outage_may_last_as_long_as_the_patience_however_many_attempts_that_a
         outage(transfer, now, now + 100.0)
 
 
+def test_a_patience_shorter_than_a_pause_is_used_up_and_blames_no_server() -> None:
+    transfer = Transfer(wanted(), backoff=Backoff(first_s=16), patience_s=5)
+    transfer.failed(launch(transfer), Retryable("no connection", is_outage=True), 0.0, 0.5)
+    assert transfer.wait_s(0.0) == 5.0
+    with pytest.raises(PullFailed, match=r"no connection \(no data for 5 s"):
+        transfer.failed(launch(transfer, 5.0), Retryable("no connection", is_outage=True), 5.0, 0.5)
+
+
 def test_a_server_is_left_alone_for_as_long_as_it_asks_within_the_patience() -> None:
     transfer = Transfer(wanted(), patience_s=600)
     busy = Retryable("busy", retry_after_s=300.0, busy=True, is_outage=True)

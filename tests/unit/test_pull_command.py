@@ -133,6 +133,7 @@ def test_a_dry_run_says_what_would_come_and_fetches_no_model(
     assert code == 0
     assert out.split()[-1] == "tiny-F32.gguf"
     assert "would be downloaded" in err
+    assert command("--dry-run", "-q", NAME)[2] == ""
     told = json.loads(command("--dry-run", "--json", NAME)[1])
     assert (told["download_bytes"], told["size_bytes"], told["files"][0]["name"]) == (
         size_bytes,

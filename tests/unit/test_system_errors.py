@@ -16,8 +16,12 @@ from typing import Any
 import pytest
 
 from localllm import osdep
+from localllm.cli import serving
 from localllm.cli.app import run_app
+from localllm.cli.serve import serve_model
+from localllm.client.ready import Failure, decode
 from localllm.errors import sentence_of
+from localllm.settings.config import Settings
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "localllm" / "data" / "demo.gguf"
@@ -121,7 +125,7 @@ def test_a_home_that_is_no_folder_is_told_in_one_line(
 
 def in_place() -> Iterator[Any]:
     """Every command with two of the folders, every folder with several commands; exhaustive: all of them."""
-    kinds = ("models", "models/manifests", "models/blobs", "launch", "runtimes", "config.toml/x")
+    kinds = ("models", "models/manifests", "models/blobs", "launch", "runtimes", "config.toml/x", "kv")
     for place, words in enumerate(words for words in COMMANDS if words not in NATIVE):
         for number, kind in enumerate(kinds):
             is_tried = number in (place % len(kinds), (place + place // len(kinds) + 1) % len(kinds))
@@ -143,6 +147,22 @@ def test_a_file_in_place_of_a_folder_of_the_home_is_no_traceback(
     if kind == "models" and words.startswith(("import /", "create")):
         assert code
         assert "LOCALLLM_HOME" in err
+
+
+@pytest.mark.skipif(find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
+@pytest.mark.parametrize("words", ["run demo hi", "fit demo"])
+def test_what_a_server_or_a_child_cannot_read_or_store_is_told_without_traceback(
+    words: str, homes: Homes, elsewhere: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = homes("models")
+    (home / "selftest.json").mkdir()
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        _, err = told(words, home, capfd, monkeypatch)
+    assert "Traceback" not in err
+    assert "Errno" not in err
+    assert f"{home / ('selftest.json' if words == 'fit demo' else 'models/manifests')}: " in err
+    assert "LOCALLLM_HOME" in err or "move it away" in err
 
 
 @pytest.fixture
@@ -260,3 +280,48 @@ def test_the_doctor_does_not_say_that_it_stored_what_it_could_not(
     assert code == 0, out
     assert "not stored: /proc/home: No such file or directory; check the path; LOCALLLM_HOME chooses" in out
     assert "stored in" not in out
+
+
+def test_a_sidecar_tells_its_parent_what_the_system_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent quoted the end of its log, so that the same was said twice."""
+
+    async def refused(*_: object, **__: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", "models/blobs/x")
+
+    monkeypatch.setattr("localllm.server.main.serve", refused)
+    monkeypatch.setattr("localllm.server.log.configure", lambda *_: None)
+    assert serve_model(Settings(home=tmp_path), ["demo"], ready="json") == 1
+    out, err = capfd.readouterr()
+    line = decode(out.encode())
+    assert isinstance(line, Failure)
+    assert line.error.message.startswith("models/blobs/x: Permission denied; allow it for this user")
+    assert err == ""
+
+
+def test_a_chat_whose_log_cannot_be_written_says_so_and_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "logs").write_text("x")
+    with serving._log_file(Settings(home=tmp_path)) as log:
+        log.write(b"a line")
+    assert capfd.readouterr().err.startswith(f"localllm: the server's log is not kept: {tmp_path / 'logs'}: ")
+
+
+@pytest.mark.parametrize("kind", ["tuned", "full"])
+def test_tune_says_what_cannot_be_kept_before_it_measures(
+    kind: str, homes: Homes, elsewhere: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It measured for minutes, and then lost what it had found."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if kind == "full":
+        monkeypatch.setattr("localllm.tuning.results.tempfile.TemporaryFile", full)
+    monkeypatch.setattr("localllm.tuning.tuner.Workers", lambda *_: pytest.fail("it measures"))
+    home = homes("tuned" if kind == "tuned" else "other")
+    code, err = told("tune demo", home, capfd, monkeypatch)
+    assert (code, err.count("\n")) == (1, 1), err
+    assert err.startswith(f"localllm: {home / 'tuned'}: ")

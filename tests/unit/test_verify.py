@@ -136,7 +136,7 @@ def test_a_blob_that_was_replaced_while_it_was_read_stays(store: Store) -> None:
         new.write_bytes(b"12345")
         new.replace(blob)
 
-    damage = store.verify_file(manifest, manifest.files[0], mended, set_aside=True)
+    damage = store.verify_file(manifest.files[0], mended, set_aside=True)
     assert damage is not None
     assert not damage.is_set_aside
     assert blob.read_bytes() == b"12345"
@@ -311,3 +311,31 @@ def test_a_store_that_is_busy_at_the_unload_costs_nobody_anything(
         unloaded()
         assert store.blob_path(digest_of(b"mine")).exists()
     assert store.gc().freed_bytes == 4
+
+
+def test_a_model_whose_manifest_is_illegible_is_removed_by_its_name(run: Run, hub: HubServer, store: Store) -> None:
+    assert run("pull", NAME)[0] == 0
+    manifest_path(store, NAME).write_bytes(b"\xff\x00garbage")
+    assert run("rm", NAME)[0] == 0
+    assert run("list")[0] == 0
+    assert not [*(store.root / "blobs").iterdir()]
+
+
+@pytest.mark.parametrize("damage", ["set aside", "cut"])
+def test_a_file_that_is_known_to_be_damaged_is_reported_once(
+    damage: str, run: Run, hub: HubServer, store: Store
+) -> None:
+    assert run("pull", NAME)[0] == 0
+    path = blob_of(store)
+    if damage == "cut":
+        path.chmod(0o644)
+        os.truncate(path, 1000)
+    else:
+        flip(path, 5000)
+        assert run("verify")[0] == 1
+    code, _, err = run("verify")
+    assert code == 1
+    assert err.count(str(path)) == 1
+    assert err.count("localllm pull") == 1
+    (found,) = json.loads(run("verify", "--json")[1])["damaged"]
+    assert found["reason"] == "was damaged and has been set aside"

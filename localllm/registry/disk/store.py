@@ -252,27 +252,35 @@ class Store:
 
     def locate(self, manifest: Manifest, file: StoredFile) -> Path:
         """The current path of a model's file. Raises `ModelNotFound` or `LoadFailed` with the remedy."""
-        name, blob = manifest.name, self.blob_path(file.digest)
+        path, kind, fault = self._found(file)
+        if kind is None:
+            return path
+        if file.path is not None:
+            raise kind(
+                f"{manifest.name} uses a file outside the store, and {path} {fault}; put the file back, add it again "
+                f"with localllm import, or remove the model: localllm rm {manifest.name}",
+                path=str(path),
+            )
+        raise kind(f"{manifest.name} lacks {file.file_name}: {path} {fault}; {again(manifest)}", path=str(path))
+
+    def _found(self, file: StoredFile) -> tuple[Path, type[ModelNotFound | LoadFailed] | None, str]:
+        """The file's path; and if it cannot be used, the error and a phrase that follows the path."""
+        blob = self.blob_path(file.digest)
         if file.path is not None:
             path = Path(file.path)
             reason = fault_of_reference(path, file.size_bytes, file.modified_ns)
             if reason is None:
-                return path
+                return path, None, ""
             if self._blobs.fault(file.digest, file.size_bytes) is None:  # the store got its content in another way
-                return blob
-            kind = ModelNotFound if reason == GONE else LoadFailed
-            raise kind(
-                f"{name} uses a file outside the store, and {path} {reason}; put the file back, add it again with "
-                f"localllm import, or remove the model: localllm rm {name}",
-                path=str(path),
-            )
+                return blob, None, ""
+            return path, ModelNotFound if reason == GONE else LoadFailed, reason
         fault = self._blobs.fault(file.digest, file.size_bytes)
         if fault is None:
-            return blob
-        kind = ModelNotFound if fault == MISSING else LoadFailed
-        if fault == MISSING and self._layout.damaged(file.digest).exists():
-            fault = "was damaged and has been set aside"
-        raise kind(f"{name} lacks {file.file_name}: {blob} {fault}; {again(manifest)}", path=str(blob))
+            return blob, None, ""
+        if fault != MISSING:
+            return blob, LoadFailed, fault
+        is_aside = self._layout.damaged(file.digest).exists()
+        return blob, ModelNotFound, "was damaged and has been set aside" if is_aside else fault
 
     def open_model(self, manifest: Manifest) -> OpenModel:
         """Opens a model: its files are checked by size (and modification time, if another program may change them)
@@ -321,29 +329,22 @@ class Store:
         self, manifest: Manifest, on_bytes: OnBytes | None = None, cancel: threading.Event | None = None
     ) -> tuple[DamagedFile, ...]:
         """Reads every file of a model; returns those that differ from the manifest. Raises `Cancelled`."""
-        found = (self.verify_file(manifest, file, on_bytes, cancel) for file in manifest.files)
+        found = (self.verify_file(file, on_bytes, cancel) for file in manifest.files)
         return tuple(one for one in found if one is not None)
 
     def verify_file(
         self,
-        manifest: Manifest,
         file: StoredFile,
         on_bytes: OnBytes | None = None,
         cancel: threading.Event | None = None,
         *,
         set_aside: bool = False,
     ) -> DamagedFile | None:
-        """Reads one file of a model; None if it is intact. With `set_aside`, a damaged blob is moved away.
-
-        Raises `Cancelled`.
-        """
+        """Reads one file of a model; None if it is intact. `set_aside` moves damaged blobs away. Raises `Cancelled`."""
         blob = self.blob_path(file.digest)
         examined = self._blobs.state(file.digest)
-        try:
-            path = self.locate(manifest, file)
-            reason = _wrong_content(path, file, on_bytes, cancel)
-        except (ModelNotFound, LoadFailed) as error:
-            path, reason = Path(file.path or blob), error.message
+        path, kind, fault = self._found(file)
+        reason = _wrong_content(path, file, on_bytes, cancel) if kind is None else fault
         if reason is None:
             return None
         moves = set_aside and path == blob and examined is not None and self._blobs.set_aside(file.digest, examined)

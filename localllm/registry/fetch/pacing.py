@@ -138,9 +138,19 @@ class Retries:
         self.num_failures += 1
         pause_s = self.backoff.pause_s(self.num_failures, retry_after_s=failure.retry_after_s, chance=chance)
         if self.patience_s is not None and failure.is_outage and not failure.is_unresolved:
-            return pause_s if elapsed_s + pause_s <= self.patience_s else None
+            return within(pause_s, failure, self.patience_s - elapsed_s)
         is_over = self.num_failures >= SMALL_ATTEMPTS or elapsed_s + pause_s > self.limit_s
         return None if is_over else pause_s
+
+
+def within(pause_s: float, failure: Retryable, remaining_s: float) -> float | None:
+    """The pause, cut so that the last attempt is at the end of the time that remains; None: there is none left.
+
+    A server that asked for a longer pause is not asked before.
+    """
+    if pause_s <= remaining_s:
+        return pause_s
+    return remaining_s if remaining_s > 0 and failure.retry_after_s is None else None
 
 
 OnWait = Callable[[str, float, str], None]

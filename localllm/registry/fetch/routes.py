@@ -128,8 +128,9 @@ class Routes:
                     if self._ca_file is not None:
                         context.load_verify_locations(cafile=self._ca_file)
                 except OSError as error:  # ssl.SSLError is an OSError
+                    why = error if isinstance(error, ssl.SSLError) else error.strerror or error
                     raise InvalidParameter(
-                        f"the CA file {self._ca_file} cannot be used: {error}", param="ca_file"
+                        f"the CA file {self._ca_file} cannot be used: {why}", param="ca_file"
                     ) from error
                 self._context = context
             return self._context

@@ -19,7 +19,7 @@ from localllm.registry.fetch.answers import Nothing, Part, Refused, Whole, read_
 from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front
 from localllm.registry.fetch.net import Hop, Reply
-from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, MAX_MISTAKES, PATIENCE_S, Backoff, Retryable
+from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, MAX_MISTAKES, PATIENCE_S, Backoff, Retryable, within
 from localllm.registry.fetch.partial import Record
 from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Range, Ranges, next_chunk
 from localllm.registry.fetch.sharing import shorten, steal
@@ -322,27 +322,29 @@ class Transfer:
         self._round += 1
         self._num_failures += 1
         pause_s = self._backoff.pause_s(self._num_failures, retry_after_s=error.retry_after_s, chance=chance)
-        self._check_patience(error, now, pause_s)
-        self._not_before = now + pause_s
+        self._not_before = now + self._patient_pause_s(error, now, pause_s)
 
-    def _check_patience(self, error: Retryable, now: float, pause_s: float) -> None:
+    def _patient_pause_s(self, error: Retryable, now: float, pause_s: float) -> float:
+        """The pause, cut by what remains of the patience. Raises `PullFailed` if nothing does."""
         if not error.is_outage:
             self._num_mistakes += 1
             if self._num_mistakes >= MAX_MISTAKES:
                 raise PullFailed(
                     f"{error.message} (after {MAX_MISTAKES} attempts; the bytes received so far are kept)"
                 ) from error
-            return
+            return pause_s
         self._outage_began = now if self._outage_began is None else self._outage_began
-        if pause_s > self._patience_s:
+        if error.retry_after_s is not None and pause_s > self._patience_s:
             raise PullFailed(
                 f"{error.message} and asks to be retried in {pause_s:.0f} s; pull again then (the "
                 "bytes received so far are kept), or wait longer with --download-patience-s"
             ) from error
-        if now + pause_s - self._outage_began > self._patience_s:
+        cut_s = within(pause_s, error, self._patience_s - (now - self._outage_began))
+        if cut_s is None:
             raise PullFailed(
                 f"{error.message} (no data for {now - self._outage_began:.0f} s; the bytes received so far are kept)"
             ) from error
+        return cut_s
 
     def renewed(self, credential: Credential, error: PullFailed) -> None:
         """Uses this credential from now on. Raises `error` if the previous renewal brought no bytes."""

@@ -259,6 +259,7 @@ class Hub:
             raise
         except PullFailed:
             hits = []
+        hits = [hit for hit in hits if hit.id.lower() != repo.lower()]
         return f"; did you mean {' or '.join(f'hf.co/{hit.id}' for hit in hits)}?" if hits else ""
 
 

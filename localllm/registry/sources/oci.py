@@ -22,7 +22,7 @@ from localllm.registry.fetch.net import SmallResponse, origin_of
 from localllm.registry.manifest import MAX_FILES
 from localllm.registry.names import DEFAULT_HOST, RegistryName
 from localllm.registry.remote import Credential, PullPlan, RemoteFile
-from localllm.registry.sources.oci_auth import Login, credentials
+from localllm.registry.sources.oci_auth import NO_LOGIN, Login, credentials
 from localllm.registry.sources.oci_layers import GO, JINJA, Texts, read_texts
 from localllm.registry.sources.ollama_only import OFTEN_ITS_OWN, refused_family
 from localllm.registry.sources.source import Fetch, SizeBytes, checked_file_name, clean, decode, header, left_out
@@ -195,7 +195,7 @@ class _Registry:
         if status == 200:
             return
         if status in (401, 403):
-            have = "the login configured for it lacks permission" if self._login else "configure a login for it"
+            have = "the login configured for it lacks permission" if self._login else NO_LOGIN
             raise AccessDenied(f"{host} denies access to {what}; {have}", status=status)
         if status == 404:
             raise ModelNotFound(f"{host} has no {what}; check the name and the tag", param="model")

@@ -24,6 +24,7 @@ from localllm.registry.sources.source import Fetch, clean, decode, host_of
 
 MAX_TOKEN_BYTES = 64 * 1024
 MAX_CHALLENGE_CHARS = 4096
+NO_LOGIN = "configure a login for it (docker login, or LOCALLLM_REGISTRY_LOGINS)"
 
 _PARAMETER = re.compile(r'([a-zA-Z]{1,20})="([^"]{0,2000})"')
 _SAFE = re.compile(r"[\x21-\x7e]{1,32768}", re.ASCII)

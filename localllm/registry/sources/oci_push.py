@@ -23,7 +23,7 @@ from localllm.registry.fetch.pacing import OnWait, Retries, Retryable, telling
 from localllm.registry.names import DEFAULT_HOST, RegistryName
 from localllm.registry.remote import Credential
 from localllm.registry.sources.oci import is_plain
-from localllm.registry.sources.oci_auth import Login, credentials
+from localllm.registry.sources.oci_auth import NO_LOGIN, Login, credentials
 from localllm.registry.sources.source import clean, header
 
 COMMIT_TIMEOUT_S = 600.0
@@ -150,11 +150,7 @@ class Uploads:
     def _refuse(self, response: SmallResponse, what: str) -> NoReturn:
         host, status = self.name.host, response.status
         if status in (401, 403):
-            have = (
-                "the login configured for it lacks permission"
-                if self._login
-                else "configure a login for it (docker login)"
-            )
+            have = "the login configured for it lacks permission" if self._login else NO_LOGIN
             raise AccessDenied(f"{host} denies uploads to {self.name}; {have}", status=status)
         said = clean(response.body[:400].decode("utf-8", "replace")) or header(response, "x-error-message")
         raise PullFailed(

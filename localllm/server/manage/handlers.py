@@ -20,14 +20,13 @@ from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.server import log, sse
 from localllm.server.body import json_response
 from localllm.server.callers import caller_of
-from localllm.server.errors import defect, error_body
+from localllm.server.errors import error_body, unexpected
 from localllm.server.manage.reading import read
 from localllm.server.state import ServerState
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types.states import PullState, RunningModel
 
 T = TypeVar("T", bound=msgspec.Struct)
-logger = logging.getLogger("localllm")
 
 
 def routes() -> list[Route]:
@@ -181,9 +180,8 @@ async def _events(task: asyncio.Future[T], first: asyncio.Future[T], news: _News
     except LocalLLMError as error:
         log.event(logging.WARNING, "stream_failed", code=error.code, message=error.message)
         yield sse.data(error_body(error))
-    except Exception as error:
-        logger.exception("unexpected error in a stream")
-        yield sse.data(error_body(defect(error)))
+    except Exception as error:  # noqa: BLE001 (`unexpected` logs it)
+        yield sse.data(error_body(unexpected(error, "a stream")))
     finally:
         getting.cancel()
 
