@@ -1,5 +1,4 @@
-"""A vocabulary's special tokens: the texts that templates write, and whether there are tokens for filling in the
-middle.
+"""Special tokens of a vocabulary: BOS and EOS as text, and whether it has fill-in-the-middle tokens.
 
 Keeps nothing else of the vocabulary.
 """
@@ -16,14 +15,12 @@ from localllm.gguf.tables import STRING
 from localllm.gguf.values import Undecoded
 
 MAX_TEXT_BYTES = 1024
-"""A longer text is not a special token's."""
-
-
+"""Limit on the text of a special token."""
 MAX_SEARCHED_BYTES = 64 * 2**20
-"""Limit for a vocabulary; the largest has 10 MB."""
+"""Limit on the searched part of a vocabulary; the largest has 10 MB."""
 _FILL_IN_KEYS = (("fim_pre_token_id", "prefix_token_id"), ("fim_suf_token_id", "suffix_token_id"),
                  ("fim_mid_token_id", "middle_token_id"))  # fmt: skip
-"""Keys for the prefix, the suffix, and the middle; the second of each is older."""
+"""Keys of the tokens for prefix, suffix and middle, each with its older spelling."""
 _FILL_IN_TEXTS = (
     ("<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>", "\u2581<PRE>",
      "<|code_prefix|>", "<|prefix|>"),
@@ -32,18 +29,18 @@ _FILL_IN_TEXTS = (
     ("<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "\u2581<MID>",
      "<|code_middle|>", "<|middle|>"),
 )  # fmt: skip
-"""Spellings by which llama.cpp finds them where no key names them (llama-vocab.cpp)."""
+"""Texts by which llama.cpp recognizes these tokens without a key (llama-vocab.cpp)."""
 
 
 class SpecialTexts(NamedTuple):
-    """Empty where the file names no such token."""
+    """Texts of special tokens; empty if the file does not name the token."""
 
     bos: str = ""
     eos: str = ""
 
 
 def special_texts(header: Header) -> SpecialTexts:
-    """What begins and ends a text. Raises `InvalidModelFile`, and what reopening the file raises."""
+    """The texts of BOS and EOS. Raises `InvalidModelFile`, and what reopening the file raises."""
     return SpecialTexts(_text(header, "bos_token_id"), _text(header, "eos_token_id"))
 
 
@@ -65,7 +62,7 @@ def _text(header: Header, key: str) -> str:
 
 
 def fills_in_middle(header: Header) -> bool:
-    """Whether it has tokens for filling in the middle of a text, as `llama_vocab_fim_*` finds them.
+    """Whether it has fill-in-the-middle tokens, by the rules of `llama_vocab_fim_*`.
 
     Raises what reopening the file raises.
     """
@@ -88,6 +85,6 @@ def fills_in_middle(header: Header) -> bool:
 
 
 def _stored(text: str) -> bytes:
-    """As stored for a string of an array in the file."""
+    """An array's string as stored in the file."""
     content = text.encode()
     return struct.pack("<Q", len(content)) + content

@@ -27,7 +27,7 @@ from localllm.registry.sources.oci_auth import Login, credentials
 from localllm.registry.sources.source import clean, header
 
 COMMIT_TIMEOUT_S = 600.0
-"""Time for a registry to verify an upload."""
+"""Timeout for a registry to verify an upload."""
 
 Open = Callable[[], Iterable[bytes]]
 """Opens the content from the beginning."""
