@@ -47,7 +47,7 @@ class _Here(NamedTuple):
 
 
 def _local(settings: Settings, model: str) -> _Here:
-    """Raises `ModelNotFound` for what is not on this machine."""
+    """Reads a model on this machine. Raises `ModelNotFound`."""
     from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
 
@@ -59,7 +59,7 @@ def _local(settings: Settings, model: str) -> _Here:
 
 
 def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftModel | None:
-    """Which a load would have beside it, or a line that says why none. Raises as a load does."""
+    """The draft model that a load would use; a line on stderr says why there is none. Raises as a load does."""
     if options.draft is None or not here.info.causal:
         return None
     from localllm.registry.drafts import find_draft
@@ -77,7 +77,7 @@ def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftMod
 
 
 def _as_tuned(here: _Here, options: LoadOptions, seen: Seen) -> LoadOptions:
-    """With what `localllm tune` found for a load here, as a load uses it; a line says so."""
+    """The options with the stored tuning that a load would apply; a line on stderr names it."""
     if not here.tunings:
         return options
     from localllm.supervisor.plan import context_of

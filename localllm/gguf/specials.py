@@ -5,7 +5,6 @@ Keeps nothing else of the vocabulary.
 
 from __future__ import annotations
 
-import mmap
 import struct
 from typing import NamedTuple
 
@@ -79,9 +78,11 @@ def fills_in_middle(header: Header) -> bool:
         return all(any(text in tokens for text in texts) for texts in missing)
     if not isinstance(tokens, Undecoded) or tokens.type != STRING:
         return False
-    end = min(header.data_start, tokens.offset + MAX_SEARCHED_BYTES)
-    with open(header.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return all(any(content.find(_stored(text), tokens.offset, end) >= 0 for text in texts) for texts in missing)
+    num_bytes = min(header.data_start - tokens.offset, MAX_SEARCHED_BYTES)
+    with Cursor(header.path) as cursor:
+        cursor.skip(tokens.offset, "the header")
+        content = cursor.take(min(num_bytes, cursor.remaining), "the vocabulary")
+    return all(any(_stored(text) in content for text in texts) for texts in missing)
 
 
 def _stored(text: str) -> bytes:
