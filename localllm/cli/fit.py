@@ -29,13 +29,18 @@ DOES_NOT_FIT = 1
 
 def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
     """Print to stdout; returns 0 if it fits, else 1. Raises `ModelNotFound`, `InvalidParameter`, `PullFailed`."""
-    options = settings.load_options()
+    settings.load_options()  # conflicting settings are an error before anything is looked up
+    model = settings.sections().model_named(model)
     try:
         here = _local(settings, model)
     except ModelNotFound:
         found = _offers(settings, model)
         return _show_table(settings, found, as_json=as_json)
-    return _show_one(settings, here, options, as_json=as_json)
+    own = settings.for_model(here.id)
+    options = own.load_options()
+    if options.ctx is None:
+        options = msgspec.structs.replace(options, ctx=here.ctx)
+    return _show_one(own, here, options, as_json=as_json)
 
 
 class _Here(NamedTuple):
@@ -43,6 +48,8 @@ class _Here(NamedTuple):
 
     info: ModelInfo
     id: str
+    ctx: int | None
+    """The context length in its manifest."""
     tunings: tuple[Tuning, ...]
 
 
@@ -53,7 +60,7 @@ def _local(settings: Settings, model: str) -> _Here:
 
     file = resolve(model, settings.data_dir)
     try:
-        return _Here(read_info(file), file.id, Tunings(settings.data_dir).of(file.path))
+        return _Here(read_info(file), file.id, file.ctx, Tunings(settings.data_dir).of(file.path))
     finally:
         file.release()
 
