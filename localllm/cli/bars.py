@@ -58,7 +58,7 @@ class Bar:
             self._progress.stop()
 
     def note(self, text: str) -> None:
-        """Shows a line while there are no bytes to count; on a terminal, replaces the last one, and erases it if empty."""
+        """Shows a line while there are no bytes to count; on a terminal it replaces the last one (empty: erases it)."""
         if self._progress is None:
             if text and time.monotonic() - self._noted_s >= NOTE_EVERY_S:
                 self._noted_s = time.monotonic()

@@ -17,8 +17,8 @@ _WINDOW_PERIODS: dict[str, tuple[int, bool]] = {
     "llama4": (4, False), "maple": (1, False), "mellum": (4, False), "mimo2": (1, False), "muse-glimmer": (4, False),
     "olmo2": (4, False), "plamo3": (8, False), "smallthinker": (4, True), "spark2_5": (1, False), "step35": (1, False),
 }  # fmt: skip
-"""Architectures with a sliding window -> the period in layers, and whether the first layer of a period, not the last, has
-full attention.
+"""Architectures with a sliding window -> the period in layers, and whether the first layer of a period (not the last)
+has full attention.
 
 0: no layer has full attention. 1: all have, unless the header lists the layers. Other architectures ignore the key.
 """
@@ -169,7 +169,7 @@ def _indexes(keys: Keys, num_layers: int, own_kv: int) -> tuple[int, ...]:
 
 
 def _state(keys: Keys, num_heads: int) -> int:
-    """Size of one recurrent layer's state in numbers (n_embd_r + n_embd_s), for each kind that the header can describe."""
+    """How many numbers one recurrent layer's state has (n_embd_r + n_embd_s), for all kinds of such layers."""
     width = keys.size("embedding_length") or 0
     conv = max(0, (keys.size("ssm.conv_kernel") or 0) - 1)
     if head := keys.size("wkv.head_size"):

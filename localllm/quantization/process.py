@@ -100,7 +100,7 @@ def _follow(child: subprocess.Popen[bytes], job: Job, on_step: OnStep, cancel: t
             return message
     reason = osdep.exit_reason(child.wait())
     raise LoadFailed(
-        f"the process that quantizes ended early ({reason}); the source may be damaged, or the machine ran out of memory",
+        f"the process that quantizes ended early ({reason}); the source may be damaged, or memory ran out",
         reason=str(reason),
     )
 

@@ -118,7 +118,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     request_timeout_s: Seconds = 0.0
     """Timeout for requests without their own `timeout`; 0: none."""
     queue_timeout_s: Seconds = 0.0
-    """A request that still waits for a slot, or for its first text to be embedded, after this time is refused; 0: never."""
+    """A request that waits longer for a slot, or for its first text to be embedded, is refused; 0: never."""
     max_stored_responses: Count = 1000
     """Responses of the Responses API kept for `previous_response_id`; beyond that, the least recently used ones of the
     key with the most are dropped. 0: none."""
@@ -133,7 +133,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     mcp_timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
     """Timeout for an MCP server to start, and for a call to one of its tools."""
     mcp_max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 16
-    """Maximum consecutive answers that call tools of MCP servers; then the model must answer without further calls."""
+    """Maximum consecutive answers that call tools of MCP servers; the next one may not call any."""
     model_aliases: str = ""
     """Comma-separated, each `PATTERN=MODEL`: requests for a model whose name matches go to MODEL. `*` in a pattern
     matches anything; without `=MODEL`, they go to the loaded model. Loaded models are always found by their own names."""

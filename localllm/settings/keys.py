@@ -1,4 +1,4 @@
-"""The syntax of API keys in settings and files: `KEY`, `NAME=KEY`, or `NAME(PROPERTIES)=KEY`. Knows nothing of requests.
+"""The syntax of API keys in settings and files: `KEY`, `NAME=KEY`, or `NAME(PROPERTIES)=KEY`. Does not know requests.
 
 Properties are separated by blanks, so that the same text works in a comma-separated list and as a line of a file:
 

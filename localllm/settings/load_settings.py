@@ -33,8 +33,8 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     split: Split = "layer"
     """How a model is split over devices: by layers, by rows of matrices, by tensors in parallel, or not at all."""
     main_gpu: str | None = None
-    """The device for the whole model with `split` none, or for the unsplit parts with row: its name, or its index among
-    the devices."""
+    """The device for the whole model (with `split` none) or for the unsplit parts (with row): its name, or its index
+    among the devices."""
     tensor_split: str | None = None
     """Comma-separated shares of the devices (`3,1`); None: by their free memory."""
     override_tensor: str | None = None

@@ -1,4 +1,4 @@
-"""Converts a setting's value from a file, a variable or an option to its field's type. Knows nothing of what settings mean."""
+"""Converts a setting's value from a file, a variable or an option to its field's type. Does not know any setting."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@
     claim             lock the partial
 
 So nothing becomes needed between survey and deletion, and no process waits longer than it takes to unlink some files:
-pulls continue meanwhile, and `gc` never waits for a pull. A blob is deleted if no manifest and no hold names it and it was
-not just fetched. Holds and claims of dead processes do not count: the system has released their locks.
+pulls continue meanwhile, and `gc` never waits for a pull. A blob is deleted if no manifest and no hold names it and it
+was not just fetched. Holds and claims of dead processes do not count: the system has released their locks.
 """
 
 from __future__ import annotations

@@ -212,8 +212,8 @@ class Net:
         """GETs and reads a response; `max_bytes` limits its decompressed size. Any status is a valid response.
 
         Makes up to `pacing.SMALL_ATTEMPTS` attempts; `on_wait` is called during the pauses between them. If
-        `is_patient`, waits out an outage as a download does, except for a host whose name has no address. Raises `PullFailed`,
-        `ForbiddenAddress`, `Cancelled`.
+        `is_patient`, waits out an outage as a download does, except for a host whose name has no address. Raises
+        `PullFailed`, `ForbiddenAddress`, `Cancelled`.
         """
         is_cancelled = (lambda: False) if cancel is None else cancel.is_set
         options = self.options
