@@ -136,7 +136,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Maximum consecutive answers that call tools of MCP servers; the next one may not call any."""
     model_aliases: str = ""
     """Comma-separated, each `PATTERN=MODEL`: requests for a model whose name matches go to MODEL. `*` in a pattern
-    matches anything; without `=MODEL`, they go to the loaded model. Loaded models are always found by their own names."""
+    matches anything; without `=MODEL`, they go to the loaded model. A loaded model's own name always works."""
     metrics_names: MetricsNames = "localllm"
     """The metrics in `/metrics`: ours, per model and with histograms, or llama-server's totals over all models."""
     ui: bool = True

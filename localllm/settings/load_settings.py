@@ -77,8 +77,8 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     embedding_ctx: int | None = None
     """Tokens of the longest text to embed; None: the trained context, at most 2,048."""
     chat_template: str | None = None
-    """A Jinja template, a file with one, or a name (chatml, command-r, gemma, llama2, llama3, phi3), for every model that
-    is loaded; None: the model's own."""
+    """A Jinja template, a file with one, or a name (chatml, command-r, gemma, llama2, llama3, phi3), for every loaded
+    model; None: the model's own."""
     thinking: ThinkingDefault = "auto"
     """Whether models that can think do so by default; auto: as each template does."""
     speculation: Literal["auto", "off"] = "auto"
