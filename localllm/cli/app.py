@@ -45,7 +45,7 @@ app = Typer(
 
 def run_app() -> int:
     """Run the command in `sys.argv`; every expected error becomes one sentence and an exit code."""
-    logging.getLogger("localllm").addHandler(logging.NullHandler())  # commands say themselves what went wrong
+    logging.getLogger("localllm").addHandler(logging.NullHandler())  # commands report errors themselves
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a pipe's encoding is the system's; models write UTF-8
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -13,7 +13,7 @@ from localllm.cli import options as opt
 def app(
     model: Annotated[str | None, Argument(metavar="MODEL", help="To chat with [default: the page's last one]")] = None,
     install_desktop: Annotated[
-        bool, Option("--install-desktop", help="Only write an entry for the menu of the desktop (Linux)")
+        bool, Option("--install-desktop", help="Only add an entry to the desktop's menu (Linux)")
     ] = False,
     host: opt.Host = None,
     port: opt.Port = None,
@@ -28,5 +28,5 @@ def app(
 
 
 def add_to(commands: MutableMapping[str, Callable[..., None]]) -> None:
-    """Name it among the commands."""
+    """Register the command."""
     commands["app"] = app

@@ -1,4 +1,4 @@
-"""`localllm app`: a window until it is closed, or the desktop's entry for it. Knows nothing of web views."""
+"""`localllm app`: shows a window until it is closed, or installs its desktop entry. Knows nothing of web views."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from localllm.window import desktop
 
 
 def show_window(given: Mapping[str, Any], model: str | None) -> int:
-    """Returns the exit code. Raises `LocalLLMError`s, `OSError`."""
+    """Shows the window until it is closed; returns the exit code. Raises `LocalLLMError`s, `OSError`."""
     from localllm.window.app import Options, open_window
 
     settings = config.load(given)
@@ -29,7 +29,7 @@ def show_window(given: Mapping[str, Any], model: str | None) -> int:
 
 
 def install_entry() -> int:
-    """Returns the exit code. Raises `UnsupportedParameter`, `OSError`."""
+    """Installs the desktop entry; returns the exit code. Raises `UnsupportedParameter`, `OSError`."""
     folder = osdep.desktop_data_dir()
     if folder is None:
         raise UnsupportedParameter(
@@ -42,7 +42,7 @@ def install_entry() -> int:
 
 
 def _command() -> list[str]:
-    """One that works without this shell's PATH."""
+    """The command that starts localllm, independent of this shell's PATH."""
     if is_frozen():
         return [str(program())]
     beside = Path(sys.argv[0])

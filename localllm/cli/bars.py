@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 1.0
 NOTE_EVERY_S = 10.0
-"""The same for notes, of which each repeats the last one."""
+"""Interval of lines for notes, which repeat each other."""
 
 
 class Bar:
-    """A context manager; `show` may come from any thread."""
+    """A progress bar; a context manager. `show` may be called from any thread."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -58,7 +58,7 @@ class Bar:
             self._progress.stop()
 
     def note(self, text: str) -> None:
-        """A line while nothing is counted; on a terminal, the next one replaces it, and an empty one erases it."""
+        """Shows a line while there are no bytes to count; on a terminal it replaces the last one (empty: erases it)."""
         if self._progress is None:
             if text and time.monotonic() - self._noted_s >= NOTE_EVERY_S:
                 self._noted_s = time.monotonic()
@@ -71,7 +71,7 @@ class Bar:
             report.draw(text, before="\r\x1b[2K")
 
     def wait(self, host: str, seconds: float, why: str | None) -> str:
-        """Says why once, and returns the words for the wait."""
+        """Reports each new reason for a wait once; returns a phrase that describes the wait."""
         if why and why != self._said:
             self._said = why
             self.note("")

@@ -29,13 +29,18 @@ DOES_NOT_FIT = 1
 
 def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
     """Print to stdout; returns 0 if it fits, else 1. Raises `ModelNotFound`, `InvalidParameter`, `PullFailed`."""
-    options = settings.load_options()
+    settings.load_options()  # conflicting settings are an error before anything is looked up
+    model = settings.sections().model_named(model)
     try:
         here = _local(settings, model)
     except ModelNotFound:
         found = _offers(settings, model)
         return _show_table(settings, found, as_json=as_json)
-    return _show_one(settings, here, options, as_json=as_json)
+    own = settings.for_model(here.id)
+    options = own.load_options()
+    if options.ctx is None:
+        options = msgspec.structs.replace(options, ctx=here.ctx)
+    return _show_one(own, here, options, as_json=as_json)
 
 
 class _Here(NamedTuple):
@@ -43,23 +48,25 @@ class _Here(NamedTuple):
 
     info: ModelInfo
     id: str
+    ctx: int | None
+    """The context length in its manifest."""
     tunings: tuple[Tuning, ...]
 
 
 def _local(settings: Settings, model: str) -> _Here:
-    """Raises `ModelNotFound` for what is not on this machine."""
+    """Reads a model on this machine. Raises `ModelNotFound`."""
     from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
 
     file = resolve(model, settings.data_dir)
     try:
-        return _Here(read_info(file), file.id, Tunings(settings.data_dir).of(file.path))
+        return _Here(read_info(file), file.id, file.ctx, Tunings(settings.data_dir).of(file.path))
     finally:
         file.release()
 
 
 def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftModel | None:
-    """Which a load would have beside it, or a line that says why none. Raises as a load does."""
+    """The draft model that a load would use; a line on stderr says why there is none. Raises as a load does."""
     if options.draft is None or options.speculation == "off" or not here.info.causal:
         return None
     from localllm.registry.drafts import find_draft
@@ -75,7 +82,7 @@ def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftMod
 
 
 def _as_tuned(here: _Here, options: LoadOptions, seen: Seen) -> LoadOptions:
-    """With what `localllm tune` found for a load here, as a load uses it; a line says so."""
+    """The options with the stored tuning that a load would apply; a line on stderr names it."""
     if not here.tunings:
         return options
     from localllm.supervisor.plan import context_of

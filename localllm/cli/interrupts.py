@@ -28,7 +28,7 @@ def undivided() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stopped_by_ctrl_c(cancel: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set `cancel`, for an orderly stop. A second one raises `KeyboardInterrupt` at once."""
+    """Ctrl-C and SIGTERM set `cancel`, for an orderly stop. A second one raises `KeyboardInterrupt` immediately."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         if cancel.is_set():

@@ -8,7 +8,7 @@ from collections import defaultdict
 import msgspec
 
 from localllm.cli import report
-from localllm.cli.units import ago, size
+from localllm.cli.units import ago, counted, size
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, Unavailable, sentence_of
 from localllm.kvdisk.folder import Busy
 from localllm.kvdisk.survey import SavedStates, clear, survey
@@ -80,7 +80,7 @@ def _found(settings: Settings, model: str | None) -> list[SavedStates]:
 
 
 def _counted(conversations: int, slots: int) -> str:
-    return f"{conversations} conversations" + (f" and {slots} saved slots" if slots else "")
+    return counted(conversations, "conversation") + (f" and {counted(slots, 'saved slot')}" if slots else "")
 
 
 def _is_confirmed(what: str, size_bytes: int, model: str | None) -> bool:

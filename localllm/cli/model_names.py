@@ -1,4 +1,4 @@
-"""What a MODEL on the command line means: a name or a path, here or to be fetched, and its section of `config.toml`."""
+"""Interprets a MODEL on the command line: a name or a path, local or remote, and its section of `config.toml`."""
 
 from __future__ import annotations
 

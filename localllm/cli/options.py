@@ -8,9 +8,6 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-_LOADING = "How the model is loaded"
-_SAMPLING = "How tokens are chosen"
-
 MODEL = Argument(metavar="MODEL", help="A name (see list and search), a path, or demo: the tiny bundled model")
 MODELS = Argument(metavar="MODEL...", help="Loaded at startup; the first is the default for requests without a model")
 Model = Annotated[str, MODEL]

@@ -35,7 +35,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     in_use: bool
     why_not: str = ""
     absent: tuple[str, ...] = ()
-    """Why backends of devices do not load here, of a runtime that computes on the CPU."""
+    """Why a CPU-only runtime's device backends do not load here."""
     building: bool = False
     """Whether its build is in progress."""
 
@@ -162,7 +162,7 @@ def _state(settings: Settings, each: Listed, used: str) -> str:
 
 
 def _absent(settings: Settings, each: Listed) -> tuple[str, ...]:
-    """By its last self-test; nothing is said of a runtime that had none."""
+    """Why device backends did not load in its last self-test; empty without one."""
     if each.why_not:
         return ()
     known = selftest.known(settings.data_dir, each.runtime)

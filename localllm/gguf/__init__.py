@@ -1,10 +1,10 @@
 """Reads and checks the headers of GGUF files in pure Python, before native code sees them.
 
-    read_model_info   what a model is, all of its shards included
-    model_info        the same of headers that were read from elsewhere
+    read_model_info   facts about a model, from all of its shards
+    model_info        the same, from headers that were read elsewhere
     read_header       one file's metadata and tensor table
-    shard_paths       the files that a split model consists of
-    special_texts     what begins and ends a text, as templates write it
+    shard_paths       the files of a split model
+    special_texts     the BOS and EOS tokens as text, for templates
 
 Knows nothing of llama.cpp, NumPy or where models are kept. The format: ggml/docs/gguf.md in llama.cpp's tree.
 """

@@ -18,9 +18,9 @@ from localllm.errors import InvalidModelFile, LoadFailed, ModelNotFound
 
 WINDOW_BYTES = 1 << 20
 MAX_HEADER_BYTES = 256 << 20
-"""Where metadata and tensor table must have ended. The largest header seen (260 k tokens, merges) has 20 MB."""
+"""Limit on metadata and tensor table. The largest header seen (260 k tokens, merges) has 20 MB."""
 MAX_SKIPPED_STRINGS = 2 << 20
-"""Strings that are skipped in one file; 2 M take about 0.5 s. The largest vocabularies with merges have 0.8 M."""
+"""Limit on skipped strings per file; 2 M take about 0.5 s. The largest vocabularies with merges have 0.8 M."""
 
 _LENGTH = struct.Struct("<Q")
 
@@ -34,17 +34,17 @@ class Source(Protocol):
     def seek(self, offset: int, /) -> int: ...
 
     def read(self, count: int, /) -> bytes:
-        """At most `count` bytes, and at least one before the end."""
+        """Returns 1 to `count` bytes; none at the end."""
         ...
 
     def close(self) -> None: ...
 
 
 class Cursor:
-    """A position in a file that only moves forward; a context manager. Errors name the byte where it went wrong."""
+    """A position in a file that only moves forward; a context manager. Errors name the offending byte."""
 
     def __init__(self, path: Path, source: Source | None = None) -> None:
-        """`source` is read in place of the file at `path`, which then only names it.
+        """`source` is read instead of the file at `path`, which is then only its name in errors.
 
         Raises `ModelNotFound`, `LoadFailed` (not readable) or `InvalidModelFile` (not a regular file).
         """
@@ -77,7 +77,7 @@ class Cursor:
         return self.size - self.offset
 
     def fail(self, reason: str, offset: int | None = None) -> NoReturn:
-        """Raise `InvalidModelFile` for this file, at the current position unless told otherwise."""
+        """Raises `InvalidModelFile` for this file, at `offset` (default: the current position)."""
         raise invalid_file(self.path, reason, self.offset if offset is None else offset)
 
     def number(self, layout: struct.Struct, what: str) -> int | float:
@@ -88,7 +88,7 @@ class Cursor:
         return value
 
     def integer(self, layout: struct.Struct, what: str) -> int:
-        """The next scalar, where `layout` is an integer's."""
+        """The next scalar, of an integer `layout`."""
         return int(self.number(layout, what))
 
     def take(self, count: int, what: str) -> bytes:
@@ -99,7 +99,7 @@ class Cursor:
         return self._window[start : self._at]
 
     def string_length(self, what: str) -> int:
-        """Read a string's length and check that the file can hold it."""
+        """Reads a string's length and checks that the file can hold it."""
         start = self.offset
         length = self.integer(_LENGTH, f"the length of {what}")
         if length > self.remaining:
@@ -107,7 +107,7 @@ class Cursor:
         return length
 
     def skip(self, count: int, what: str) -> None:
-        """Move forward without reading."""
+        """Moves forward without reading."""
         self._check(count, what)
         if self._at + count <= len(self._window):
             self._at += count
@@ -116,7 +116,7 @@ class Cursor:
             self._window, self._at = b"", 0
 
     def skip_strings(self, count: int, what: str) -> None:
-        """Move over `count` strings by their lengths alone: 0.2 µs each."""
+        """Skips `count` strings, reading only their lengths: 0.2 µs each."""
         self._skipped_strings += count
         if self._skipped_strings > MAX_SKIPPED_STRINGS:
             self.fail(f"more than {MAX_SKIPPED_STRINGS:,} strings in arrays")
@@ -150,7 +150,7 @@ class Cursor:
         self._file.seek(self._base)
         wanted = max(count, WINDOW_BYTES)
         self._window = self._file.read(wanted)
-        while len(self._window) < count:  # a raw read may be short; an empty one means that the file shrank
+        while len(self._window) < count:  # a raw read may be short; an empty one means the file shrank
             more = self._file.read(wanted - len(self._window))
             if not more:
                 self.fail(f"the file shrank while it was read, within {what}")

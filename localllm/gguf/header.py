@@ -1,7 +1,7 @@
 """Reads one GGUF file's header: metadata and the tensor table, with every number checked against the file.
 
 Accepts what llama.cpp's own reader (ggml/src/gguf.cpp) does: tensors one after another, each padded to the alignment,
-names under 64 bytes. Knows nothing of what the keys mean, nor of shards.
+names under 64 bytes. Knows neither the meaning of keys nor shards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MIN_KEY_BYTES = 8 + 1 + 4 + 1
 
 
 class TensorInfo(msgspec.Struct, frozen=True):
-    """One tensor. `dims` are ggml's, the row length first; `offset` counts from `Header.data_start`."""
+    """One tensor. `dims` are in ggml's order, row length first; `offset` is relative to `Header.data_start`."""
 
     name: str
     dims: tuple[int, ...]
@@ -45,7 +45,7 @@ class TensorInfo(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Everything before the tensor data of one file. `size_bytes` is the whole file's."""
+    """Everything before the tensor data of one file. `size_bytes` is the size of the whole file."""
 
     path: Path
     version: int
@@ -57,9 +57,9 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def read_header(path: Path, source: Source | None = None) -> Header:
-    """Read and check one file, without a shard's siblings. `source` is read in place of the file, if given.
+    """Reads and checks one file, without a shard's siblings. `source`, if given, is read instead of the file.
 
-    Raises `ModelNotFound`, `LoadFailed` where the file cannot be read, `InvalidModelFile` with offset and reason.
+    Raises `ModelNotFound`, `LoadFailed` if the file cannot be read, `InvalidModelFile` with offset and reason.
     """
     with Cursor(path, source) as cursor:
         version = _read_version(cursor)
@@ -83,14 +83,14 @@ def read_header(path: Path, source: Source | None = None) -> Header:
         )
 
 
-_FOREIGN_STARTS = {
+_OTHER_FORMATS = {
     b"vers": "it is a Git LFS pointer, not the model itself; fetch the file with `git lfs pull`",
     b"<!DO": "it is a web page, probably saved instead of the model",
     b"<htm": "it is a web page, probably saved instead of the model",
     b"PK\x03\x04": "it is a zip archive, such as a PyTorch checkpoint; convert it to GGUF first",
-    b"lmgg": "it is a GGML file of before 2023; convert it to GGUF first",
-    b"fmgg": "it is a GGMF file of before 2023; convert it to GGUF first",
-    b"tjgg": "it is a GGJT file of before 2023; convert it to GGUF first",
+    b"lmgg": "it is a GGML file from before 2023; convert it to GGUF first",
+    b"fmgg": "it is a GGMF file from before 2023; convert it to GGUF first",
+    b"tjgg": "it is a GGJT file from before 2023; convert it to GGUF first",
     b"FUGG": "its magic is byte-swapped",
 }
 
@@ -98,7 +98,7 @@ _FOREIGN_STARTS = {
 def _read_version(cursor: Cursor) -> int:
     magic = cursor.take(len(MAGIC), "the magic")
     if magic != MAGIC:
-        what = _FOREIGN_STARTS.get(magic, "only GGUF models can be read")
+        what = _OTHER_FORMATS.get(magic, "only GGUF models can be read")
         cursor.fail(f"it begins with {magic!r} instead of {MAGIC!r}: {what}", 0)
     version = cursor.integer(_U32, "the version")
     if version not in VERSIONS:
@@ -150,7 +150,7 @@ def _read_tensor(cursor: Cursor) -> tuple[TensorInfo, int]:
 
 
 def _check_placement(cursor: Cursor, table: list[tuple[TensorInfo, int]], data_start: int, alignment: int) -> None:
-    """Names are unique and `[offset, offset + n_bytes)` follow each other, padded, within the file."""
+    """Checks that names are unique and that the tensors follow each other, padded, within the file."""
     names: set[str] = set()
     expected = 0
     for tensor, at in table:

@@ -1,7 +1,7 @@
 """Turns checked headers into a `ModelInfo`. Knows what the metadata keys mean (ggml/docs/gguf.md, llama-arch.cpp).
 
-A key of the wrong type is an error that names its byte; a missing one is None. Where a number is given per layer
-(hybrid models have 0 heads in recurrent layers), the largest counts.
+A key of the wrong type is an error that names its byte; a missing one is None. If a number is given per layer (hybrid
+models have 0 heads in recurrent layers), the largest is used.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from localllm.types import ModelInfo, Pooling
 MAX_LAYERS = 4_096
 """llama.cpp's LLAMA_MAX_LAYERS is 512."""
 MAX_SIZE = 2**24
-"""Limit for a head, a window, a state: no real model is close, and larger ones would make a plan meaningless."""
+"""Limit on the size of a head, a window or a state; no real model comes close, and larger values break plans."""
 
 _NON_CAUSAL = frozenset({
     "bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "neo-bert", "modern-bert", "eurobert",
     "gemma-embedding", "t5encoder", "dream", "llada", "llada-moe", "rnd1",
 })  # fmt: skip
-"""Attend in both directions even without the key `attention.causal`: encoders, and diffusion models."""
+"""Encoders and diffusion models, which attend in both directions even without the key `attention.causal`."""
 
 _POOLING: dict[int, Pooling] = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
 """LLAMA_POOLING_TYPE_*."""
 _RANKING_HEAD = frozenset({"cls.weight", "cls.output.weight"})
-"""Either one suffices: some models have one matrix, some two (llama-graph.cpp, build_pooling)."""
+"""Tensors of a ranking head. Models have one or both (llama-graph.cpp, build_pooling)."""
 
 _SAMPLING_KEYS = {
     "temperature": ("general.sampling.temp", 0.0, 100.0),
@@ -58,13 +58,13 @@ _GUESSED_FILE_TYPE = 1024
 
 
 def read_model_info(path: Path) -> ModelInfo:
-    """Read a model's headers, every shard's. Raises `ModelNotFound`, `LoadFailed` or `InvalidModelFile`."""
+    """Reads the headers of all of a model's shards. Raises `ModelNotFound`, `LoadFailed` or `InvalidModelFile`."""
     headers = read_all_shards(read_header(path))
     return model_info(headers, fills_in_middle=fills_in_middle(headers[0]))
 
 
 def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> ModelInfo:
-    """For a model's shards, first one first. `fills_in_middle` cannot be told from the headers alone.
+    """Facts from the headers of a model's shards, in order. `fills_in_middle` is not in the headers.
 
     Raises `InvalidModelFile`.
     """
@@ -132,7 +132,7 @@ class _Keys:
         raise self._wrong(key, "a number")
 
     def count(self, key: str) -> int | None:
-        """A count; the largest one where there is one per layer."""
+        """A count, or the largest one if there is one per layer."""
         value = self._value(key)
         if value is None:
             return None
@@ -146,7 +146,7 @@ class _Keys:
         return self.count(f"{self.architecture}.{key}")
 
     def size(self, key: str) -> int | None:
-        """One count for all layers, at most `MAX_SIZE`; None where there is none, or one per layer."""
+        """One count for all layers, at most `MAX_SIZE`; None if it is missing or given per layer."""
         value = self._value(f"{self.architecture}.{key}")
         if value is None or isinstance(value, tuple):
             return None
@@ -167,7 +167,7 @@ class _Keys:
         return value
 
     def num_layers(self, tensors: list[TensorInfo]) -> int:
-        """`block_count`; without it (adapters, projectors) one more than the highest block among the tensors."""
+        """`block_count`; if missing (adapters, projectors), one more than the highest block among the tensors."""
         layers = self.model_count("block_count")
         if layers is None:
             blocks = (_block_of(tensor.name) for tensor in tensors)
@@ -177,12 +177,12 @@ class _Keys:
         return layers
 
     def num_kv_heads(self) -> int | None:
-        """As in llama.cpp: the number of heads, where not given."""
+        """The number of KV heads; if missing, the number of heads, as in llama.cpp."""
         heads = self.model_count("attention.head_count_kv")
         return self.model_count("attention.head_count") if heads is None else heads
 
     def vocabulary_size(self, tensors: list[TensorInfo]) -> int:
-        """The listed tokens; else `vocab_size`; else the rows of the embedding; else 0."""
+        """The number of listed tokens, else `vocab_size`, else the rows of the embedding, else 0."""
         tokens = self._value("tokenizer.ggml.tokens")
         if isinstance(tokens, Undecoded):
             return tokens.count
@@ -201,7 +201,7 @@ class _Keys:
         return FILE_TYPES.get(number & ~_GUESSED_FILE_TYPE, f"unknown ({number})")
 
     def chat_templates(self) -> dict[str, str]:
-        """`tokenizer.chat_template` is `default`; `tokenizer.chat_template.NAME` is NAME."""
+        """Chat templates by name: `tokenizer.chat_template` is `default`, `tokenizer.chat_template.NAME` is NAME."""
         found: dict[str, str] = {}
         for key in self._header.metadata:
             name = "default" if key == _TEMPLATE else key.removeprefix(f"{_TEMPLATE}.")
@@ -211,7 +211,7 @@ class _Keys:
         return found
 
     def sampling(self) -> dict[str, float]:
-        """The usable numbers; one that is out of range or not a number is left out."""
+        """Recommended sampling parameters, except those out of range."""
         values = ((name, self.number(key), low, high) for name, (key, low, high) in _SAMPLING_KEYS.items())
         return {name: value for name, value, low, high in values if value is not None and low <= value <= high}
 
@@ -225,7 +225,7 @@ class _Keys:
         raise self._wrong(key, "true or false")
 
     def pooling(self) -> Pooling | None:
-        """A number unknown to llama.cpp counts as missing."""
+        """The pooling type; None if it is missing or unknown to llama.cpp."""
         number = self.model_count("pooling_type")
         return None if number is None else _POOLING.get(number)
 
@@ -251,7 +251,7 @@ def _block_of(name: str) -> int | None:
 
 
 def _bytes_per_layer(tensors: list[TensorInfo], num_layers: int) -> tuple[tuple[int, ...], int]:
-    """(bytes per block, all others); a block beyond `num_layers` counts among the others."""
+    """Bytes per block, and of everything else, which includes blocks beyond `num_layers`."""
     layers = [0] * num_layers
     other = 0
     for tensor in tensors:

@@ -1,7 +1,7 @@
 """What a model stores for each token and slot, per layer, according to its header.
 
 The rules are those of llama.cpp's `llama_model::create_memory`, `llama_hparams` and `src/models/*.cpp`. Further caches
-of some architectures (compressed keys, say) are not counted. Knows nothing of bytes and slots.
+of some architectures, such as compressed keys, are not counted. Knows nothing of bytes and slots.
 """
 
 from __future__ import annotations
@@ -17,53 +17,53 @@ _WINDOW_PERIODS: dict[str, tuple[int, bool]] = {
     "llama4": (4, False), "maple": (1, False), "mellum": (4, False), "mimo2": (1, False), "muse-glimmer": (4, False),
     "olmo2": (4, False), "plamo3": (8, False), "smallthinker": (4, True), "spark2_5": (1, False), "step35": (1, False),
 }  # fmt: skip
-"""Architectures with a sliding window: in each period of this many layers the last one, or (True) the first, attends to
-everything.
+"""Architectures with a sliding window -> the period in layers, and whether the first layer of a period (not the last)
+has full attention.
 
-0: none does. 1: all do, unless the header lists the layers. Other architectures ignore the key.
+0: no layer has full attention. 1: all have, unless the header lists the layers. Other architectures ignore the key.
 """
 _DEFAULT_WINDOWS = {"gemma2": 4096, "exaone-moe": 128, "llama4": 8192}
 _FIXED_WINDOWS = {"llama4": 8192, "smallthinker": 4096}
-"""Whatever the header says, unless it says 0."""
+"""Windows that override the header's, unless that is 0."""
 _EXAONE4_WINDOW = (64, 4096)
-"""Number of layers of the only EXAONE 4 with a window, and that window."""
+"""The layer count of the only EXAONE 4 model with a window, and its window."""
 _RECURRENT = frozenset({"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"})
 _ATTENTION_INTERVALS = frozenset({"qwen3next", "qwen35", "qwen35moe", "qwen4exp", "minimax-01"})
-"""Recurrent except for every nth layer, where the header does not list the layers."""
+"""Architectures in which every nth layer is not recurrent, unless the header lists the layers."""
 _HYBRID = _ATTENTION_INTERVALS | {
     "jamba", "falcon-h1", "plamo2", "granitehybrid", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "kimi-linear",
     "bailingmoe3", "kimi-k3", "glm5-next",
 }  # fmt: skip
 _NEXTN_APART = frozenset({"glm4moe", "deepseek2", "deepseek32", "glm-dsa", "cohere2moe", "hy_v3", "step35", "mimo2"})
-"""The model's own memory has no place for their NextN layers."""
+"""Architectures whose NextN layers are not part of the model's own memory."""
 _NEXTN_WITHIN = frozenset({"bailingmoe3"})
-"""It has a place for their NextN layers, which stays empty."""
+"""Architectures whose NextN layers have a place in the model's own memory, which stays empty."""
 _INDEXED = frozenset({"deepseek32", "glm-dsa"})
-"""Layers also store keys by which they choose the tokens to attend to."""
+"""Architectures whose layers also store an indexer's keys, which select the tokens to attend to."""
 _GLM_SHARING_CTX = 1_048_576
-"""GLM 5.2, whose layers share what a layer before them has chosen, is told from GLM 5 by its context."""
+"""Context length that distinguishes GLM 5.2, whose layers share an earlier layer's selection, from GLM 5."""
 _DEFAULT_INTERVAL = 4
 _GEMMA3N_OWN_KV = 20
-"""Later layers reuse these layers' keys and values."""
+"""Number of layers with their own keys and values, which later layers reuse."""
 
 
 class Keys(Protocol):
-    """The header's numbers under the architecture's name."""
+    """Access to the header's numbers under the architecture's name."""
 
     @property
     def architecture(self) -> str: ...
 
     def size(self, key: str) -> int | None:
-        """One number for any layer; bounded. Raises `InvalidModelFile`."""
+        """One bounded number for all layers. Raises `InvalidModelFile`."""
         ...
 
     def sizes(self, key: str, num_layers: int) -> tuple[int, ...] | None:
-        """One per layer. Raises `InvalidModelFile`."""
+        """One bounded number per layer. Raises `InvalidModelFile`."""
         ...
 
 
 def sliding_window(keys: Keys, num_layers: int) -> int:
-    """How many tokens layers with a window look back; 0: no layer has one."""
+    """The window in tokens; 0 if no layer has one."""
     architecture = keys.architecture
     if architecture not in _WINDOW_PERIODS:
         return 0
@@ -76,7 +76,7 @@ def sliding_window(keys: Keys, num_layers: int) -> int:
 
 
 def layer_memory(keys: Keys, num_layers: int) -> tuple[LayerMemory, ...]:
-    """Numbers that each layer stores. Raises `InvalidModelFile`."""
+    """How many numbers each layer stores. Raises `InvalidModelFile`."""
     heads = keys.sizes("attention.head_count", num_layers) or (0,) * num_layers
     kv_heads = keys.sizes("attention.head_count_kv", num_layers) or heads
     windowed = _windowed(keys, num_layers) if sliding_window(keys, num_layers) else (False,) * num_layers
@@ -106,7 +106,7 @@ def layer_memory(keys: Keys, num_layers: int) -> tuple[LayerMemory, ...]:
 
 
 def attention_memory(keys: Keys, num_layers: int, layer: int) -> LayerMemory:
-    """Of one layer with full attention, whatever the others are. Raises `InvalidModelFile`."""
+    """What one layer with full attention stores. Raises `InvalidModelFile`."""
     heads = keys.sizes("attention.head_count", num_layers) or (0,) * num_layers
     kv_heads = keys.sizes("attention.head_count_kv", num_layers) or heads
     size = (keys.size("embedding_length") or 0) // heads[layer] if heads[layer] else 0
@@ -116,12 +116,12 @@ def attention_memory(keys: Keys, num_layers: int, layer: int) -> LayerMemory:
 
 
 def _has_values(keys: Keys) -> bool:
-    """Not with multi-head latent attention: values are read from the cached keys."""
+    """Whether values are cached; multi-head latent attention reads them from the cached keys."""
     return not (keys.size("attention.key_length_mla") and keys.size("attention.value_length_mla"))
 
 
 def _windowed(keys: Keys, num_layers: int) -> tuple[bool, ...]:
-    """Which layers have a window: as listed, or all but one per period."""
+    """Whether each layer has a window: as listed, or all but one per period."""
     period, dense_first = _WINDOW_PERIODS[keys.architecture]
     if period:
         listed = keys.sizes("attention.sliding_window_pattern", num_layers)
@@ -156,7 +156,7 @@ def _recurrent(keys: Keys, kv_heads: tuple[int, ...]) -> tuple[bool, ...]:
 
 
 def _indexes(keys: Keys, num_layers: int, own_kv: int) -> tuple[int, ...]:
-    """Numbers of each layer's indexer keys."""
+    """How many numbers each layer stores for its indexer."""
     if keys.architecture not in _INDEXED:
         return (0,) * num_layers
     choosing = (1,) * num_layers
@@ -169,7 +169,7 @@ def _indexes(keys: Keys, num_layers: int, own_kv: int) -> tuple[int, ...]:
 
 
 def _state(keys: Keys, num_heads: int) -> int:
-    """Numbers in the state of one recurrent layer, of any kind described by the header's keys (n_embd_r + n_embd_s)."""
+    """How many numbers one recurrent layer's state has (n_embd_r + n_embd_s), for all kinds of such layers."""
     width = keys.size("embedding_length") or 0
     conv = max(0, (keys.size("ssm.conv_kernel") or 0) - 1)
     if head := keys.size("wkv.head_size"):
@@ -184,12 +184,10 @@ def _state(keys: Keys, num_heads: int) -> int:
 
 
 def _num_own_kv(keys: Keys, num_layers: int) -> int:
-    """Layers with keys and values of their own; later ones reuse theirs, or have none here."""
+    """The number of layers with their own keys and values; later layers reuse these or have none in this memory."""
     if keys.architecture == "gemma3n":
         return min(_GEMMA3N_OWN_KV, num_layers)
-    if (
-        keys.architecture in (_HYBRID | _NEXTN_APART) - _NEXTN_WITHIN
-    ):  # multi-token prediction heads are layers of a separate context
+    if keys.architecture in (_HYBRID | _NEXTN_APART) - _NEXTN_WITHIN:  # NextN layers belong to a separate context
         return max(0, num_layers - (keys.size("nextn_predict_layers") or 0))
     if keys.architecture == "gemma4":
         return max(0, num_layers - (keys.size("attention.shared_kv_layers") or 0))

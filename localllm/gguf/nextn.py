@@ -1,7 +1,7 @@
 """A file's NextN layers (multi-token prediction): what the first one stores, and whether llama.cpp has a graph for it.
 
-llama.cpp ends the process where it has none, and refuses the whole file where a tensor of them is missing: both are
-told from the header. The rules are those of `graph_mtp` in llama.cpp's src/models/*.cpp. Knows nothing of options.
+Without a graph llama.cpp ends the process, and if one of their tensors is missing it rejects the whole file; both
+follow from the header. The rules are those of `graph_mtp` in llama.cpp's src/models/*.cpp. Knows nothing of options.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from localllm.types import LayerMemory
 
 
 class NextKeys(Keys, Protocol):
-    """The header's numbers, others than counts too."""
+    """Access to the header's numbers, including fractions."""
 
     def number(self, key: str) -> float | None:
-        """Under its full name. Raises `InvalidModelFile`."""
+        """The number under this full key. Raises `InvalidModelFile`."""
         ...
 
 
 class Form(NamedTuple):
-    """What llama.cpp asks of an architecture's NextN layers."""
+    """What llama.cpp requires of an architecture's NextN layers."""
 
     tensors: tuple[str, ...] = ()
-    """In each of these layers; `|` between names of which one suffices."""
+    """Tensors required in each of these layers; `|` separates alternatives."""
     takes_several: bool = False
-    """Whether the first one is computed where there are several; else there must be one."""
+    """Whether a file may have several of these layers, of which the first is computed."""
     is_cropped: bool = False
-    """Whether vectors come of tokens with logits only, not of all."""
+    """Whether only tokens with logits yield vectors, not all tokens."""
 
 
 _JOINT = ("nextn.eh_proj", "nextn.enorm", "nextn.hnorm")
@@ -74,11 +74,13 @@ FORMS = {
 }
 """Architectures whose heads `tests/llama/test_heads.py` has shown to work here."""
 _CANNOT_ROLL_BACK = frozenset({"qwen3next"})
-"""llama.cpp has a graph for theirs, and no way back in the memory of the model."""
+"""Architectures for which llama.cpp has a graph, but cannot roll back the model's memory."""
 
 
 def heads(keys: NextKeys, tensors: Collection[str], num_layers: int) -> tuple[LayerMemory | None, str]:
-    """What the first NextN layer stores, and why it cannot guess. Some files have the key without the layers.
+    """What the first NextN layer stores, and why it cannot guess; None and empty if the file has no such layers.
+
+    Some files have the key without the layers.
 
     Raises `InvalidModelFile`.
     """

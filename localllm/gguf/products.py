@@ -11,13 +11,13 @@ from localllm.gguf.header import TensorInfo
 from localllm.types.products import Matrices, Products
 
 _LOOKED_UP = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.", "rope_")
-"""Only single rows of these are read, one per token."""
+"""Lookup tables, of which only one row per token is read."""
 _HEADS = ("output.weight", "token_embd.weight")
-"""The second also serves as the head where the first is missing."""
+"""Names of the output head; without the first, the embedding serves as the head."""
 
 
 def products(tensors: Sequence[TensorInfo]) -> Products:
-    """Over all shards of a model."""
+    """The matrix products of a model, from the tensors of all its shards."""
     head = next((name for name in _HEADS if any(tensor.name == name for tensor in tensors)), "")
     groups: Counter[Matrices] = Counter()
     num_vectors = vector_numbers = 0

@@ -1,4 +1,4 @@
-"""Finds and checks the files of a split model, `NAME-00001-of-00003.gguf` and so on. Knows no architecture.
+"""Finds and checks the files of a split model, `NAME-00001-of-00003.gguf` and so on. Knows nothing of architectures.
 
 llama.cpp opens the first file and derives the other names from it (llama_split_path), so we do the same.
 """
@@ -18,9 +18,9 @@ _SHARD_NAME = re.compile(r"(?P<prefix>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\
 
 
 def shard_paths(header: Header) -> tuple[Path, ...]:
-    """All files of the model whose first file has this header, in order; only itself when it is not split.
+    """All files of the model whose first file has this header, in order; only the file itself if it is not split.
 
-    Raises `InvalidModelFile` for a later shard, for a name from which the others cannot be derived, or a missing file.
+    Raises `InvalidModelFile` for a later shard, a name from which the others cannot be derived, or a missing file.
     """
     count = _integer(header, "split.count", default=1)
     if count <= 1:
@@ -62,7 +62,7 @@ def read_all_shards(first: Header) -> tuple[Header, ...]:
 def _read_shard(first: Header, path: Path) -> Header:
     try:
         return read_header(path)
-    except ModelNotFound as error:  # it vanished since it was looked for
+    except ModelNotFound as error:  # deleted since `shard_paths` checked
         raise invalid_file(first.path, f"the shard {path.name} is missing") from error
 
 

@@ -1,12 +1,10 @@
-"""A vocabulary's special tokens: the texts that templates write, and whether there are tokens for filling in the
-middle.
+"""Special tokens of a vocabulary: BOS and EOS as text, and whether it has fill-in-the-middle tokens.
 
 Keeps nothing else of the vocabulary.
 """
 
 from __future__ import annotations
 
-import mmap
 import struct
 from typing import NamedTuple
 
@@ -16,14 +14,12 @@ from localllm.gguf.tables import STRING
 from localllm.gguf.values import Undecoded
 
 MAX_TEXT_BYTES = 1024
-"""A longer text is not a special token's."""
-
-
+"""Limit on the text of a special token."""
 MAX_SEARCHED_BYTES = 64 * 2**20
-"""Limit for a vocabulary; the largest has 10 MB."""
+"""Limit on the searched part of a vocabulary; the largest has 10 MB."""
 _FILL_IN_KEYS = (("fim_pre_token_id", "prefix_token_id"), ("fim_suf_token_id", "suffix_token_id"),
                  ("fim_mid_token_id", "middle_token_id"))  # fmt: skip
-"""Keys for the prefix, the suffix, and the middle; the second of each is older."""
+"""Keys of the tokens for prefix, suffix and middle, each with its older spelling."""
 _FILL_IN_TEXTS = (
     ("<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>", "\u2581<PRE>",
      "<|code_prefix|>", "<|prefix|>"),
@@ -32,18 +28,18 @@ _FILL_IN_TEXTS = (
     ("<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "\u2581<MID>",
      "<|code_middle|>", "<|middle|>"),
 )  # fmt: skip
-"""Spellings by which llama.cpp finds them where no key names them (llama-vocab.cpp)."""
+"""Texts by which llama.cpp recognizes these tokens without a key (llama-vocab.cpp)."""
 
 
 class SpecialTexts(NamedTuple):
-    """Empty where the file names no such token."""
+    """Texts of special tokens; empty if the file does not name the token."""
 
     bos: str = ""
     eos: str = ""
 
 
 def special_texts(header: Header) -> SpecialTexts:
-    """What begins and ends a text. Raises `InvalidModelFile`, and what reopening the file raises."""
+    """The texts of BOS and EOS. Raises `InvalidModelFile`, and what reopening the file raises."""
     return SpecialTexts(_text(header, "bos_token_id"), _text(header, "eos_token_id"))
 
 
@@ -65,7 +61,7 @@ def _text(header: Header, key: str) -> str:
 
 
 def fills_in_middle(header: Header) -> bool:
-    """Whether it has tokens for filling in the middle of a text, as `llama_vocab_fim_*` finds them.
+    """Whether it has fill-in-the-middle tokens, by the rules of `llama_vocab_fim_*`.
 
     Raises what reopening the file raises.
     """
@@ -82,12 +78,14 @@ def fills_in_middle(header: Header) -> bool:
         return all(any(text in tokens for text in texts) for texts in missing)
     if not isinstance(tokens, Undecoded) or tokens.type != STRING:
         return False
-    end = min(header.data_start, tokens.offset + MAX_SEARCHED_BYTES)
-    with open(header.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return all(any(content.find(_stored(text), tokens.offset, end) >= 0 for text in texts) for texts in missing)
+    num_bytes = min(header.data_start - tokens.offset, MAX_SEARCHED_BYTES)
+    with Cursor(header.path) as cursor:
+        cursor.skip(tokens.offset, "the header")
+        content = cursor.take(min(num_bytes, cursor.remaining), "the vocabulary")
+    return all(any(_stored(text) in content for text in texts) for texts in missing)
 
 
 def _stored(text: str) -> bytes:
-    """As stored for a string of an array in the file."""
+    """An array's string as stored in the file."""
     content = text.encode()
     return struct.pack("<Q", len(content)) + content

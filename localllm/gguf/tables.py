@@ -1,4 +1,4 @@
-"""The numbers that a GGUF file uses for tensor types, value types and file types. Data only.
+"""The numbers that a GGUF file uses for tensor types, value types and file types. Plain data.
 
 These are the tables of the `gguf` package, written out because importing it takes 0.2 s (it loads NumPy and YAML),
 which would slow down `show` and the server; a test keeps them equal. Two differences, both from llama.cpp 0c1e57098's

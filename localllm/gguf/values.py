@@ -18,7 +18,7 @@ MAX_STRING_BYTES = 1 << 20
 MAX_ARRAY_ITEMS = 4_096
 """A longer array (vocabulary, merges) is skipped, not decoded."""
 MAX_DECODED_BYTES, MAX_DECODED_ITEMS = 16 << 20, 1 << 18
-"""Strings and array items decoded per file; what exceeds them is skipped as well."""
+"""Limits on the strings and array items decoded per file; the rest is skipped."""
 
 _TYPE = struct.Struct("<I")
 _COUNT = struct.Struct("<Q")
@@ -26,7 +26,7 @@ _SCALARS = {kind: struct.Struct(layout) for kind, layout in SCALAR_FORMATS.items
 
 
 class Undecoded(msgspec.Struct, frozen=True):
-    """An array or string too long to keep: `count` items (for a string: bytes), the first byte at `offset`.
+    """An array or string that was too long to decode: `count` items (for a string: bytes) at `offset`.
 
     `type` is the items' GGUF type; for a string, the type of strings.
     """
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
 
 
 def read_metadata(cursor: Cursor, count: int) -> dict[str, Entry]:
-    """Read `count` keys with their values. Raises `InvalidModelFile`."""
+    """Reads `count` keys with their values. Raises `InvalidModelFile`."""
     if count > MAX_KEYS:
         cursor.fail(f"{count:,} metadata keys; at most {MAX_KEYS:,} are read")
     reader = _ValueReader(cursor)
@@ -114,7 +114,7 @@ class _ValueReader:
         type_offset = cursor.offset
         kind = cursor.integer(_TYPE, f"the item type of {key!r}")
         if kind == ARRAY:
-            cursor.fail(f"{key!r} is an array of arrays, which GGUF readers do not accept", type_offset)
+            cursor.fail(f"{key!r} is an array of arrays, which no GGUF reader accepts", type_offset)
         layout = _SCALARS.get(kind)
         if layout is None and kind != STRING:
             cursor.fail(f"{key!r} is an array of the unknown type {kind}", type_offset)

@@ -1,4 +1,4 @@
-"""Searches of the hub and looks at its repositories that somebody on the network asked for: bounded in number and time.
+"""Searches Hugging Face and inspects repositories at clients' requests, bounded in number and time.
 
 Belongs to one event loop; the work is done on threads. Knows nothing of HTTP.
 """
@@ -23,12 +23,12 @@ MOST_AT_A_TIME = 2
 MOST_WAITING = 16
 SEARCH_TIMEOUT_S = 20.0
 OFFERS_TIMEOUT_S = 120.0
-"""A header has megabytes, and a repository may hold several models."""
+"""A header takes megabytes, and a repository may contain several models."""
 MAX_WORDS_CHARS = 200
 
 
 class Asking:
-    """Of one process."""
+    """The searches of one process."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -42,11 +42,11 @@ class Asking:
         """
         if len(words) > MAX_WORDS_CHARS:
             raise InvalidParameter(
-                f"query has {len(words):,} characters; at most {MAX_WORDS_CHARS} are searched for", param="query"
+                f"query has {len(words):,} characters; at most {MAX_WORDS_CHARS} are allowed", param="query"
             )
 
         def work(cancel: threading.Event) -> list[HubHit]:
-            from localllm.registry.pull import Puller  # on that thread: it takes a fifth of a second the first time
+            from localllm.registry.pull import Puller  # on that thread, since the first import takes 0.2 s
 
             with Puller(self._settings, named_by_user=False) as puller:
                 return puller.search(words, limit, cancel)
@@ -54,7 +54,7 @@ class Asking:
         return await self._run(work, SEARCH_TIMEOUT_S)
 
     async def offers(self, name: str, *, may_measure: bool) -> tuple[list[Rated], str | None]:
-        """Every model that the name may mean, and why no device but the CPU was planned for, if that is so.
+        """Every model that the name may mean, and why only the CPU was considered, if so.
 
         Raises `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `QueueFull`.
         """

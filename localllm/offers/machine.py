@@ -1,6 +1,6 @@
-"""What is known of this machine without loading llama.cpp here: a child looks, since what it loads may take it down.
+"""Finds out about this machine in a child process, because loading llama.cpp's libraries may crash.
 
-Knows nothing of models, nor how a report is printed.
+Knows nothing of models, nor of how a report is printed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
 def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
     """The devices as a worker would see them, from a child process unless only the CPU is to be used.
 
-    `whole`: ask the library in any case. Raises `InvalidParameter` if devices are named but cannot be listed.
+    `whole`: always ask the library. Raises `InvalidParameter` if devices are named but cannot be listed.
     """
     is_on_cpu = settings.gpu_layers == 0 or (
         settings.devices and [each.lower() for each in settings.devices] == ["cpu"]
@@ -61,7 +61,7 @@ def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
 
 
 def examine(settings: Settings, *, fresh: bool) -> Report:
-    """Ask the child process. If it crashes, returns its last report with the crash as the error."""
+    """Asks the child process. If it crashes, returns its last report with the crash as the error."""
     question = Question(
         data_dir=str(settings.data_dir),
         runtime=settings.runtime,

@@ -1,4 +1,4 @@
-"""Models that could be downloaded, each with what it needs here and how fast it will be. Knows no network."""
+"""Rates downloadable models: their memory needs and predicted speed on this machine. Knows nothing of networks."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from localllm.types.load_options import LoadOptions
 
 
 class Rated(NamedTuple):
-    """One of them."""
+    """A downloadable model with its rating."""
 
     offer: Offer
     fit: Fit | str
-    """Or why nothing can be said of it."""
+    """Whether it fits, or why that is unknown."""
     speed: Speed | NotPredicted
 
 
 def rated(
     settings: Settings, offers: Sequence[Offer], devices: Sequence[DeviceInfo], *, may_measure: bool = True
 ) -> list[Rated]:
-    """In the same order. Blocks for about 0.2 s for each tensor type that was never measured on this machine.
+    """Rates the offers, in order. Blocks for about 0.2 s per tensor type not yet measured on this machine.
 
-    Not `may_measure`: other work runs, so that only speeds that are known already tell anything.
+    With `may_measure` false (other work would distort a measurement), only speeds already known are used.
     """
     options, free_bytes = settings.load_options(), osdep.available_memory()
     known = [one.info for one in offers if one.info is not None]
@@ -47,7 +47,7 @@ def rated(
 
 
 def chosen_options(info: ModelInfo, options: LoadOptions, free_bytes: int | None) -> LoadOptions:
-    """With the context that a load would choose."""
+    """The options with the context that a load would choose."""
     return with_context(info, options, Memory(osdep.total_memory(), free_bytes))
 
 
@@ -55,7 +55,7 @@ def _fit_or_reason(
     one: Offer, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None
 ) -> Fit | str:
     if one.info is None:
-        return one.why_not or "nothing is known of it"
+        return one.why_not or "its header could not be read"
     try:
         return fit_in_memory(
             one.info, chosen_options(one.info, options, free_bytes), devices=devices, free_bytes=free_bytes

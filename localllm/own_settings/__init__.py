@@ -1,1 +1,1 @@
-"""What is set for single models: shown with where it comes from, and changed in `config.toml`."""
+"""Settings of single models: shown with their sources, and changed in `config.toml`."""

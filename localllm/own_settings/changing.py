@@ -1,4 +1,4 @@
-"""Changes what `config.toml` sets for one model: all of a change or nothing, and nobody else's is lost."""
+"""Changes the settings of one model in `config.toml`, atomically and without losing concurrent changes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from localllm.settings.sections import KEYS, SAMPLING
 from localllm.settings.values import converted
 
 ON_THE_MACHINE_ONLY = ("rpc", "runtime")
-"""Nobody on the network says to which machines this one connects, or which library it loads."""
+"""Settings that clients must not change: the machines to connect to, and the library to load."""
 
 
 def check_key(key: str) -> None:
-    """Raises `InvalidParameter` for what no model has a setting of."""
+    """Raises `InvalidParameter` for an unknown setting."""
     if key not in KEYS:
         near = difflib.get_close_matches(key, KEYS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(KEYS)}"
@@ -32,7 +32,7 @@ def check_key(key: str) -> None:
 
 
 def typed_value(key: str, text: str, source: str) -> Any:
-    """A value that was typed, as it is to stand in the file. Raises `InvalidParameter` that begins with `source`."""
+    """Converts a typed value to the type it has in the file. Raises `InvalidParameter` that begins with `source`."""
     if key in LISTS:
         try:
             found = msgspec.json.decode(text) if text.startswith("[") else [part.strip() for part in text.split(",")]
@@ -51,24 +51,24 @@ def typed_value(key: str, text: str, source: str) -> Any:
 
 
 def check_from_network(key: str, value: Any) -> None:
-    """Raises `InvalidParameter` for what would let a client name other machines, or files of this one."""
+    """Raises `InvalidParameter` for a value that would let a client name other machines or local files."""
     is_path = isinstance(value, str) and (
         (key == "chat_template" and _is_template_file(value))
         or (key == "draft" and value != "auto" and not is_name(value))
     )
     if key in ON_THE_MACHINE_ONLY or is_path:
         what = f"a file as {key}" if is_path else key
-        raise InvalidParameter(f"{what} is set on the server's machine alone, with localllm set", param=key)
+        raise InvalidParameter(f"{what} can only be set on the server's machine, with localllm set", param=key)
 
 
 def change_file(path: Path, name: str, changes: Mapping[str, Any], shown: str) -> bool:
-    """Set these keys of the model's section, None removes one; whether the file is another one now.
+    """Sets keys of the model's section (None removes a key); returns whether the file changed.
 
-    `shown`: what the file is called in errors. Raises `InvalidParameter`.
+    `shown`: the file's name in errors. Raises `InvalidParameter`.
     """
     from localllm.registry.disk.files import write_whole
 
-    target = path.resolve()  # people keep such files elsewhere and link to them
+    target = path.resolve()  # users keep such files elsewhere and link to them
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -96,12 +96,12 @@ def change_file(path: Path, name: str, changes: Mapping[str, Any], shown: str) -
 
 @contextlib.contextmanager
 def _locked(target: Path, shown: str) -> Iterator[None]:
-    """Of two changes at a time none loses what the other writes."""
+    """Excludes concurrent changes, so that none is lost."""
     from localllm.registry.disk.locks import try_lock
 
     lock = try_lock(target.with_name(f"{target.name}.lock"), exclusive=True)
     if lock is None:
-        raise InvalidParameter(f"somebody else is writing {shown}; try again")
+        raise InvalidParameter(f"another process is writing {shown}; try again")
     try:
         yield
     finally:
@@ -109,7 +109,7 @@ def _locked(target: Path, shown: str) -> Iterator[None]:
 
 
 def _is_template_file(value: str) -> bool:
-    """Whether it is taken for one, there or not."""
+    """Whether a `chat_template` is interpreted as a file, which need not exist."""
     from localllm.registry.templates import NAMED
 
     return value not in NAMED and "{{" not in value and "{%" not in value

@@ -1,4 +1,4 @@
-"""Every setting that a model may have of its own, as it holds for one model. Changes nothing."""
+"""The effective settings of one model, with their sources. Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Kind = Literal["boolean", "integer", "number", "text", "list", "choice"]
 
 
 class Shown(NamedTuple):
-    """A value that holds for a model, and where it is from."""
+    """An effective value and its source."""
 
     key: str
     value: Any
     source: str
     is_own: bool = False
-    """A section of this very model sets it."""
+    """Whether the model's own section sets it, not a pattern."""
 
 
 def shown(settings: Settings, id: str, model: str) -> list[Shown]:
-    """Those that hold: all that say how it is loaded, and of the others what somebody has set."""
+    """The model's effective settings: all that affect loading, and any others that have been set."""
     own, effective = settings.sections().of(id), settings.for_model(id)
     rows = []
     for key in (*LOADING, "keep_alive"):
@@ -51,12 +51,12 @@ def shown(settings: Settings, id: str, model: str) -> list[Shown]:
 
 
 def field_of(key: str) -> str:
-    """The setting for all models that this one is of its own."""
+    """The setting for all models that corresponds to this key of a section."""
     return "model_keep_alive_s" if key == "keep_alive" else key
 
 
 def defaults(settings: Settings, id: str, model: str) -> dict[str, Any]:
-    """What would hold if no section of this very model said anything; None where the model's file decides."""
+    """The effective values without the model's own section; None if the model's file decides."""
     patterns, below = settings.sections().below(id), of_manifest(settings, model)
     found = {key: getattr(settings, field_of(key)) for key in (*LOADING, "keep_alive")}
     found = {key: below.get(key) if value is None else value for key, value in found.items()}
@@ -67,7 +67,7 @@ def defaults(settings: Settings, id: str, model: str) -> dict[str, Any]:
 
 
 def kind_of(key: str) -> tuple[Kind, Sequence[str]]:
-    """What it takes, and its words if it consists of some."""
+    """The kind of value that a key takes, and the choices if there are any."""
     if key in LISTS:
         return "list", ()
     if key in ("system", "keep_alive", "gpu_layers"):  # numbers and words
@@ -83,7 +83,7 @@ def kind_of(key: str) -> tuple[Kind, Sequence[str]]:
 
 
 def section_name(settings: Settings, model: str) -> str:
-    """What the section of a model is called: its id, or the pattern as it is."""
+    """The name of a model's section: its id, or the pattern itself."""
     if is_pattern(model):
         return model
     from localllm.registry.listing import store_of
@@ -98,7 +98,7 @@ def section_name(settings: Settings, model: str) -> str:
 
 
 def of_manifest(settings: Settings, model: str) -> dict[str, Any]:
-    """What the model has itself."""
+    """The settings in the model's manifest."""
     from localllm.registry.listing import store_of
     from localllm.registry.names import Demo, parse
     from localllm.registry.resolve import find
@@ -114,10 +114,10 @@ def of_manifest(settings: Settings, model: str) -> dict[str, Any]:
 
 
 def is_name(model: str) -> bool:
-    """Whether it is no path."""
+    """Whether the text is a model's name, not a path."""
     from localllm.registry.names import PathName, parse
 
     try:
         return not isinstance(parse(model), PathName)
     except InvalidParameter:
-        return False  # perhaps a file; who loads it says what is wrong
+        return False  # perhaps a file; loading it reports what is wrong

@@ -1,4 +1,4 @@
-"""Starts the process that quantizes, follows how far it is, and removes what is left of it.
+"""Runs the quantizing process: starts it, reports its progress, and cleans up after it.
 
 Never loads llama.cpp. The child ends with its stdin, so it never outlives this process.
 """
@@ -20,12 +20,12 @@ from localllm.programs import own_command
 from localllm.quantization.protocol import Done, Failed, Job, Message, Step, type_of
 
 END_S = 5.0
-"""Time for the child to end when told to."""
+"""Grace period for the child to end once its stdin is closed."""
 OnStep = Callable[[Step], None]
 
 
 def child_command() -> list[str]:
-    """The argv of the child."""
+    """The command line of the child."""
     return own_command("localllm.llama.quantize_child")
 
 
@@ -40,7 +40,7 @@ def job_of(
     threads: int | None = None,
     imatrix: Path | None = None,
 ) -> Job:
-    """What to do, with a temporary file beside the target. Raises `InvalidParameter` for an unknown type."""
+    """Builds a job whose temporary file is beside the target. Raises `InvalidParameter` for an unknown type."""
     target = target.absolute()
     return Job(
         source=str(source.absolute()),
@@ -58,9 +58,9 @@ def job_of(
 def quantize(
     job: Job, on_step: OnStep, *, command: Sequence[str] | None = None, cancel: threading.Event | None = None
 ) -> Done:
-    """Returns when the target exists. Raises the child's error, or `LoadFailed` if it crashed.
+    """Runs the job; returns once the target exists. Raises the child's error, or `LoadFailed` if it crashed.
 
-    Setting `cancel` ends the child by the next step that it reports.
+    Setting `cancel` stops the child at its next report of progress.
     """
     argv = command or child_command()
     try:
@@ -79,7 +79,7 @@ def quantize(
 
 
 def _follow(child: subprocess.Popen[bytes], job: Job, on_step: OnStep, cancel: threading.Event | None) -> Done:
-    """Reads its messages to the last."""
+    """Sends the job and reads the child's messages until it is done. Raises as `quantize`."""
     assert child.stdin is not None
     assert child.stdout is not None
     with contextlib.suppress(OSError):  # dead already: reported below
@@ -92,7 +92,7 @@ def _follow(child: subprocess.Popen[bytes], job: Job, on_step: OnStep, cancel: t
             continue  # a line cut short by a crash
         if isinstance(message, Step):
             if cancel is not None and cancel.is_set():
-                raise LoadFailed("quantizing was cancelled, because its client has gone")
+                raise LoadFailed("quantizing was cancelled, because its client disconnected")
             on_step(message)
         elif isinstance(message, Failed):
             raise from_info(message.error)
@@ -100,13 +100,13 @@ def _follow(child: subprocess.Popen[bytes], job: Job, on_step: OnStep, cancel: t
             return message
     reason = osdep.exit_reason(child.wait())
     raise LoadFailed(
-        f"the process that quantizes ended early ({reason}); the source may be damaged, or memory was short",
+        f"the process that quantizes ended early ({reason}); the source may be damaged, or memory ran out",
         reason=str(reason),
     )
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends it by closing its stdin, or kills it."""
+    """Ends the child by closing its stdin; kills it after `END_S`."""
     assert child.stdin is not None
     with contextlib.suppress(OSError):
         child.stdin.close()

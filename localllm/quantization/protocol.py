@@ -35,7 +35,7 @@ _ALIASES = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do. The child ends, and removes `temporary`, when its stdin ends."""
+    """A model to quantize. The child ends, and removes `temporary`, when its stdin ends."""
 
     source: str
     """The first file of a split model."""
@@ -48,7 +48,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     force: bool
     threads: int | None
     data_dir: str
-    """Where the self-test's outcome is stored."""
+    """The folder of the stored self-test results."""
     imatrix: str | None = None
     """A file with the importance of each column."""
 
@@ -70,7 +70,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """There is no target, and nothing else was left."""
+    """Quantizing failed and left no files behind."""
 
     error: ErrorInfo
 
@@ -79,21 +79,21 @@ Message = Step | Done | Failed
 
 
 def type_of(text: str, *, has_imatrix: bool = False) -> str:
-    """The requested type, in any case. Raises `InvalidParameter` that lists them, or says what is missing."""
+    """Normalizes the name of a type. Raises `InvalidParameter` if it is unknown or needs an importance matrix."""
     name = _ALIASES.get(text.upper(), text.upper())
     if name in NEED_IMPORTANCE and not has_imatrix:
         raise InvalidParameter(
-            f"{name} needs an importance matrix (localllm quantize --imatrix), without which its results are garbage; "
+            f"{name} needs an importance matrix (localllm quantize --imatrix), without which the results are unusable; "
             "the smallest types without one are Q2_K and IQ3_S; or use a file that was made with one",
             param="type",
         )
     if name not in NUMBERS:
         close = difflib.get_close_matches(name, NUMBERS, n=2)
         meant = f" (did you mean {' or '.join(close)}?)" if close else ""
-        raise InvalidParameter(f"there is no type {text[:40]!r}{meant}; there are\n{listed()}", param="type")
+        raise InvalidParameter(f"unknown type {text[:40]!r}{meant}; the types are\n{listed()}", param="type")
     return name
 
 
 def listed() -> str:
-    """The types in groups, a line each."""
+    """The types, one line per group."""
     return "\n".join(f"  {group}: {' '.join(names)}" for group, names in GROUPS.items())

@@ -48,9 +48,8 @@ def assemble(wanted: NewModel, data_dir: Path, report: Report, cancel: threading
     store = store_of(data_dir)
     with store.hold(f"create of {name}") as hold:
         if files:
-            base = _uploaded(
-                files, store, hold
-            )  # reads headers only, so that problems are reported before any other work
+            # Reads headers only, so that problems are reported before any other work.
+            base = _uploaded(files, store, hold)
             report(MakeState(phase="reading"))
         else:
             base = base_of(base_name, store, hold, resolver(store))
@@ -154,7 +153,7 @@ def _check_whole(manifest: Manifest, store: Store) -> None:
 def _quantized(
     base: Manifest, type: str, store: Store, hold: Hold, data_dir: Path, report: Report, cancel: threading.Event
 ) -> Manifest:
-    """The same manifest with the model's files replaced by one quantized to `wanted`."""
+    """The same manifest with the model's files replaced by one quantized to `type`."""
     with (
         store.open_model(msgspec.structs.replace(base, name=base.name or "an upload")) as opened,
         store.scratch(f"quantize:{os.urandom(16).hex()}") as target,

@@ -32,7 +32,7 @@ def available(data_dir: Path) -> list[AvailableModel]:
 
 
 def listed(data_dir: Path) -> list[AvailableModel]:
-    """As `available`, then models with a damaged manifest, each with its `problem`; these are logged as well."""
+    """As `available`, followed by models with a damaged manifest, which have a `problem` and are logged."""
     demo = carried("demo.gguf").stat()
     models = [AvailableModel(id=DEMO, size_bytes=demo.st_size, created_unix_s=int(demo.st_mtime), quant="Q8_0")]
     manifests, damaged = store_of(data_dir).scan()
@@ -109,7 +109,7 @@ def remove(name: str, data_dir: Path) -> Removed:
 
 
 def _tunings_of(manifest: Manifest, store: Store, data_dir: Path) -> TuningFile | None:
-    """The tuning results' key; None if the model's file is gone, as the key is computed from it."""
+    """The file of the model's tuning results; None if the model's file, which determines its name, is gone."""
     try:
         return Tunings(data_dir).kept(store.locate(manifest, manifest.files[0]))
     except (LocalLLMError, OSError):
@@ -126,7 +126,7 @@ def _has_other_name(removed: Manifest, store: Store) -> bool:
 
 
 def remove_whole(name: str, data_dir: Path) -> Removed:
-    """As `remove`, and also deletes files that nothing else needs: at once, or when the model is unloaded."""
+    """As `remove`, and also deletes files that nothing else needs: immediately, or when the model is unloaded."""
     removed = remove(name, data_dir)
     store_of(data_dir).gc()
     return removed

@@ -1,4 +1,4 @@
-"""Chooses a model's chat template: the one asked for, the manifest's, the file's, or the architecture's.
+"""Chooses a model's chat template: the requested one, the manifest's, the file's, or the architecture's.
 
 Distinguishes Jinja from Go templates, which are translated.
 """

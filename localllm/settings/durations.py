@@ -16,7 +16,7 @@ _WHOLE = re.compile(rf"([+-]?)((?:{_PART.pattern})+)")
 
 
 def keep_alive_seconds(value: float | str | None) -> float | None:
-    """`keep_alive` of a request: 0 and more, or `FOREVER_S` for anything negative. Raises `InvalidParameter`."""
+    """Parses the `keep_alive` of a request; `FOREVER_S` for any negative value. Raises `InvalidParameter`."""
     if value is None:
         return None
     seconds = _seconds(value) if isinstance(value, str) else float(value)
@@ -28,7 +28,7 @@ def keep_alive_seconds(value: float | str | None) -> float | None:
 
 
 def _seconds(text: str) -> float | None:
-    """The format of Go's time.ParseDuration, and plain numbers."""
+    """Parses the format of Go's time.ParseDuration, and plain numbers."""
     try:
         return float(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""API keys as settings and files spell them: `KEY`, `NAME=KEY`, or `NAME(PROPERTIES)=KEY`. Knows nothing of requests.
+"""The syntax of API keys in settings and files: `KEY`, `NAME=KEY`, or `NAME(PROPERTIES)=KEY`. Does not know requests.
 
-Properties are separated by blanks, so that the same text can stand in a comma-separated list and on a line of a file:
+Properties are separated by blanks, so that the same text works in a comma-separated list and as a line of a file:
 
     ann(admin)=sk-1
     batch(min_priority=100 max_concurrent=2 requests_per_minute=60)=sk-2
@@ -30,9 +30,9 @@ _NUMBERS = {
     "max_concurrent": (0, 2**31 - 1),
     "requests_per_minute": (0, 2**31 - 1),
 }
-"""Property -> its smallest and largest value."""
+"""Property -> its minimum and maximum."""
 _DERIVATION_ROUNDS = 5_000
-"""Costs a millisecond per key at start, and per guess for an attacker who has the derived value."""
+"""Costs a millisecond per key at startup, and per guess of an attacker who has the derived value."""
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     secret: str
     is_named: bool = True
-    """Whether the name was given by somebody; other keys are numbered."""
+    """Whether the user named it; other keys are numbered."""
     role: Role = "user"
     min_priority: int | None = None
     """The most urgent `priority` for its requests; None here and below: as in the settings."""
@@ -52,11 +52,11 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
         return f"ApiKey({self.name!r})"
 
     def properties(self) -> tuple[Role, int | None, int | None, int | None]:
-        """All that keys with the same name share."""
+        """What keys with the same name must have in common."""
         return self.role, self.min_priority, self.max_concurrent, self.requests_per_minute
 
     def owner(self) -> str:
-        """The owner of what is created with it: the given name, else a value derived from the key.
+        """The owner of anything created with this key: its name if it has one, else a value derived from the key.
 
         Not its number, which passes to another key as soon as a line is removed from the file.
         """
@@ -67,7 +67,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_keys(texts: Sequence[str]) -> tuple[ApiKey, ...]:
-    """All keys, numbered from 1 where they have no name. Raises `InvalidParameter`, which never quotes a key."""
+    """Parses keys, numbering those without a name from 1. Raises `InvalidParameter`, which never quotes a key."""
     keys = tuple(_parse(text, number) for number, text in enumerate(texts, 1))
     _check_unambiguous(keys)
     return keys
@@ -78,8 +78,7 @@ def _parse(text: str, number: int) -> ApiKey:
     if named is not None:
         properties = _properties(named["properties"] or "", number)
         return msgspec.structs.replace(properties, name=named["name"], secret=named["secret"])
-    # A text that ends with = may be a key in padded base64, or a name whose key was forgotten, which anybody could
-    # guess.
+    # A text that ends with = is either a key in padded base64, or a name whose key was forgotten: easy to guess.
     if text.endswith("=") and len(text) < SHORTEST_PADDED_KEY:
         raise InvalidParameter(f"API key number {number} is a name without a key", param="api_keys")
     if _BEGINS_LIKE_PROPERTIES.match(text):

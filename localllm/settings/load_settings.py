@@ -1,6 +1,6 @@
 """Settings for loading a model, each of which may also be set for a single model.
 
-Knows neither where they are from nor what a plan makes of them.
+Knows neither their sources nor their effect on a plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from localllm.types.load_options import LoadOptions
 
 
 class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Defaults; `localllm.settings.config.Settings` combines them with all others."""
+    """The settings with their defaults; `localllm.settings.config.Settings` adds all others."""
 
     ctx: int | None = None
     slots: int = 4
@@ -25,76 +25,76 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     threads_batch: int | None = None
     """Threads for prompts; None: as many as `threads`."""
     ubatch: int | None = None
-    """Tokens of a prompt that are computed at once; None: 512, or what `localllm tune` found to be faster."""
+    """Prompt tokens computed per batch; None: 512, or what `localllm tune` found to be faster."""
     gpu_layers: GpuLayers = "auto"
     device: str | None = None
     """Comma-separated names as `localllm doctor` prints them, in any case; a backend's (`cuda`) for all its devices;
     `rpc:HOST:PORT`; `cpu`. auto: all GPUs."""
     split: Split = "layer"
-    """How a model is split over devices: whole layers, rows of matrices, tensors in parallel, or not at all."""
+    """How a model is split over devices: by layers, by rows of matrices, by tensors in parallel, or not at all."""
     main_gpu: str | None = None
-    """With `split` none the device for everything, with row the one for what is not split: its name, or its index among
-    the devices."""
+    """The device for the whole model (with `split` none) or for the unsplit parts (with row): its name, or its index
+    among the devices."""
     tensor_split: str | None = None
     """Comma-separated shares of the devices (`3,1`); None: by their free memory."""
     override_tensor: str | None = None
     """Comma-separated, each `PATTERN=DEVICE`: tensors whose name contains a match of the regular expression go there.
     """
     mmap: bool | None = None
-    """Whether the file is mapped into memory; None: where all devices can use it so."""
+    """Whether the file is mapped into memory; None: if all devices support it."""
     mlock: bool = False
-    """Weights in main memory are never swapped out; an error where the system's limit forbids it."""
+    """Weights in main memory are never swapped out; an error if the system's limit forbids it."""
     direct_io: bool = False
-    """The file is read past the system's cache, which remains available to others."""
+    """The file is read bypassing the system's page cache, which remains available to other programs."""
     numa: Numa | None = None
     """How threads are spread over the nodes of a machine that has several: distribute, isolate or numactl."""
     runtime: str = "auto"
-    """Which llama.cpp, by its name in `localllm runtime list`; auto: what works here and is fastest."""
+    """The llama.cpp to use, by its name in `localllm runtime list`; auto: the fastest one that works here."""
     rpc: str | None = None
-    """Comma-separated `HOST:PORT`, where `localllm worker` offers devices of other machines to this one."""
+    """Comma-separated `HOST:PORT` of other machines whose devices `localllm worker` offers."""
     kv_ram_mb: int = 2048
-    """Main memory, in MB, for idle conversations that had to leave their slots, and for checkpoints; 0: none."""
+    """Main memory, in MB, for idle conversations evicted from their slots, and for checkpoints; 0: none."""
     checkpoints: int = 8
-    """Per conversation, for models that cannot drop tokens (recurrent, sliding window); 0: none."""
+    """Checkpoints per conversation, for models that cannot drop tokens (recurrent, sliding window); 0: none."""
     kv: Literal["auto", "partitioned", "unified"] = "auto"
-    """Each slot with a KV cache of its own, or all with one; auto: what was measured to be faster."""
+    """One KV cache per slot, or one for all; auto: the faster one, as measured."""
     kv_type: KvType = "f16"
-    """Type of keys and values in the cache: smaller ones are less exact."""
+    """Type of keys and values in the cache: smaller types are less precise."""
     flash_attn: FlashAttn = "auto"
-    """How attention is computed; auto: what was measured to be faster. Off needs memory for all scores of a step."""
+    """Whether to use flash attention; auto: if it is faster, as measured. Off needs memory for all scores of a step."""
     repack: Repack = "auto"
-    """Whether weights are repacked for this CPU as they are loaded; auto: where that works."""
+    """Whether weights are repacked for this CPU while loading; auto: if possible."""
     kv_cells: int | None = None
-    """Tokens that a unified cache holds for all slots together; None: ctx for each."""
+    """Size of a unified cache in tokens, shared by all slots; None: ctx for each."""
     context_shift: bool = False
-    """An answer that reaches the end of its context continues without the oldest tokens, and says so."""
+    """An answer that reaches the end of its context continues without the oldest tokens, and reports it."""
     max_step_ms: int = 300
     """The longest planned duration of one step of the model."""
     prefill_step_ms: int = 100
     """The longest planned duration of a step that computes prompts while answers stream."""
     pooling: Pooling | None = None
-    """How embeddings are made: none, mean, cls, last or rank; None: as the model says."""
+    """How embeddings are pooled: none, mean, cls, last or rank; None: as the model specifies."""
     embedding_ctx: int | None = None
-    """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
+    """Tokens of the longest text to embed; None: the trained context, at most 2,048."""
     chat_template: str | None = None
-    """Jinja, a file of it, or the name of a template (chatml, command-r, gemma, llama2, llama3, phi3), for every model
-    that is loaded; None: the model's own."""
+    """A Jinja template, a file with one, or a name (chatml, command-r, gemma, llama2, llama3, phi3), for every loaded
+    model; None: the model's own."""
     thinking: ThinkingDefault = "auto"
-    """Whether models that can think do so where a request does not say; auto: as each template does."""
+    """Whether models that can think do so by default; auto: as each template does."""
     speculation: Literal["auto", "off"] = "auto"
-    """Whether tokens are guessed, and verified several at a time, where that pays: the answer is the same."""
+    """Whether tokens are guessed and verified several at a time, if that is faster; the answer is the same."""
     mtp: Literal["auto", "off"] = "auto"
-    """Whether the model's own NextN layers (multi-token prediction) guess tokens; auto: where llama.cpp computes them.
+    """Whether the model's own NextN layers (multi-token prediction) guess tokens; auto: if llama.cpp supports them.
     """
     draft: str | None = None
     """A smaller model with the same vocabulary that drafts tokens: its name or file; auto: the catalog's choice for the
     model, if it is on this machine; None: none."""
     rope_scaling: RopeScaling | None = None
-    """RoPE scaling, so that the context may be longer than the trained one; None: as the model says."""
+    """RoPE scaling, so that the context may be longer than the trained one; None: as the model specifies."""
     rope_scale: float | None = None
     """Factor by which the context may exceed the trained one."""
     yarn_orig_ctx: int | None = None
-    """Tokens that the model was trained for before any stretching; None: as it says."""
+    """The originally trained context in tokens, before any RoPE scaling; None: as the model specifies."""
 
     @property
     def devices(self) -> tuple[str, ...] | None:
@@ -103,7 +103,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def load_options(self) -> LoadOptions:
         """The options for a worker. Raises `InvalidParameter`."""
-        parse_endpoints(self.rpc)  # checked here; its process gets the text unchanged
+        parse_endpoints(self.rpc)  # only checked here; the worker gets the text unchanged
         return LoadOptions(
             ctx=self.ctx,
             slots=self.slots,
@@ -144,4 +144,4 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 LOADING = tuple(field.name for field in msgspec.structs.fields(LoadSettings))
-"""Their names."""
+"""Names of the settings for loading a model."""

@@ -1,6 +1,6 @@
 """Settings for single models in `config.toml`: `[models."qwen3:0.6b"]`, or a pattern such as `[models."qwen3:*"]`.
 
-Of several sections that fit a model each key is taken from the closest: its own id, then the longest pattern.
+If several sections match a model, each key is taken from the most specific one: its own id, then the longest pattern.
 Knows neither the other settings nor how a model is loaded.
 """
 
@@ -25,17 +25,17 @@ from localllm.types import ModelDefaults, SamplingParams
 logger = logging.getLogger("localllm")
 
 _NOT_SET = ("logprobs", "prompt_logprobs", "logit_bias")
-"""Fields that belong in a request."""
+"""Sampling fields that only a request may set."""
 SAMPLING: dict[str, Any] = {
     field.name: field.type for field in msgspec.structs.fields(SamplingParams) if field.name not in _NOT_SET
 }
-"""Name -> type."""
+"""Sampling parameter -> type."""
 KEYS = (*LOADING, "keep_alive", "aliases", "system", *SAMPLING)
 
 Kinds = Mapping[str, Any]
-"""The type of each of `LOADING`."""
+"""Setting in `LOADING` -> type."""
 Check = Callable[[Mapping[str, Any]], object]
-"""Whether these of `LOADING` are compatible; raises `InvalidParameter`."""
+"""Checks that these settings in `LOADING` are compatible; raises `InvalidParameter`."""
 
 
 class Section(NamedTuple):
@@ -143,7 +143,7 @@ class Sections:
         self._use(found)
 
     def _use(self, found: Sequence[Section]) -> None:
-        # The closest last, so that its values win.
+        # The most specific last, so that its values win.
         self._found = sorted(found, key=lambda section: (not section.is_pattern, len(section.name)))
         self._aliases = {alias: section.name for section in found for alias in section.values.get("aliases", ())}
 
@@ -151,24 +151,24 @@ class Sections:
         return bool(self._found)
 
     def of(self, id: str) -> dict[str, Found]:
-        """What is set for the model of this id."""
+        """The settings of the model with this id, by key."""
         self._refresh()
         fitting = [section for section in self._found if _fits(section, id)]
         return {key: Found(value, section.name) for section in fitting for key, value in section.values.items()}
 
     def below(self, id: str) -> dict[str, Found]:
-        """Likewise, by patterns alone."""
+        """The model's settings that come from patterns."""
         self._refresh()
         fitting = [section for section in self._found if section.is_pattern and _fits(section, id)]
         return {key: Found(value, section.name) for section in fitting for key, value in section.values.items()}
 
     def model_named(self, name: str) -> str:
-        """Id of the model with this alias; any other name unchanged."""
+        """The id of the model with this alias; any other name is returned unchanged."""
         self._refresh()
         return self._aliases.get(name, name)
 
     def defaults(self, id: str, below: ModelDefaults) -> ModelDefaults:
-        """Defaults for requests: what is set for the model, over the model's own.
+        """Defaults for requests: the settings for the model, which override the model's own.
 
         Raises `InvalidParameter`.
         """
@@ -187,7 +187,7 @@ class Sections:
         try:
             self._use(self._read())
         except LocalLLMError as error:
-            fields = {"reason": error.message, "effect": "what was set before stays"}
+            fields = {"reason": error.message, "effect": "the previous settings stay in force"}
             logger.error("models_not_reloaded", extra={"fields": fields})
 
 

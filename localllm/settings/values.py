@@ -1,4 +1,4 @@
-"""Converts a setting's value from a file, a variable or an option to its field's type. Knows no setting's meaning."""
+"""Converts a setting's value from a file, a variable or an option to its field's type. Does not know any setting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Content of the file; empty where there is none. Raises `InvalidParameter`."""
+    """The content of the file; empty if it does not exist. Raises `InvalidParameter`."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -28,7 +28,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def converted(name: str, kind: Any, value: Any, source: str) -> Any:
-    """The value in the type of its field; strings (environment, command line) may spell numbers and booleans.
+    """Converts a value to its field's type; strings (environment, command line) may contain numbers and booleans.
 
     Raises `InvalidParameter` that begins with `source`.
     """
@@ -54,7 +54,7 @@ def parse_gpu_layers(value: str | int) -> GpuLayers:
 
 
 def comma_list(text: str | None) -> tuple[str, ...]:
-    """The parts of a text, without blanks around them."""
+    """The non-empty parts of a comma-separated list, stripped."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
@@ -70,7 +70,7 @@ def origin_of(text: str) -> str:
 
 
 def _choices(kind: Any) -> list[str]:
-    """The words that a type consists of, if any."""
+    """The words that a type allows, if it is a choice."""
     if get_origin(kind) is Literal:
         return [str(word) for word in get_args(kind)]
     parts = [part for part in get_args(kind) if part is not type(None)]

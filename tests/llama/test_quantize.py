@@ -170,7 +170,7 @@ def test_a_source_that_is_no_sound_model_is_refused(
 
 
 def test_unknown_types_list_the_known_ones_and_low_ones_say_what_they_lack() -> None:
-    with pytest.raises(InvalidParameter, match=r"no type 'Q4_KM' \(did you mean Q4_K_M") as caught:
+    with pytest.raises(InvalidParameter, match=r"unknown type 'Q4_KM' \(did you mean Q4_K_M") as caught:
         type_of("Q4_KM")
     assert all(name in caught.value.message for name in NUMBERS)
     with pytest.raises(InvalidParameter, match="IQ2_XS needs an importance matrix"):

@@ -220,7 +220,7 @@ def test_a_repository_without_gguf_files_says_how_to_find_one(server: HubServer,
 @pytest.mark.parametrize(
     ("answer", "error", "says"),
     [
-        (Answer(429, b"", (("RateLimit", '"api";r=0;t=42'),)), PullFailed, "in 42 s; with HF_TOKEN set"),
+        (Answer(429, b"", (("RateLimit", '"api";r=0;t=42'),)), PullFailed, "in 42 s; set HF_TOKEN"),
         (Answer(429, b"", (("Retry-After", "7"),)), PullFailed, "in 7 s"),
         (Answer(503), PullFailed, "503"),
         (Answer(403, b"", (("X-Error-Message", "Access\x1b[2Jdenied"),)), AccessDenied, r"\(Access \[2Jdenied\)"),

@@ -291,7 +291,7 @@ NOBODY = "sha256:" + "0" * 64
         ({"model": "x", "from": "demo", "parameters": {"num_gpu": 1}}, 400,
          "parameters: the parameter num_gpu depends on the machine, not the model; remove it: give --gpu-layers to "
          "localllm run or localllm serve instead"),
-        ({"model": "x", "from": "demo", "quantize": "q4_q"}, 400, "there is no type 'q4_q'"),
+        ({"model": "x", "from": "demo", "quantize": "q4_q"}, 400, "unknown type 'q4_q'"),
         ({"model": "x", "files": {"a.gguf": "sha256:00"}}, 400, "'sha256:00' is not a digest"),
         ({"model": "x", "files": {"a.gguf": NOBODY}}, 400,
          f"files: {NOBODY} (a.gguf) has not been uploaded; send it to /api/blobs first"),

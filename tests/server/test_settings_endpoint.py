@@ -59,7 +59,7 @@ def test_every_setting_is_shown_with_its_default_its_source_and_what_it_takes(
     assert found["mlock"]["kind"] == found["mmap"]["kind"] == "boolean"
     assert (found["temperature"]["kind"], found["stop"]["kind"]) == ("number", "list")
     assert "--kv-ram-mb" in found["kv_ram_mb"]["fixed"]
-    assert "on the server's machine alone" in found["rpc"]["fixed"]
+    assert "can only be set on the server's machine" in found["rpc"]["fixed"]
     assert str(tmp_path) not in str(answer)
 
 
@@ -104,11 +104,11 @@ def test_a_loaded_model_needs_a_reload_for_what_is_new_alone(http: httpx.Client)
         ({"system": "x" * 200_001}, "system", "at most 200,000"),
         ({"aliases": ["a"] * 200_001}, "aliases", "at most 200,000"),
         ({"ctx": 2**64}, "ctx", "from 8 to"),
-        ({"rpc": "10.0.0.1:1"}, "rpc", "on the server's machine alone"),
-        ({"runtime": "wheel"}, "runtime", "on the server's machine alone"),
-        ({"chat_template": "/etc/passwd"}, "chat_template", "on the server's machine alone"),
-        ({"chat_template": "none.jinja"}, "chat_template", "on the server's machine alone"),
-        ({"draft": "./small.gguf"}, "draft", "on the server's machine alone"),
+        ({"rpc": "10.0.0.1:1"}, "rpc", "can only be set on the server's machine"),
+        ({"runtime": "wheel"}, "runtime", "can only be set on the server's machine"),
+        ({"chat_template": "/etc/passwd"}, "chat_template", "can only be set on the server's machine"),
+        ({"chat_template": "none.jinja"}, "chat_template", "can only be set on the server's machine"),
+        ({"draft": "./small.gguf"}, "draft", "can only be set on the server's machine"),
         ({"ctx": 512, "slots": "x"}, "slots", "not a valid slots"),
     ],
 )
@@ -138,7 +138,7 @@ def test_templates_are_set_as_text_or_by_name_and_a_file_of_the_machine_is_shown
     config.write_text('[models.demo]\nchat_template = "/secret/place/own.jinja"\n')
     row = rows(sent(http, {}))["chat_template"]
     assert row["value"] == "own.jinja"
-    assert "on the server's machine alone" in row["fixed"]
+    assert "can only be set on the server's machine" in row["fixed"]
 
 
 def test_a_file_that_is_broken_is_said_and_stays(http: httpx.Client, config: Path) -> None:

@@ -124,7 +124,7 @@ def test_an_api_key_that_can_be_read_in_two_ways_is_refused_without_being_shown(
 
 def test_a_key_file_without_a_key_opens_nothing(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("# none yet\n")
-    with pytest.raises(InvalidParameter, match=r"api_key_file.*holds no key"):
+    with pytest.raises(InvalidParameter, match=r"api_key_file.*contains no key"):
         Settings(api_key_file=tmp_path / "keys").keys()
     assert len(Settings(api_key_file=tmp_path / "keys", api_keys="one").keys()) == 1
 

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from localllm.cli.devices import seen_of
 from localllm.cli.fit import show_fit
 from localllm.errors import DeviceUnavailable
+from localllm.registry.create import create, resolver
+from localllm.registry.listing import store_of
+from localllm.registry.modelfile import parse_modelfile
 from localllm.registry.resolve import carried
-from localllm.settings.config import load
+from localllm.settings.config import config_file, load
 from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.memory_fit import LEAST_CTX, fit_in_memory, fits, largest_ctx, needs
 from localllm.supervisor.plan import CTX_STEP
@@ -118,6 +121,24 @@ def test_the_carried_model_is_told_of_in_words_and_as_json(capsys: pytest.Captur
     assert shown["fits"] is True
     assert shown["need_bytes"] == sum(share["needs"]["total"] for share in shown["shares"])
     assert len(shown["weights"]["layers"]) == 4
+
+
+def test_the_command_plans_with_the_models_own_settings_as_a_load_does(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config_file(home).write_text('[models.demo]\nctx = 512\nslots = 3\naliases = ["tiny"]\n')
+    for name in ("demo", "tiny"):
+        assert show_fit(load({"home": home, "device": "cpu"}), name, as_json=False) == 0
+        assert "3 slots of 512 tokens" in capsys.readouterr().out
+    assert show_fit(load({"home": home, "device": "cpu", "slots": 1}), "demo", as_json=False) == 0
+    assert "1 slot of 512 tokens" in capsys.readouterr().out, "the command line overrides a section"
+
+
+def test_the_command_plans_with_the_context_of_a_manifest(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = store_of(home)
+    create("mine", parse_modelfile("FROM demo\nPARAMETER num_ctx 256"), store, base_dir=home, resolve=resolver(store))
+    assert show_fit(load({"home": home, "device": "cpu"}), "mine", as_json=False) == 0
+    assert "slots of 256 tokens" in capsys.readouterr().out
 
 
 def test_a_draft_takes_its_part_on_the_gpu_or_of_main_memory() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from localllm.errors import InvalidModelFile
 from localllm.gguf import SpecialTexts, read_header, read_model_info, special_texts, values
+from localllm.gguf.specials import fills_in_middle
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
 
@@ -26,6 +27,18 @@ def test_they_are_found_in_short_vocabularies_and_in_those_that_are_passed_over(
     header = read_header(model)
     assert isinstance(header.metadata["tokenizer.ggml.tokens"].value, tuple) is (most_items == 4096)
     assert special_texts(header) == SpecialTexts("<|bos|>", "<|eos|>")
+
+
+def test_a_file_emptied_since_its_header_was_read_is_reported_as_such(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "MAX_ARRAY_ITEMS", 8)
+    path = tmp_path / "emptied.gguf"
+    path.write_bytes(model.read_bytes())
+    header = read_header(path)
+    path.write_bytes(b"")
+    with pytest.raises(InvalidModelFile, match="the header"):
+        fills_in_middle(header)
 
 
 @pytest.mark.parametrize("most_items", [4096, 8])

@@ -71,7 +71,7 @@ def prose_lines(leaf: Leaf, margin: Margin, columns: int, theme: Theme, *, growi
 
 
 class Code:
-    """A fenced block. Complete lines are final at once; long ones wrap on the screen, but not when copied."""
+    """A fenced block. Complete lines are final immediately; long ones wrap on the screen, but not when copied."""
 
     def __init__(self, theme: Theme, margin: Margin, fence: str, info: str, indent: int) -> None:
         self.theme = theme

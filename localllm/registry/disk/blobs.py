@@ -124,7 +124,7 @@ class Blobs:
         os.utime(note)
 
     def forget_fetched(self, digest: Digest) -> None:
-        """Ends that protection: a manifest needs the blob now."""
+        """Deletes the blob's notes, since a manifest needs it now or it is gone."""
         self._layout.fetched_note(digest).unlink(missing_ok=True)
         self._layout.leaving_note(digest).unlink(missing_ok=True)
 
@@ -133,7 +133,6 @@ class Blobs:
         osdep.remove_file(self._layout.blob(digest))
         self._layout.shared_note(digest).unlink(missing_ok=True)
         self.forget_fetched(digest)
-        self._layout.leaving_note(digest).unlink(missing_ok=True)
 
     def set_aside(self, digest: Digest, examined: os.stat_result) -> bool:
         """Moves a damaged blob away, so that the next pull fetches it again. False if the file has been replaced.
@@ -151,12 +150,12 @@ class Blobs:
         return True
 
     def note_leaving(self, digest: Digest) -> None:
-        """Lets the last process that unloads it delete it. The caller holds the gate exclusively."""
+        """Marks the blob for deletion by the last process to unload it. The caller holds the gate exclusively."""
         self._layout.partials.mkdir(exist_ok=True)
         os.close(osdep.open_plain(self._layout.leaving_note(digest), os.O_WRONLY | os.O_CREAT))
 
     def leaves(self, digest: Digest) -> bool:
-        """Whether it is to be deleted when it is unloaded."""
+        """Whether the blob is marked for deletion once it is unloaded."""
         return self._layout.leaving_note(digest).exists()
 
 
@@ -165,7 +164,10 @@ def _place(digest: Digest) -> str:
 
 
 def make_writable_partial(path: Path) -> None:
-    """Raises unless it is a regular file without hard links: writing to any other would change a file elsewhere."""
+    """Prepares the path of a partial for writing.
+
+    A link or special file is deleted, since writing to it would change a file elsewhere.
+    """
     found = _stat_or_none(path)
     if found is None:
         return

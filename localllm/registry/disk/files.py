@@ -44,7 +44,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """Syncs a folder's entries, so that they survive a power failure."""
+    """Syncs a file's content, so that it survives a power failure."""
     fd = osdep.open_plain(path, os.O_RDWR)
     try:
         os.fsync(fd)

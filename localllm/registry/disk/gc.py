@@ -1,15 +1,15 @@
 """Garbage collection: surveys the disk, decides by a pure function what to delete, and deletes it.
 
-`gc` holds the gate exclusively throughout. Whoever makes content needed holds it shared for a moment:
+`gc` holds the gate exclusively throughout. Operations that make content needed hold it shared, briefly:
 
     publish, add      write the note "fetched" and hold the blob, then create it
     put               check that every blob exists, create the manifest, delete the notes
     open              hold the files, then check that they exist
     claim             lock the partial
 
-So nothing becomes needed between survey and deletion, and nobody waits longer than it takes to unlink some files: pulls
-continue meanwhile, and `gc` never waits for a pull. A blob is deleted if no manifest and no hold names it and it was
-not just fetched. Holds and claims of dead processes do not count: the system has released their locks.
+So nothing becomes needed between survey and deletion, and no process waits longer than it takes to unlink some files:
+pulls continue meanwhile, and `gc` never waits for a pull. A blob is deleted if no manifest and no hold names it and it
+was not just fetched. Holds and claims of dead processes do not count: the system has released their locks.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Collector:
         self._manifests = manifests
 
     def collect(self, *, dry_run: bool, keep_partials_s: float) -> GcReport:
-        """Files that cannot be deleted (on Windows: because they are open) are kept, with that as the reason."""
+        """Files that cannot be deleted (on Windows: because they are open) are reported as kept."""
         if not self._layout.root.is_dir():
             return GcReport(dry_run=dry_run)
         with self._locks.gate(exclusive=True):
@@ -159,7 +159,7 @@ class Collector:
         return GcReport(dry_run=dry_run, removed=tuple(removed), kept=tuple(kept), damaged=survey.damaged)
 
     def collect_leaving(self, ids: frozenset[str]) -> None:
-        """Deletes those of these blobs and views that an earlier `collect` kept because they were loaded.
+        """Deletes those of the given blobs and views that an earlier `collect` kept because they were loaded.
 
         Files that cannot be deleted are left to the next `collect`.
         """
@@ -214,7 +214,7 @@ class Collector:
         return None
 
     def _tidy(self, survey: Survey) -> None:
-        """Small leftovers of crashes. They are written under the gate, so none is in use now."""
+        """Deletes small leftovers of crashes. All are written under the gate, so none is in use now."""
         for folder in (self._layout.manifests, self._layout.blobs):
             for path, _ in _scan(folder):
                 if path.name.startswith(TEMPORARY):

@@ -1,4 +1,4 @@
-"""Paths in the model store: the only place that turns a digest, name or key into a path.
+"""Paths in the model store: the only module that turns a digest, name or key into a path (CVE-2024-37032).
 
     models/
       blobs/sha256-HEX             a file's content, read-only, never changed
@@ -31,7 +31,7 @@ MAX_SLUG_CHARS = 64
 _UNFIT = re.compile(r"[^a-z0-9._-]+", re.ASCII)
 _BLOB = re.compile(r"sha256-[0-9a-f]{64}", re.ASCII)
 ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
-"""The length of an id from `id_of`."""
+"""The form of an id from `id_of`."""
 
 
 class Layout:
@@ -46,7 +46,7 @@ class Layout:
         self.views = self.root / "views"
 
     def blob(self, digest: Digest) -> Path:
-        """The path of a blob. No other function turns a digest into a path (CVE-2024-37032)."""
+        """The path of a blob."""
         return self.blobs / digest.file_name
 
     def shared_note(self, digest: Digest) -> Path:
@@ -54,7 +54,7 @@ class Layout:
         return self.blobs / f"{digest.file_name}.shared"
 
     def damaged(self, digest: Digest) -> Path:
-        """Where a blob is moved whose content does not match its digest."""
+        """The path to which a blob is moved if its content does not match its digest."""
         return self.blobs / f"{digest.file_name}.damaged"
 
     def leaving_note(self, digest: Digest) -> Path:

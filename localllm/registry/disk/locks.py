@@ -2,7 +2,7 @@
 
 Three kinds, all in the store's `locks` folder:
 
-    gate        held shared, briefly, by whatever makes content needed; exclusively by `gc` while it decides and deletes
+    gate        shared and brief: operations that make content needed; exclusive: `gc` while it decides and deletes
     claim-ID    exclusive: the download of one file
     hold-...    exclusive, one owner: a list of what it needs, which `gc` reads and keeps
 
@@ -51,7 +51,7 @@ class FileLock:
         gone = remove and _unlinked(self.path)
         osdep.unlock(self.fd)
         os.close(self.fd)
-        if remove and not gone:  # Windows deletes only files that nobody has open
+        if remove and not gone:  # Windows deletes only files that are not open
             _unlinked(self.path)
 
 
@@ -65,7 +65,7 @@ def try_lock(path: Path, *, exclusive: bool) -> FileLock | None:
                 return None
             if _is_at(fd, path):
                 return FileLock(path, fd)
-            os.close(fd)  # deleted since it was opened, so nobody else would see this lock
+            os.close(fd)  # deleted since it was opened, so no other process would see this lock
         except OSError as error:
             os.close(fd)
             if error.errno not in _NO_LOCKS:
@@ -163,11 +163,11 @@ class Locks:
             return try_lock(self._layout.claim(id), exclusive=True)
 
     def hold(self, what: str, lines: tuple[str, ...]) -> Hold:
-        """`what` is shown to users: `qwen3:0.6b is loaded`."""
+        """A new hold on `lines`. `what` is shown to users: `qwen3:0.6b is loaded`."""
         with self.gate(exclusive=False):
             path = self._layout.locks / f"hold-{os.getpid()}-{secrets.token_hex(8)}"
             lock = try_lock(path, exclusive=True)
-            assert lock is not None, "its name is random, so nobody else has it open"
+            assert lock is not None, "its name is random, so no other process has it open"
             first = " ".join(f"{what} (process {os.getpid()})".split())
             try:
                 _write(lock.fd, "".join(f"{line}\n" for line in (first, *lines)).encode())

@@ -17,10 +17,10 @@ from localllm.registry.disk.files import create, disk_errors_are_clear
 
 
 class Upload:
-    """Its methods may be called from any thread; call `close` before the path is reused."""
+    """An upload in progress. Methods may be called from any thread; call `close` before the path is reused."""
 
     def __init__(self, path: Path, root: Path, publish: Callable[[Path, Digest], object]) -> None:
-        """`path`: used by nothing else; `root`: of the store, for error messages."""
+        """`path` must not be used elsewhere; `root`, the store's, is for error messages."""
         self._path = path
         self._root = root
         self._publish = publish

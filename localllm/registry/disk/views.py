@@ -74,9 +74,7 @@ def _ensure_link(link: Path, shard: Shard) -> None:
             failures.append(f"{make.__name__}: {error.strerror}")
             continue
         finally:
-            with contextlib.suppress(
-                OSError
-            ):  # renaming a link over another link to the same file is a no-op that leaves both
+            with contextlib.suppress(OSError):  # renaming a link over a link to the same file leaves both
                 osdep.remove_file(temporary)
         return
     raise LoadFailed(

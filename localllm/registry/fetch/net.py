@@ -211,9 +211,9 @@ class Net:
     ) -> SmallResponse:
         """GETs and reads a response; `max_bytes` limits its decompressed size. Any status is a valid response.
 
-        Makes up to `pacing.SMALL_ATTEMPTS` attempts; `on_wait` hears of the pauses between them. If `is_patient`, waits
-        out an outage as a download does, except for a host whose name has no address. Raises `PullFailed`,
-        `ForbiddenAddress`, `Cancelled`.
+        Makes up to `pacing.SMALL_ATTEMPTS` attempts; `on_wait` is called during the pauses between them. If
+        `is_patient`, waits out an outage as a download does, except for a host whose name has no address. Raises
+        `PullFailed`, `ForbiddenAddress`, `Cancelled`.
         """
         is_cancelled = (lambda: False) if cancel is None else cancel.is_set
         options = self.options
@@ -306,7 +306,7 @@ class Net:
             response.close()
 
     def throttle(self, size_bytes: int, is_cancelled: Callable[[], bool]) -> float:
-        """Waits as long as the bandwidth limit demands for `num_bytes`; returns the seconds. Raises `Cancelled`."""
+        """Waits as long as the bandwidth limit demands for `size_bytes`; returns the seconds. Raises `Cancelled`."""
         seconds = 0.0 if self._bucket is None else self._bucket.take(size_bytes)
         if seconds > 0:
             self.pause(seconds, is_cancelled)

@@ -26,7 +26,7 @@ RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522
 """The 52x are Cloudflare's, for an origin that does not respond."""
 _RESET = re.compile(r"\bt=(\d{1,6})\b", re.ASCII)
 BURST_S = 0.25
-"""Seconds' worth of a bandwidth limit that may be used at once."""
+"""Seconds' worth of a bandwidth limit that may be used in one burst."""
 
 
 class Retryable(PullFailed):
@@ -133,7 +133,7 @@ class Retries:
     def pause_s(self, failure: Retryable, elapsed_s: float, chance: float) -> float | None:
         """The pause before the next attempt; None: give up.
 
-        A name without an address is most likely misspelled, so a person hears of it soon, however patient.
+        A host name without an address is probably misspelled, so even a patient caller gets that error soon.
         """
         self.num_failures += 1
         pause_s = self.backoff.pause_s(self.num_failures, retry_after_s=failure.retry_after_s, chance=chance)
@@ -154,11 +154,11 @@ def within(pause_s: float, failure: Retryable, remaining_s: float) -> float | No
 
 
 OnWait = Callable[[str, float, str], None]
-"""Called with the host that nothing comes from, for how many seconds, and why (a sentence, or empty)."""
+"""Called with the silent host, the seconds waited so far, and the reason (a sentence, or empty)."""
 
 
 def telling(on_wait: OnWait, url: str, began: float, why: str, is_cancelled: Callable[[], bool]) -> Callable[[], bool]:
-    """`is_cancelled`, which also tells `on_wait` each time how long ago the wait `began`, and why."""
+    """Wraps `is_cancelled` so that each call also reports to `on_wait` how long the wait has taken, and why."""
 
     def is_over() -> bool:
         on_wait(urlsplit(url).netloc.rpartition("@")[2], time.monotonic() - began, why)

@@ -114,7 +114,7 @@ class PartialFile:
             osdep.remove_file(sidecar_of(self.path))
 
     def record(self, record: Record, generation: int) -> None:
-        """Replaces the note: visible to other processes at once, on disk some time later."""
+        """Replaces the note: visible to other processes immediately, on disk some time later."""
         self._replace(record, generation, durable=False)
 
     def sync_and_record(self, record: Record, generation: int) -> None:

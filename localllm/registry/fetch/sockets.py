@@ -220,7 +220,7 @@ class Stream:
             return bool(selector.select(0))
 
     def _patiently(self, operation: Callable[[], _T], events: int, timeout_s: float) -> _T:
-        """Tries at once, since data is usually ready; waits if it is not."""
+        """Tries immediately, since data is usually ready; waits if it is not."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:

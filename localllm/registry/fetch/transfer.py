@@ -29,9 +29,9 @@ from localllm.registry.sources.source import MAX_FILE_BYTES
 PROGRESS_BYTES = 64 * 1024
 """After this much progress, the failure count restarts at zero."""
 MAX_RESTARTS = 3
-"""A file that that has to be restarted more often than this is given up."""
+"""A file that has to be restarted more often than this is abandoned."""
 MAX_IGNORED_RANGES = 2
-"""How often a server that supported ranges may send the whole file instead, before ranges are given up."""
+"""How often a server that supported ranges may send the whole file instead before ranges are no longer requested."""
 
 
 class Changed(Exception):

@@ -104,7 +104,7 @@ def _gguf_in(folder: Path, skipped: Skipped) -> list[Path]:
 
 
 def _origin(path: Path) -> HubFile | None:
-    """The repository named by the `.json` beside the file; None if there is none or its URL is not of a repository."""
+    """The repository named by the `.json` beside the file; None if it is missing or its URL is not a repository's."""
     raw = read_small(path.with_name(f"{path.name}.json"), MAX_SETTINGS_BYTES)
     try:
         said = json.loads(raw) if raw is not None else {}

@@ -63,7 +63,7 @@ def scan_repository(folder: Path, skipped: Skipped) -> Iterator[ForeignModel]:
                 yield model if named else dataclasses.replace(model, name=f"{repo}/{model.name}")
     unfinished = sum(path.name.endswith(".incomplete") for path in files_in(folder / "blobs", skipped))
     if unfinished:
-        skipped(f"{repo} has {unfinished} unfinished downloads in {folder / 'blobs'}, which were skipped")
+        skipped(f"unfinished downloads of {repo} in {folder / 'blobs'} were skipped: {unfinished}")
 
 
 def _latest(folder: Path) -> str | None:

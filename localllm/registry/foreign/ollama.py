@@ -55,7 +55,7 @@ class _Manifest(msgspec.Struct):
 
 
 class _Broken(Exception):
-    """Why the model cannot be adopted: a phrase that follows its name."""
+    """The model cannot be adopted; the message is a phrase that follows its name."""
 
 
 def is_store(folder: Path) -> bool:
@@ -102,7 +102,9 @@ def _model(store: Path, path: Path) -> ForeignModel:
         found = _with_texts(found, _read_texts(store, manifest), shown)
     except _Broken as broken:
         return dataclasses.replace(model, problem=str(broken))
-    if found.suggested_name.startswith("hf.co/") and tag == "latest" and found.quant:  # what `latest` was is known now
+    if (
+        found.suggested_name.startswith("hf.co/") and tag == "latest" and found.quant
+    ):  # the quantization behind `latest` is known now
         better = canonical(f"hf.co/{namespace}/{name}:{found.quant}") or found.suggested_name
         return dataclasses.replace(found, suggested_name=better, other_names=(found.suggested_name, short))
     return found

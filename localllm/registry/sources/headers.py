@@ -97,7 +97,7 @@ def plan_offer(plan: PullPlan, fetch: Fetch) -> Offer:
 
 
 def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> ModelInfo:
-    """The same model in another quantization; if the header lacks tensors, all layers are taken as equal."""
+    """The same model in another quantization; if the header lacks tensors, all layers are assumed to be equal."""
     every = info.num_layers + 1
     if is_whole and info.size_bytes:
         layers = tuple(size * size_bytes // info.size_bytes for size in info.layer_bytes)

@@ -245,7 +245,7 @@ class Hub:
         if status == 429:
             wait_s = rate_limit_reset_s(header(response, "ratelimit")) or retry_after_s(header(response, "retry-after"))
             when = f"in {wait_s:.0f} s" if wait_s else "in a few minutes"
-            more = "" if self.credential else "; with HF_TOKEN set more requests are allowed"
+            more = "" if self.credential else "; set HF_TOKEN to be allowed more requests"
             raise PullFailed(f"{self.host} has received too many requests; try again {when}{more}", status=status)
         if status >= 500:
             raise PullFailed(f"{self.host} answered {status}{because}; try again later", status=status)

@@ -149,7 +149,7 @@ class _Registry:
         if manifest.schemaVersion != 2 or len(manifest.layers) > MAX_FILES:
             raise PullFailed(
                 f"{origin} has version {manifest.schemaVersion} and {len(manifest.layers):,} layers; "
-                f"supported is version 2 with at most {MAX_FILES:,}"
+                f"only version 2 with at most {MAX_FILES:,} is supported"
             )
         return manifest, digest
 

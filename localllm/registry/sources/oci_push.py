@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 from localllm.errors import AccessDenied, PullFailed, UnsupportedParameter
 from localllm.registry.digest import Digest
 from localllm.registry.fetch.net import Net, SmallResponse, origin_of
-from localllm.registry.fetch.pacing import OnWait, Retries, Retryable, telling
+from localllm.registry.fetch.pacing import OnWait, Retries, Retryable, is_retryable, retry_after_s, telling
 from localllm.registry.names import DEFAULT_HOST, RegistryName
 from localllm.registry.remote import Credential
 from localllm.registry.sources.oci import is_plain
@@ -27,7 +27,7 @@ from localllm.registry.sources.oci_auth import NO_LOGIN, Login, credentials
 from localllm.registry.sources.source import clean, header
 
 COMMIT_TIMEOUT_S = 600.0
-"""Time for a registry to verify an upload."""
+"""Timeout for a registry to verify an upload."""
 
 Open = Callable[[], Iterable[bytes]]
 """Opens the content from the beginning."""
@@ -114,6 +114,7 @@ class Uploads:
             timeout_s=COMMIT_TIMEOUT_S,
             cancel=self._cancel,
         )
+        self._check_available(sent)
         if sent.status == 401:  # the token expired during the upload
             self._credential = None
             raise Retryable(f"{self.name.host} answered 401 to an upload", is_outage=True)
@@ -143,9 +144,14 @@ class Uploads:
                 if response.status not in (401, 403):
                     self._credential = credential
                     break
-        if response.status in (408, 429, 500, 502, 503, 504):
-            raise Retryable(f"{self.name.host} answered {response.status}", is_outage=True)
+        self._check_available(response)
         return response
+
+    def _check_available(self, response: SmallResponse) -> None:
+        """Raises `Retryable` for a transient status."""
+        if is_retryable(response.status):
+            after_s = retry_after_s(response.headers.get("retry-after"))
+            raise Retryable(f"{self.name.host} answered {response.status}", retry_after_s=after_s, is_outage=True)
 
     def _refuse(self, response: SmallResponse, what: str) -> NoReturn:
         host, status = self.name.host, response.status

@@ -24,7 +24,7 @@ OFTEN_ITS_OWN = frozenset(
     ["gemma3", "gemma3n", "gemma4", "lfm2", "llama4", "mistral3", "nemotron_h_moe",
      "qwen35", "qwen35moe", "qwen3next", "qwen3vl", "qwen3vlmoe"]
 )  # fmt: skip
-"""Architectures that both support, but for which Ollama has published files in its own layout."""
+"""Architectures that Ollama and llama.cpp support, but for which Ollama has published files in its own layout."""
 EMBEDDED = ("v.", "mm.", "a.", "s.")
 """Name prefixes of tensors that belong in a projector file, but which Ollama puts into the model's file."""
 

@@ -51,7 +51,7 @@ class RangedFile:
         return offset
 
     def read(self, count: int, /) -> bytes:
-        """Buffered bytes; requests the next piece if there are none."""
+        """Returns buffered bytes; requests the next piece if there are none."""
         begin = self._at - self._base
         if not 0 <= begin < len(self._piece):
             if self._at >= self.size_bytes:

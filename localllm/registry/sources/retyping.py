@@ -41,13 +41,13 @@ _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
 
 
 def retyped(products: Products, quant: str | None, *, from_bytes: int, to_bytes: int) -> Products:
-    """For a file of `to_bytes` with the quantization `quant`. Empty if no recipe of that name is known."""
+    """The products of a file of `to_bytes` in the quantization `quant`; empty if its recipe is unknown."""
     recipe = None if quant is None else _RECIPES.get(plain(quant))
     if recipe is None or not products.matrices:
         return Products()
     base, better, head = recipe
-    plainly = tuple(_named_by_user(each, head if each.is_head else base) for each in products.matrices)
-    at_best = tuple(_named_by_user(each, head if each.is_head else better) for each in products.matrices)
+    plainly = tuple(_with_type(each, head if each.is_head else base) for each in products.matrices)
+    at_best = tuple(_with_type(each, head if each.is_head else better) for each in products.matrices)
     beside = _beside(products, from_bytes, sum(map(_bytes, plainly)) / max(1.0, sum(map(_bytes, products.matrices))))
     low, high = sum(map(_bytes, plainly)) + beside, sum(map(_bytes, at_best)) + beside
     share = 0.0 if high == low else min(max((to_bytes - low) / (high - low), 0.0), 1.0)
@@ -55,7 +55,7 @@ def retyped(products: Products, quant: str | None, *, from_bytes: int, to_bytes:
     return msgspec.structs.replace(products, matrices=tuple(mixed))
 
 
-def _named_by_user(each: Matrices, type: str) -> Matrices:
+def _with_type(each: Matrices, type: str) -> Matrices:
     """Matrices that are F32 in a quantized file, such as routers, stay F32."""
     if each.type == "F32":
         return each

@@ -109,16 +109,16 @@ def shown_size(size_bytes: int) -> str:
 
 
 def left_out(file_name: str, size_bytes: int) -> str:
-    """A notice about a projector."""
+    """The notice that a model's projector is not downloaded."""
     what = f"its projector for images ({clean(file_name)}, {shown_size(size_bytes)})"
     return f"{what} is not downloaded: images are not served yet"
 
 
 def header(response: SmallResponse, name: str) -> str:
-    """Cleaned; empty if there is none."""
+    """A header's cleaned value; empty if it is missing."""
     return clean(response.headers.get(name) or "")
 
 
 def host_of(url: str) -> str:
-    """For messages: host and port as in the URL."""
+    """The host and port of a URL, for messages."""
     return urlsplit(url).netloc.rpartition("@")[2]
