@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import warnings
 from typing import Any
 
 import httpx
@@ -252,6 +254,15 @@ def test_a_prompt_may_be_text_tokens_both_or_several(asked: Served, prompt: Any,
         assert [each["index"] for each in reply] == list(range(len(sources)))
     else:
         assert reply["index"] == 0
+
+
+def test_a_prompt_that_cannot_be_tokenized_leaves_none_of_the_others_behind(served: Served) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        response = served.http.post("/completion", json={"model": "missing", "prompt": [["a", 1], ["b", 2]]})
+        gc.collect()
+    assert response.status_code == 404
+    assert not [each.message for each in caught if "never awaited" in str(each.message)]
 
 
 def test_what_is_asked_for_reaches_the_engine(asked: Served) -> None:
