@@ -53,9 +53,9 @@ from localllm.server.ui import handlers as ui
 
 logger = logging.getLogger("localllm")
 _ANTHROPIC = "/v1/messages"
-"""Path prefixes of Anthropic's API."""
+"""Path prefix of Anthropic's API."""
 MAX_MODEL_CHARS = 200
-"""The label in metrics for names that no model has."""
+"""Maximum length of a logged model name: clients may send any."""
 
 
 def routes() -> list[Route]:

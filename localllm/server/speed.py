@@ -43,7 +43,7 @@ def detail_of(stream: bool | None, return_progress: bool | None, timings_per_tok
 
 
 def progress_object(progress: PromptProgress) -> ProgressObject:
-    """In milliseconds."""
+    """The progress of a prompt as `prompt_progress`."""
     return ProgressObject(progress.total, progress.cached, progress.computed, int(1000 * progress.seconds))
 
 
@@ -63,7 +63,7 @@ class Speed:
         self._first_s = 0.0
 
     def count(self, delta: Delta) -> None:
-        """What came."""
+        """Update from a delta."""
         if delta.progress:
             self.progress = delta.progress[-1]
         if delta.num_tokens and not self.num_tokens:

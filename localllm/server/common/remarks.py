@@ -71,8 +71,8 @@ def final_timings(finish: Finish, *, seconds: bool, speed: bool) -> TimingsObjec
 
 def running_timings(speed: Speed) -> TimingsObject | msgspec.UnsetType:
     """The same for an answer in progress."""
-    told = speed.so_far()
-    return msgspec.UNSET if told is None else TimingsObject(**msgspec.structs.asdict(told))
+    so_far = speed.so_far()
+    return msgspec.UNSET if so_far is None else TimingsObject(**msgspec.structs.asdict(so_far))
 
 
 def finish_reason(finish: Finish) -> Literal["stop", "length"]:

@@ -58,7 +58,7 @@ class AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolChoice(ToolReference, frozen=True, kw_only=True):
-    """One tool, or with type `allowed_tools` some of them, in an object of their own or beside the type."""
+    """One tool, or with type `allowed_tools` several, in an object of their own or beside the type."""
 
     allowed_tools: AllowedTools | None = None
     mode: Literal["auto", "required"] | None = None
@@ -111,7 +111,7 @@ def tooling(
     parallel: bool | None = None,
     field: str = "tool_choice",
 ) -> Tooling:
-    """Raises `InvalidParameter`, `UnsupportedParameter`; `field`: of the choice."""
+    """Combines the tools and the choice, which is in `field`. Raises `InvalidParameter`, `UnsupportedParameter`."""
     check_names(declared)
     if isinstance(choice, str) and choice not in _WORDS:
         raise InvalidParameter(
@@ -121,7 +121,7 @@ def tooling(
         if choice in (None, "none", "auto"):
             return Tooling()
         tools = "functions" if field == "function_call" else "tools"
-        raise InvalidParameter(f"{field} needs {tools} beside it", param=field)
+        raise InvalidParameter(f"{field} requires {tools}", param=field)
     how, names, is_named = _chosen(choice, field)
     called = _named(declared, names, field) if names else declared
     functions = tuple(dict.fromkeys(tool.function for tool in called))

@@ -114,7 +114,7 @@ class Declared(NamedTuple):
     is_custom: bool = False
     """Whether its calls are returned as text."""
     note: str = ""
-    """What of it is not enforced."""
+    """Says which part of it is not enforced."""
 
     @property
     def name(self) -> str:

@@ -130,7 +130,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
 
     @property
     def used_samplers(self) -> tuple[str, ...]:
-        """By name. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The samplers to apply, by name. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return samplers_of(self.samplers)
 
     def params(self) -> SamplingParams:

@@ -86,7 +86,7 @@ async def _begun(asking: Asking, made_of: GenerationRequest, name: str, *, trunc
 def _in_ollamas_words(
     error: LocalLLMError, loaded: LoadedModel | None, made_of: GenerationRequest, name: str
 ) -> LocalLLMError:
-    """Raises for something the model does not support."""
+    """The same error, or Ollama's if the model does not support the request."""
     if error.param == "suffix" and loaded is not None and not loaded.info.fills_in_middle:
         return InvalidParameter(f'"{name}" does not support insert', param="suffix")
     if loaded is not None and not loaded.info.causal:
@@ -138,7 +138,7 @@ async def _continued(state: ServerState, id: str, made_of: GenerationRequest, co
 
 
 def _remembering(state: ServerState, id: str, body: ChatRequest | GenerateRequest) -> Context | None:
-    """None if there is no conversation turn."""
+    """Makes `context` for the reply; None if the request is not a conversation turn."""
     if isinstance(body, ChatRequest) or body.raw or body.suffix:
         return None
     return partial(_context, state, id, body)

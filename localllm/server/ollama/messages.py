@@ -101,7 +101,7 @@ def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
 
 def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
     """The tools for the template, and the callable ones. Raises `InvalidParameter`."""
-    told: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     functions: dict[str, Function] = {}
     for index, tool in enumerate(tools):
         function, path = tool.function, f"tools[{index}].function"
@@ -113,10 +113,10 @@ def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
         functions[function.name] = Function(name=function.name, parameters=schema, param=f"{path}.parameters")
         parameters = Raw(schema.encode() or b'{"type":"object","properties":{}}')
         described = {"name": function.name, "description": function.description or "", "parameters": parameters}
-        told.append({"type": "function", "function": described})
-    if not told:
+        shown.append({"type": "function", "function": described})
+    if not shown:
         return "", None
-    return msgspec.json.encode(told).decode(), Calling(functions=tuple(functions.values()))
+    return msgspec.json.encode(shown).decode(), Calling(functions=tuple(functions.values()))
 
 
 def refuse_images(images: Sequence[str] | None, path: str) -> None:
@@ -126,7 +126,7 @@ def refuse_images(images: Sequence[str] | None, path: str) -> None:
 
 
 def _object(value: Raw | UnsetType, path: str) -> str:
-    """None for null. Raises `InvalidParameter`."""
+    """A JSON object as text; empty for null. Raises `InvalidParameter`."""
     text = "" if isinstance(value, UnsetType) else bytes(value).decode("utf-8", "replace").strip()
     if text in ("", "null"):
         return ""

@@ -29,8 +29,8 @@ _OURS: tuple[tuple[str, str], ...] = (
 """Field of `SamplingParams` -> Ollama's name for it."""
 
 
-_FILLS_IN = "{#- .Suffix: this model fills in between a prompt and a suffix #}"
-"""Continue searches the template for this word before it requests code completion."""
+_INSERTS = "{#- .Suffix: this model fills in between a prompt and a suffix #}"
+"""Appended to the template: Continue searches it for `.Suffix` before it requests code completion."""
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,7 +90,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     system: str | msgspec.UnsetType = msgspec.UNSET
     details: Details
     messages: list[ReplyMessage] | msgspec.UnsetType = msgspec.UNSET
-    """The messages with which every chat begins."""
+    """The messages that begin every chat."""
     model_info: dict[str, Any]
     capabilities: list[str]
     modified_at: str
@@ -138,7 +138,7 @@ def described(model: AvailableModel, found: Described, loaded: LoadedModel | Non
     """Details of a model."""
     info, defaults = found.info, found.defaults
     parameters = _parameters(found)
-    template = info.chat_templates.get("default", "") + (_FILLS_IN if info.fills_in_middle else "")
+    template = info.chat_templates.get("default", "") + (_INSERTS if info.fills_in_middle else "")
     return Shown(
         license=model.license or msgspec.UNSET,
         modelfile=_modelfile(shown(model.id), parameters, defaults.system),
@@ -154,7 +154,7 @@ def described(model: AvailableModel, found: Described, loaded: LoadedModel | Non
 
 
 def details(info: ModelInfo) -> Details:
-    """In short."""
+    """The summary of a model that all replies include."""
     return Details(
         format="gguf",
         family=info.architecture,
@@ -167,7 +167,7 @@ def details(info: ModelInfo) -> Details:
 
 
 def digest(model: AvailableModel) -> str:
-    """64 hexadecimal digits."""
+    """A made-up digest of 64 hexadecimal digits; see `Listed.digest`."""
     return hashlib.sha256(msgspec.json.encode(model, order="deterministic")).hexdigest()
 
 

@@ -237,7 +237,7 @@ def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[AnyI
 
 
 def _encoding(keep: Keep | None) -> Callable[[out.ResponseObject], None] | None:
-    """The same for a response alone."""
+    """`keep` for a response that is not encoded yet."""
     return None if keep is None else lambda response: keep(response, msgspec.json.encode(response))
 
 

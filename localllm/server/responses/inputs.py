@@ -103,7 +103,7 @@ class Taken(NamedTuple):
 
     items: list[AnyItem]
     notes: list[str]
-    """Remarks about changes."""
+    """Warnings about changes."""
     ignored: list[str]
     """Omitted items: path and type of each."""
 
@@ -284,7 +284,7 @@ def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[I
 
 
 def _json_or_text(given: Raw | UnsetType, path: str) -> str:
-    """A string's content, or the JSON itself; None for null. Raises `InvalidParameter`."""
+    """A string's content, or the JSON itself; empty for null. Raises `InvalidParameter`."""
     text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
     if text.startswith('"'):
         try:

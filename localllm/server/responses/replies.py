@@ -111,7 +111,7 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class ItemList(msgspec.Struct, frozen=True):
-    """A page of items; an empty one has null ids."""
+    """A page of items. If it is empty, the ids are empty strings."""
 
     data: list[AnyItem]
     first_id: str
