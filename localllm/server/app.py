@@ -126,7 +126,7 @@ class Edge:
     def __init__(
         self, app: ASGIApp, metrics: Metrics, paths: Mapping[Any, str], cors: Cors, routes: Sequence[Route] = ()
     ) -> None:
-        """`paths`: endpoint -> what it is called in the metrics."""
+        """`paths`: endpoint -> its label in the metrics."""
         self._routes = routes
         self.app = app
         self._cors = cors
@@ -211,7 +211,7 @@ class Exchange:
 
     @property
     def key_name(self) -> str | None:
-        """None if no key was required or none was found."""
+        """The name of the key; None if no key was required, or no valid one was sent."""
         return caller_in(self._scope).name if "caller" in self._scope["state"] else None
 
     @property

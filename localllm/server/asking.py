@@ -33,7 +33,7 @@ Failed = Callable[[LocalLLMError], Iterable[bytes]]
 
 
 class Wishes(Protocol):
-    """Fields that requests have in every API, beside the prompt."""
+    """Fields that requests have in every API, besides the prompt."""
 
     @property
     def model(self) -> str | None:

@@ -38,7 +38,7 @@ class SpeedObject(msgspec.Struct, frozen=True):
 
 
 def detail_of(stream: bool | None, return_progress: bool | None, timings_per_token: bool | None) -> Detail | None:
-    """Reports a stream needs for these fields; a complete reply has no progress."""
+    """The reports that a stream needs for these fields; None if it needs none."""
     return Detail(progress=bool(return_progress)) if stream and (return_progress or timings_per_token) else None
 
 
@@ -79,7 +79,7 @@ class Speed:
         return _speed(progress.cached, num_computed, progress.seconds if num_computed else 0.0, 0, 0.0)
 
     def so_far(self) -> SpeedObject | None:
-        """None before the prompt is complete."""
+        """Timings so far; None before the prompt is complete."""
         if self.progress is None or not self.num_tokens:
             return None
         progress, decode_s = self.progress, time.perf_counter() - self._first_s

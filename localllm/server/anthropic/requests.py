@@ -48,7 +48,7 @@ _FATES = Fates(
         "context_management": "old results stay in the prompt, at no cost while it is cached",
         "diagnostics": "`cache_report` explains why a prompt was not cached",
         "fallback_credit_token": _OF_ACCOUNTS,
-        "fallbacks": "no model is ever declined, so none needs a fallback",
+        "fallbacks": "no request is ever declined, so none needs a fallback",
         "inference_geo": _OF_ACCOUNTS,
         "metadata": "requests are not stored",
         "return_progress": "this API's events have no field for it",

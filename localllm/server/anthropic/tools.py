@@ -1,7 +1,7 @@
 """A request's tools and tool choice, converted to functions for the model.
 
-Tools that Anthropic's machines or clients bring along (web search, bash ...) have no schema: they are left out, or
-refused if the server is told to. Knows nothing of answers.
+Tools that Anthropic's servers or clients implement (web search, bash ...) have no schema: they are left out, or refused
+with `--hosted-tools refuse`. Knows nothing of answers.
 """
 
 from __future__ import annotations

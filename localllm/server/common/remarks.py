@@ -52,7 +52,7 @@ def remarks(warnings: Iterable[str], cache_miss: str | None = None) -> Remarks |
 
 
 def timings_object(timings: Timings) -> TimingsObject:
-    """Timings with the rates derived from them."""
+    """The timings in seconds, and the time to the first token."""
     return TimingsObject(
         queue_s=timings.queue_s,
         prefill_s=timings.prefill_s,

@@ -81,7 +81,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     """Extension: `compact` (the default), `minimal` or `pretty`."""
 
     def given(self) -> dict[str, Any]:
-        """The fields that are set, to return them."""
+        """The fields that are set, for the reply."""
         return {name: value for name in self.__struct_fields__ if is_given(value := getattr(self, name))}
 
     def structure(self, path: str) -> Structure | None:
@@ -152,7 +152,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
     structural_tag: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "string", "null"]})] | UnsetType = UNSET
     whitespace_pattern: str | None = None
     disable_any_whitespace: bool | None = None
-    """Set only together with a pattern."""
+    """True: minimal whitespace. Mutually exclusive with a pattern."""
     disable_additional_properties: bool | None = None
 
     def structure(self, path: str) -> Structure:

@@ -51,7 +51,7 @@ class Shape:
 
 
 class Told:
-    """One answer in progress.
+    """An answer in progress, as lines or as one reply.
 
     `started_s`: time of the request; `load_s`: time until it was accepted; `context`: for plain prompts.
     """

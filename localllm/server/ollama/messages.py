@@ -16,7 +16,8 @@ from localllm.server.parse import fields_of
 from localllm.types import Calling, Function, Message, ToolCall
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
-_SAY_THE_TYPE = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
+_TYPE_KEYWORDS = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
+"""Keywords that determine a schema's type; a schema of arguments without any of them gets `"type": "object"`."""
 
 IMAGES = Refused("images are not supported yet", ([],))
 
@@ -108,7 +109,7 @@ def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
         if not function.name or function.name in functions:
             raise InvalidParameter(f"{path}.name is empty or used by another tool", param=f"{path}.name")
         schema = _object(function.parameters, f"{path}.parameters")
-        if schema and _SAY_THE_TYPE.isdisjoint(fields_of(Raw(schema.encode()))):
+        if schema and _TYPE_KEYWORDS.isdisjoint(fields_of(Raw(schema.encode()))):
             schema = '{"type":"object",' + schema[1:] if schema[1:-1].strip() else ""
         functions[function.name] = Function(name=function.name, parameters=schema, param=f"{path}.parameters")
         parameters = Raw(schema.encode() or b'{"type":"object","properties":{}}')

@@ -12,14 +12,13 @@ import msgspec
 
 from localllm.errors import LocalLLMError
 from localllm.runtime.runtime import Described
+from localllm.server.catalog import seems_to_think
 from localllm.server.ollama.names import shown
 from localllm.server.ollama.replies import FOREVER, ReplyMessage, moment
 from localllm.server.state import ServerState
 from localllm.types import LoadedModel, ModelInfo
 from localllm.types.states import AvailableModel, RunningModel
 
-_THINKS = ("enable_thinking", "<think>", "reasoning_content", "thinking")
-"""Strings that occur in templates of models that think, used until the model is loaded."""
 _OURS: tuple[tuple[str, str], ...] = (
     ("temperature", "temperature"), ("top_k", "top_k"), ("top_p", "top_p"), ("min_p", "min_p"),
     ("typical_p", "typical_p"), ("repeat_penalty", "repeat_penalty"), ("repeat_last_n", "repeat_last_n"),
@@ -97,7 +96,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def listed(state: ServerState, model: AvailableModel) -> Listed | None:
-    """None if its file cannot be read."""
+    """A model for the list; None if its file cannot be read."""
     try:
         described = await state.runtime.described(model)
     except LocalLLMError:
@@ -114,7 +113,7 @@ async def listed(state: ServerState, model: AvailableModel) -> Listed | None:
 
 
 def running(model: RunningModel, available: Mapping[str, AvailableModel]) -> Running | None:
-    """None if it is not loaded."""
+    """A model for the list of loaded ones; None if it is not loaded."""
     loaded = model.loaded
     if loaded is None or model.phase == "unloading":
         return None
@@ -183,12 +182,8 @@ def _capabilities(info: ModelInfo, loaded: LoadedModel | None) -> list[str]:
     """In Ollama's order. Tools can be offered to any chat model here."""
     if not info.causal or info.has_ranking_head:
         return ["embedding"]
-    template = info.chat_templates.get("default")
-    if loaded is not None:
-        thinks = loaded.format.thinking != "never"
-    else:
-        thinks = template is not None and any(word in template for word in _THINKS)
-    chats = template is not None
+    thinks = seems_to_think(info) if loaded is None else loaded.format.thinking != "never"
+    chats = "default" in info.chat_templates
     return [
         "completion",
         *["tools"] * chats,

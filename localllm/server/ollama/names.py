@@ -40,7 +40,7 @@ class Name(NamedTuple):
 
 
 def parse(text: str) -> Name | None:
-    """None if it is not a valid Ollama name."""
+    """The parts of a name; None if it is not a valid Ollama name."""
     if len(text) > MAX_NAME_CHARS:
         return None
     _, _, rest = text.rpartition("://")

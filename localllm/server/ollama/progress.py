@@ -42,7 +42,7 @@ class Progress:
             self.task.result()
 
     async def lines(self) -> AsyncGenerator[ProgressLine, None]:
-        """The last line is `success`. Raises the operation's error."""
+        """The progress lines; the last one is `success`. Raises the operation's error."""
         while self._waiting or not self.task.done():
             await self._news.wait()
             self._news.clear()

@@ -27,14 +27,14 @@ class ChatRequest(AnswerFields, frozen=True, kw_only=True):
     """Whether a chat that does not fit loses its oldest messages (default: true)."""
 
     def generation(self) -> GenerationRequest | None:
-        """None if there is no prompt. Raises `RequestError`s."""
+        """The request for an answer; None if there is no prompt. Raises `RequestError`s."""
         params, structure = self.params(), self.structure()  # also without a prompt
         if not self.messages:
             return None
-        told, calling = tooling(self.tools or ())
+        tools, calling = tooling(self.tools or ())
         return GenerationRequest(
             messages=to_messages(self.messages),
-            rendering=self.rendering(told),
+            rendering=self.rendering(tools),
             calling=calling,
             params=params,
             structure=structure,
@@ -65,7 +65,7 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
     """Use the prompt without the model's template."""
 
     def generation(self) -> GenerationRequest | None:
-        """None if there is no prompt. Raises `RequestError`s."""
+        """The request for an answer; None if there is no prompt. Raises `RequestError`s."""
         if self.suffix and self.context:
             raise InvalidParameter("suffix and context are mutually exclusive; send one of them", param="suffix")
         if self.raw and (self.system or self.context):
@@ -95,7 +95,7 @@ class EmbedRequest(CommonFields, frozen=True, kw_only=True):
     dimensions: int | None = None
 
     def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest | None:
-        """None if there is nothing to embed. Raises `InvalidParameter`."""
+        """The request for vectors; None if there is nothing to embed. Raises `InvalidParameter`."""
         texts = [self.input] if isinstance(self.input, str) else self.input or []
         if not any(texts):
             return None
@@ -118,7 +118,7 @@ class EmbeddingsRequest(CommonFields, frozen=True, kw_only=True):
     prompt: str | None = None
 
     def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest | None:
-        """None if there is nothing to embed."""
+        """The request for vectors; None if there is nothing to embed."""
         if not self.prompt:
             return None
         return EmbeddingRequest(

@@ -92,7 +92,7 @@ class ResponseStore:
         return True
 
     def delete(self, id: str) -> bool:
-        """Returns whether it existed."""
+        """Delete a response; returns whether it existed."""
         kept = self._kept.pop(id, None)
         if kept is not None:
             self._count(kept, -1)

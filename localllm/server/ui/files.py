@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from localllm.errors import clipped
 from localllm.server.errors import NotFound
 
 POLICY = (
@@ -75,7 +76,7 @@ async def file(request: Request) -> Response:
     """`GET /ui/{name}`."""
     found = files().get(request.path_params["name"])
     if found is None or not request.app.state.server.settings.ui:
-        raise NotFound(f"there is no {request.url.path} here")
+        raise NotFound(f"{clipped(request.url.path)} is not served here")
     return _response(request, found)
 
 
