@@ -94,6 +94,14 @@ def test_a_call_is_made_and_the_answer_goes_on_in_the_same_response(served: Serv
     assert all(answer.closed.is_set() for answer in served.runtime.answers)
 
 
+def test_the_tokens_of_the_tools_are_counted_too(served: Served) -> None:
+    body = {"model": "tiny", "input": "2 and 3?", "tools": [MCP]}
+    response = served.http.post(f"{PATH}/input_tokens", json=body, timeout=60)
+    assert response.status_code == 200
+    assert "x-localllm-ignored" not in response.headers
+    assert "tools__add" in served.runtime.renderings[-1].tools
+
+
 def test_the_events_are_openais_and_add_up_to_the_response(served: Served, client: openai.OpenAI) -> None:
     served.runtime.scripts = [calls(ADD, ("tools__fail", "{}"))]
     served.runtime.script = DONE

@@ -129,7 +129,8 @@ async def count_tokens(request: Request) -> Response:
     earlier = _earlier(state.responses, body.previous_response_id, owner)
     said = body.taken(earlier, partial(_find, state.responses, owner))
     conversation = [*earlier, *said.items]
-    offered = body.offered(conversation, state.settings.hosted_tools)
+    mcp = await sse.unless_gone(request.receive, mcp_offer(state.mcp, body.tools or (), conversation))
+    offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
     asked = body.generation(conversation, offered)
     count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering)
     headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
