@@ -30,9 +30,13 @@ def shortened(messages: Sequence[Message], num_tokens: int, most_tokens: int) ->
     excess = sum(sizes) * (1 - most_tokens / max(1, num_tokens))
     turns = [index for index, message in enumerate(messages) if not message.is_system]
     starts = [index for index in turns if messages[index].role != "tool"]
+    num_left_out = size_left_out = 0
     for start in starts[1:]:
-        left_out = [index for index in turns if index < start]
-        if sum(sizes[index] for index in left_out) >= excess or start == starts[-1]:
+        while turns[num_left_out] < start:
+            size_left_out += sizes[turns[num_left_out]]
+            num_left_out += 1
+        if size_left_out >= excess or start == starts[-1]:
+            left_out = frozenset(turns[:num_left_out])
             return tuple(message for index, message in enumerate(messages) if index not in left_out)
     return None
 
