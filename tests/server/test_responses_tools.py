@@ -191,6 +191,8 @@ def test_items_of_kept_answers_can_be_referred_to_until_they_go(served: Served, 
     assert served.runtime.asked[-1][1] == expected
     create(client, tools=[TIME], input=[*references, output], previous_response_id=first.id)
     assert served.runtime.asked[-1][1] == expected, "what is there already is not there twice"
+    create(client, tools=[TIME], input=[history[0], *references * 100, output])
+    assert served.runtime.asked[-1][1] == expected, "nor is what a request refers to again and again"
     client.responses.delete(first.id)
     with pytest.raises(openai.BadRequestError, match=first.output[0].id) as caught:
         create(client, tools=[TIME], input=history)

@@ -115,6 +115,7 @@ Finder = Callable[[str], AnyItem | None]
 def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], find: Finder) -> Taken:
     """The field `input`; a text is a user message. `earlier`: the conversation it continues.
 
+    Repeated references to an item have no effect: thousands of them would multiply the prompt.
     Raises `InvalidParameter`, `UnsupportedParameter`.
     """
     if isinstance(given, str):
@@ -125,7 +126,8 @@ def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], f
         path = f"input[{index}]"
         if item.type == "item_reference":
             if item.id not in there:
-                result.items.append(_found(item, path, find))
+                result.items.append(found := _found(item, path, find))
+                there.add(found.id)
         elif item.type in HOSTED_ITEMS:
             result.ignored.append(f"{path}:{item.type}")
         else:
