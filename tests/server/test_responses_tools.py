@@ -317,6 +317,10 @@ def test_every_way_to_choose_leaves_the_prompts_tools_as_they_are(
         ({"tools": [{**PATCH, "format": {**LARK, "syntax": "ebnf"}}]}, "tools[0].format.syntax"),
         ({"tools": [{"type": "function", "name": str(number)} for number in range(1025)]}, "tools"),
         ({"tools": [{"name": "f"}]}, "tools[0].type"),
+        (
+            {"tools": [GIT], "tool_choice": {"type": "allowed_tools", "tools": [{**GIT, "tools": []}] * 1025}},
+            "tool_choice.tools",
+        ),
     ],
 )  # fmt: skip
 def test_wrong_tools_and_choices_are_refused_by_name(served: Served, fields: dict[str, Any], param: str) -> None:
