@@ -40,6 +40,8 @@ class Session extends EventTarget {
     this.tools = null;
     /** Messages whose calls are running. @type {Set<string>} */
     this.runs = new Set();
+    /** Deleted conversations: their answers in progress are not saved. @type {Set<string>} */
+    this.deleted = new Set();
     /** Whether the models have been fetched. */
     this.asked = false;
     /** Status of the model before its first token. */
@@ -111,7 +113,7 @@ class Session extends EventTarget {
     const here = [...this.writing.keys()];
     this.conversation = conversation;
     // While an answer is being written, its live tree is shown, not the stored copy.
-    this.tree = here.length && this.open_trees.get(id) || new Tree(messages, conversation.head);
+    this.tree = here.length && this.openTrees.get(id) || new Tree(messages, conversation.head);
     if (found) this.tree.show(found);
     this.numbers = new Map([...this.tree.messages.keys()].map((each, number) => [each, number]));
     sessionStorage.setItem("localllm.open", id);
@@ -120,7 +122,7 @@ class Session extends EventTarget {
   }
 
   /** @type {Map<string, Tree>} conversation -> its tree while an answer is being written */
-  open_trees = new Map();
+  openTrees = new Map();
 
   /** @param {string} id @param {string} title */
   async rename(id, title) {
@@ -133,6 +135,8 @@ class Session extends EventTarget {
 
   /** @param {string} id */
   async delete(id) {
+    this.deleted.add(id);
+    for (const message of this.openTrees.get(id)?.messages.keys() ?? []) this.writing.get(message)?.abort();
     if (id === this.conversation.id) { this.stop(); this.fresh(); }
     this.list = this.list.filter((each) => each.id !== id);
     await store.deleteConversation(id);
@@ -155,6 +159,7 @@ class Session extends EventTarget {
   }
 
   async #save(conversation = this.conversation) {
+    if (this.deleted.has(conversation.id)) return;
     conversation.updated = Date.now();
     if (conversation === this.conversation) conversation.head = this.tree.head;
     if (!this.list.includes(conversation)) this.list.unshift(conversation);
@@ -173,9 +178,10 @@ class Session extends EventTarget {
   }
 
   /** @param {Message} message */
-  #keep(message, conversation = this.conversation, numbers = this.numbers) {
+  async #keep(message, conversation = this.conversation, numbers = this.numbers) {
+    if (this.deleted.has(conversation.id)) return;
     message.kept = Date.now();
-    return store.saveMessage(conversation.id, message, numbers.get(message.id) ?? 0);
+    await store.saveMessage(conversation.id, message, numbers.get(message.id) ?? 0);
   }
 
   /** Adds a user message and answers it. @param {string} content @param {import("./tree.js").Attachment[]} files @param {string | null} [parent] */
@@ -297,7 +303,7 @@ class Session extends EventTarget {
     const { conversation, tree, numbers } = this;
     const controller = new AbortController();
     this.writing.set(message.id, controller);
-    this.open_trees.set(conversation.id, tree);
+    this.openTrees.set(conversation.id, tree);
     message.state = "writing";
     delete message.error;
     this.progress = words.chat.waiting;
@@ -347,7 +353,7 @@ class Session extends EventTarget {
       removeEventListener("pagehide", leave);
       clearTimeout(keeping);
       this.writing.delete(message.id);
-      this.open_trees.delete(conversation.id);
+      this.openTrees.delete(conversation.id);
       this.progress = "";
       await this.#keep(message, conversation, numbers);
       await this.#save(conversation);
