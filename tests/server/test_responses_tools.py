@@ -10,6 +10,7 @@ import openai
 import pydantic
 import pytest
 
+from localllm.server.responses.store import ResponseStore, StoredResponse
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Calling, Delta, Finish, Function, Message, Timings, ToolCall, Usage
 from tests.server.conftest import Served, running
@@ -197,6 +198,25 @@ def test_items_of_kept_answers_can_be_referred_to_until_they_go(served: Served, 
     with pytest.raises(openai.BadRequestError, match=first.output[0].id) as caught:
         create(client, tools=[TIME], input=history)
     assert caught.value.param == "input[1].id"
+
+
+def test_a_kept_answer_is_decoded_once_however_many_of_its_items_are_referred_to(
+    served: Served, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.runtime.scripts = [[Delta(thought="Hm."), *call("get_time", "{}"), END]]
+    first = create(client, tools=[TIME])
+    looked_up: list[str] = []
+    holder = ResponseStore.holder
+
+    def noted(store: ResponseStore, item_id: str, owner: str = "") -> StoredResponse | None:
+        looked_up.append(item_id)
+        return holder(store, item_id, owner)
+
+    monkeypatch.setattr(ResponseStore, "holder", noted)
+    references: list[Any] = [{"type": "item_reference", "id": item.id} for item in first.output]
+    create(client, tools=[TIME], input=[{"role": "user", "content": "Hi"}, *references])
+    assert looked_up == [first.output[0].id]
+    assert len(first.output) == 2
 
 
 def test_a_custom_tool_is_called_with_its_text(served: Served, client: openai.OpenAI) -> None:
