@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from pydantic import TypeAdapter
 
 pytest.importorskip("mcp", reason="wants the extra `mcp`")
 
+from localllm.mcp.hub import Hub
+from localllm.server.mcp import McpHubs
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.e2e.conftest import COMMAND, TIMEOUT_S
@@ -232,6 +235,25 @@ def test_tokens_and_time_are_bounded_for_all_answers_together(served: Served, cl
     served.runtime.scripts = [calls(("tools__wait", "{}"))]
     served.runtime.script = DONE
     late = create(client, extra_body={"timeout": 1})
+    assert "the request timed out" in str(late.output[1].error)
+
+
+def test_an_mcp_server_that_hangs_when_it_is_started_again_ends_with_the_request(
+    served: Served, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    hub = McpHubs.hub
+
+    async def second_hangs(hubs: McpHubs, label: str) -> Hub:
+        opened.append(label)
+        if len(opened) > 1:
+            await asyncio.sleep(30)
+        return await hub(hubs, label)
+
+    monkeypatch.setattr(McpHubs, "hub", second_hangs)
+    served.runtime.scripts = [calls(ADD)]
+    served.runtime.script = DONE
+    late = create(client, extra_body={"timeout": 1}, timeout=20)
     assert "the request timed out" in str(late.output[1].error)
 
 

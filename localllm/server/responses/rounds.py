@@ -89,9 +89,9 @@ class Rounds(NamedTuple):
     async def _run(self, call: McpCallPart) -> Outcome:
         """Run a call within the request's time limit."""
         origin = call.origin
-        hub = await self.hubs.hub(origin.label)
         try:
             async with asyncio.timeout(self._time_left_s()):
+                hub = await self.hubs.hub(origin.label)
                 return await hub.call(origin.hub_name, call.item.arguments)
         except TimeoutError:
             return Outcome("the request timed out", is_error=True)
