@@ -33,7 +33,7 @@ _SHARED: dict[type[msgspec.Struct], str] = {
 }
 """Groups of fields that several requests share, listed once."""
 MAX_PLACES = 2
-"""Declarations used in several requests, and the names to show for them."""
+"""Maximum number of containing objects named for a field that several objects share."""
 _TITLES = {
     "app": "This document in machine-readable form",
     "watch": "Watching",
@@ -75,13 +75,14 @@ def _title(room: str) -> str:
 
 
 def _section(title: str, operations: list[Operation]) -> str:
-    told: dict[Any, str] = {}
+    references: dict[Any, str] = {}
+    """Request type -> where its fields are listed."""
     lines = [f"## {title}", "", "| endpoint | what it does | honoured |", "|---|---|---|"]
     for operation in operations:
         query = "?" + "&".join(f"{one.name}=" for one in operation.query) if operation.query else ""
         kind = operation.request
-        fields = "" if kind is None else told.get(kind) or ", ".join(_own(kind))
-        told.setdefault(kind, f"as `{operation.path}`")
+        fields = "" if kind is None else references.get(kind) or ", ".join(_own(kind))
+        references.setdefault(kind, f"as `{operation.path}`")
         lines.append(f"| `{operation.method.upper()} {operation.path}{query}` | {operation.summary} | {fields} |")
     lines += [*_fates(operations), ""]
     return "\n".join(lines)

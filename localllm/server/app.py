@@ -52,9 +52,9 @@ from localllm.server.ui import files as ui_files
 from localllm.server.ui import handlers as ui
 
 _ANTHROPIC = "/v1/messages"
-"""Path prefixes of Anthropic's API."""
+"""Path prefix of Anthropic's API."""
 MAX_MODEL_CHARS = 200
-"""The label in metrics for names that no model has."""
+"""Maximum length of a logged model name: clients may send any."""
 
 
 def routes() -> list[Route]:
@@ -125,7 +125,7 @@ class Edge:
     def __init__(
         self, app: ASGIApp, metrics: Metrics, paths: Mapping[Any, str], cors: Cors, routes: Sequence[Route] = ()
     ) -> None:
-        """`paths`: endpoint -> what it is called in the metrics."""
+        """`paths`: endpoint -> its label in the metrics."""
         self._routes = routes
         self.app = app
         self._cors = cors
@@ -209,7 +209,7 @@ class Exchange:
 
     @property
     def key_name(self) -> str | None:
-        """None if no key was required or none was found."""
+        """The name of the key; None if no key was required, or no valid one was sent."""
         return caller_in(self._scope).name if "caller" in self._scope["state"] else None
 
     @property

@@ -31,7 +31,7 @@ Failed = Callable[[LocalLLMError], Iterable[bytes]]
 
 
 class Wishes(Protocol):
-    """Fields that requests have in every API, beside the prompt."""
+    """Fields that requests have in every API, besides the prompt."""
 
     @property
     def model(self) -> str | None:
@@ -65,7 +65,7 @@ class Asking:
 
     @property
     def loaded(self) -> LoadedModel | None:
-        """What the name stands for so far."""
+        """The requested model, if it is loaded."""
         return self.state.loaded(self.model)
 
     async def answers(
@@ -76,9 +76,11 @@ class Asking:
         num_candidates: int = 1,
         field: str | None = None,
     ) -> asyncio.Future[list[Answer]]:
-        """One for each; those of one prompt, `num_candidates`, lie together. At once, or for a stream whose model has
-        to be loaded first not yet. `field`: by which the request asks for several. Raises as `Runtime.submit` does,
-        `RateLimited`, `PermissionDenied`, and `ClientGone`.
+        """Submits the requests and returns their answers in the same order, `num_candidates` adjacent ones per prompt.
+
+        The future is done, except for a stream whose model has to be loaded first. `field`: the request's field that
+        multiplies answers, for errors. Raises as `Runtime.submit` does, `RateLimited`, `PermissionDenied`, and
+        `ClientGone`.
         """
         wishes = self._wishes
         asked = self._caller.owned(self.state.timed(made_of), priority=wishes.priority, cache_salt=wishes.cache_salt)
@@ -117,7 +119,8 @@ class Asking:
     ) -> Response:
         """The streamed response. An error always ends it with what `failed` makes of it.
 
-        `id` goes to the log line; `silence` is sent after `silence_s` without anything else (0: never; None: as set).
+        `id` goes to the log line; `silence` is sent after `silence_s` without other data (0: never; None: the server's
+        setting).
         """
         return sse.EventStream(
             guarded(self.state, chunks, failed, id=id),
@@ -128,7 +131,7 @@ class Asking:
         )
 
     async def whole(self, answers: Sequence[Answer], work: Awaitable[T]) -> T:
-        """The result of `make`, which ends the answers. Raises what ended an answer early, and `ClientGone`."""
+        """The result of `work`; then closes the answers. Raises what ended an answer early, and `ClientGone`."""
         try:
             return await sse.unless_gone(self._request.receive, work)
         except LocalLLMError as error:

@@ -21,11 +21,11 @@ from localllm.server.sse import ClientGone
 from localllm.types import LoadedModel
 
 MAX_NAMED_FIELDS = 32
-"""Maximum length of the header and log line about ignored fields, and of notes."""
+"""Maximum number of ignored fields named in the header and the log line, and of notes."""
 
 
 STREAMED = "/api/blobs/"
-"""Path prefixes of file uploads, which are written to disk as they arrive, without a time limit in all."""
+"""Path prefix of file uploads, which are written to disk as they arrive, without a limit on the total time."""
 
 
 def is_streamed(scope: Scope) -> bool:
@@ -117,7 +117,8 @@ async def read_json(request: Request, max_bytes: int) -> bytes:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise UnsupportedMediaType(f"the body must be sent as application/json, not as {kind or 'nothing'}")
+        given = f"not as {kind}" if kind else "and it has no content-type header"
+        raise UnsupportedMediaType(f"the body must be sent as application/json, {given}")
     return await read_body(request, max_bytes)
 
 
@@ -168,7 +169,7 @@ def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, st
 
 
 def left_out_header(names: Sequence[str]) -> dict[str, str]:
-    """The header that names what was left out, if anything was."""
+    """The header that names ignored fields and omitted tools, if any."""
     # Names come from the client: only printable ASCII may enter a header, which must not begin with a space.
     safe = (
         "".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in _shown(names)
@@ -181,8 +182,8 @@ def _shown(names: Sequence[str]) -> list[str]:
 
 
 def notes_header(notes: Iterable[str]) -> dict[str, str]:
-    """The header that says how messages were changed for the model's template and what of schemas is not enforced, if
-    there is anything to say.
+    """The header about messages changed for the model's template and about parts of schemas that are not enforced;
+    empty without notes.
     """
     shown = ", ".join(sorted(set(notes))[:MAX_NAMED_FIELDS])
     return {"x-localllm-messages": shown} if shown else {}

@@ -34,7 +34,7 @@ def with_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 def _match(messages: list[Message], start: int, calls: Sequence[ToolCall], known: set[str]) -> None:
     """The results of these calls, up to the next message with calls."""
-    strangers: list[int] = []
+    unmatched: list[int] = []
     answered: set[str] = set()
     for place in range(start, len(messages)):
         message = messages[place]
@@ -45,11 +45,11 @@ def _match(messages: list[Message], start: int, calls: Sequence[ToolCall], known
         if message.tool_call_id in known:
             answered.add(message.tool_call_id)
         else:
-            strangers.append(place)
-    waiting: dict[str, deque[str]] = {"": deque(call.id for call in calls)}  # tool name (None: any) -> ids
+            unmatched.append(place)
+    waiting: dict[str, deque[str]] = {"": deque(call.id for call in calls)}  # tool name ("": any) -> ids
     for call in calls:
         waiting.setdefault(call.name, deque()).append(call.id)
-    for place in strangers:
+    for place in unmatched:
         ids = waiting.get(messages[place].name, deque())
         while ids and ids[0] in answered:
             ids.popleft()

@@ -110,7 +110,7 @@ def caller_of(request: Request) -> Caller:
 
 
 def caller_in(scope: Scope) -> Caller:
-    """The same, or None if the gate required no key; then no decision may depend on it."""
+    """The caller in an ASGI scope. Missing on paths that need no key."""
     caller = scope["state"]["caller"]
     assert isinstance(caller, Caller)
     return caller
@@ -151,12 +151,12 @@ class KeyRing:
 
     @property
     def names(self) -> frozenset[str]:
-        """The number of configured keys, without the token."""
+        """The names of the configured keys, without the token."""
         return self._now.names
 
     @property
     def num_admins(self) -> int:
-        """Whether any key is configured as admin; if not, every key may do everything."""
+        """The number of keys with the role admin; if 0, every key may do everything."""
         return self._now.num_admins
 
     def _read(self) -> _Keys:

@@ -14,7 +14,7 @@ from localllm.types.states import AvailableModel
 MOST_WAIT_S = 2.0
 """Time limit for reading headers of new files; later lists include what this one omits."""
 _THINKS = ("enable_thinking", "<think>", "reasoning_content", "thinking")
-"""Strings that occur in templates of models that think, used until the model is loaded."""
+"""Strings that occur in templates of models that think."""
 
 
 class Entry(NamedTuple):
@@ -85,13 +85,18 @@ def of_loaded(model: LoadedModel) -> list[Capability]:
 
 def of_file(info: ModelInfo) -> list[Capability]:
     """Capabilities of a model that is not loaded, as far as its file shows."""
-    template = info.chat_templates.get("default")
     return capabilities(
         generates=info.causal and not info.has_ranking_head,
-        chats=template is not None,
-        thinks=template is not None and any(word in template for word in _THINKS),
+        chats="default" in info.chat_templates,
+        thinks=seems_to_think(info),
         ranks=info.has_ranking_head,
     )
+
+
+def seems_to_think(info: ModelInfo) -> bool:
+    """Whether a model thinks, judged by words in its template until it is loaded."""
+    template = info.chat_templates.get("default", "")
+    return any(word in template for word in _THINKS)
 
 
 def can_chat(model: LoadedModel) -> bool:

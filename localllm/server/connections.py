@@ -21,6 +21,8 @@ RESERVED_FILES = 128
 """File descriptors reserved for workers' pipes, files, downloads and clients being refused."""
 MAX_REFUSED = 32
 """Clients at a time that get an error about the limit; further ones are disconnected."""
+HANDSHAKE_S = 1.0
+"""Age at which an incomplete TLS handshake may be dropped to make room."""
 LOG_EVERY_S = 10.0
 RETRY_S = 0.1
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -53,6 +55,8 @@ class Connections(Generic[C]):
     def __init__(self, most: int) -> None:
         self.most = most
         self._open: set[C] = set()
+        self._opening: dict[object, tuple[float, Callable[[], object]]] = {}
+        """Connections whose handshake is incomplete, oldest first: when it began, and what drops it."""
         self._refused: set[C] = set()
         self._resting: dict[C, None] = {}
         """Idle connections, longest idle first."""
@@ -60,12 +64,21 @@ class Connections(Generic[C]):
     def __len__(self) -> int:
         return len(self._open)
 
+    def opening(self, connection: object, began_s: float, drop: Callable[[], object]) -> None:
+        """The handshake of an accepted connection begins; it counts as open from now on."""
+        self._opening[connection] = (began_s, drop)
+
+    def settled(self, connection: object) -> None:
+        """The handshake succeeded or failed."""
+        self._opening.pop(connection, None)
+
     def opened(self, connection: C) -> None:
+        self.settled(connection)
         self._open.add(connection)
         self.rested(connection)
 
     def refused(self, connection: C) -> None:
-        """Connections that are being refused."""
+        """This connection gets an error and is closed."""
         self._refused.add(connection)
 
     @property
@@ -83,12 +96,13 @@ class Connections(Generic[C]):
         self._refused.discard(connection)
         self._resting.pop(connection, None)
 
-    def make_room(self) -> bool:
-        """Whether one more is allowed; closes the longest idle one if necessary."""
-        return len(self._open) < self.most or self.drop_oldest()
+    def make_room(self, now_s: float = 0.0) -> bool:
+        """Whether one more is allowed; if necessary, drops the longest idle one or a stuck handshake."""
+        has_room = len(self._open) + len(self._opening) < self.most
+        return has_room or self.drop_oldest() or self._drop_stuck(now_s)
 
     def drop_oldest(self) -> bool:
-        """Whether there was an idle one."""
+        """Drop the longest idle connection; returns whether there was one."""
         while self._resting:
             connection = next(iter(self._resting))
             del self._resting[connection]
@@ -97,6 +111,17 @@ class Connections(Generic[C]):
                 connection.drop()
                 return True
         return False
+
+    def _drop_stuck(self, now_s: float) -> bool:
+        """Drop the oldest handshake if it takes too long; returns whether it does."""
+        if not self._opening:
+            return False
+        connection, (began_s, drop) = next(iter(self._opening.items()))
+        if now_s - began_s < HANDSHAKE_S:
+            return False
+        self.settled(connection)
+        drop()
+        return True
 
 
 class Acceptor(Generic[C]):
@@ -109,7 +134,7 @@ class Acceptor(Generic[C]):
         connections: Connections[C],
         tls: ssl.SSLContext | None,
     ) -> None:
-        """`make` is told whether the connection is within the limit; if not, it sends an error and closes."""
+        """`make(has_room)` creates a connection; without room, it sends an error and closes."""
         listener.setblocking(False)
         self._listener = listener
         self._make = make
@@ -142,27 +167,32 @@ class Acceptor(Generic[C]):
                 await asyncio.sleep(RETRY_S)
                 continue
             self._take(client)
-            await asyncio.sleep(0)  # accept the whole backlog without returning to the loop in between
+            await asyncio.sleep(0)  # otherwise the whole backlog would be accepted before other tasks run
 
     def _take(self, client: socket.socket) -> None:
-        has_room = len(self._connections) + len(self._connecting) < self._connections.most
-        has_room = has_room or self._connections.make_room()
+        loop = asyncio.get_running_loop()
+        has_room = self._connections.make_room(loop.time())
         tasks = self._connecting if has_room else self._refusing
         if not has_room and len(self._refusing) + self._connections.num_refused >= MAX_REFUSED:
             client.close()
             return
-        task = asyncio.get_running_loop().create_task(self._connect(client, has_room=has_room))
+        connection = self._make(has_room)
+        task = loop.create_task(self._connect(client, connection))
+        if has_room:
+            self._connections.opening(connection, loop.time(), task.cancel)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    async def _connect(self, client: socket.socket, *, has_room: bool) -> None:
+    async def _connect(self, client: socket.socket, connection: asyncio.Protocol) -> None:
         loop = asyncio.get_running_loop()
         try:
             client.setblocking(False)
-            await loop.connect_accepted_socket(lambda: self._make(has_room), client, ssl=self._tls)
+            await loop.connect_accepted_socket(lambda: connection, client, ssl=self._tls)
         except (OSError, ssl.SSLError) as error:  # disconnected, or not TLS
             log.event(logging.DEBUG, "connection_failed", error=str(error))
             client.close()
+        finally:
+            self._connections.settled(connection)
 
     def _log(self, error: OSError) -> None:
         self._num_failed += 1

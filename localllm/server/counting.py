@@ -23,7 +23,10 @@ class TokenCount(msgspec.Struct, frozen=True):
 async def num_prompt_tokens(
     request: Request, model: str | None, messages: Sequence[Message], rendering: Rendering
 ) -> int:
-    """Raises `ModelNotFound`, `NoChatTemplate`, `TemplateError`, `ClientGone`."""
+    """The number of tokens in the rendered prompt.
+
+    Raises `ModelNotFound`, `NoChatTemplate`, `TemplateError`, `ClientGone`.
+    """
     state: ServerState = request.app.state.server
     id = await state.model_id(model)
     tally_of(request).begin(model or id, state.loaded(id))

@@ -95,7 +95,7 @@ class Gate:
             raise ForbiddenOrigin("requests from web pages of other sites are refused")
         if origin is not None and origin != f"{scheme}://{headers.get('host', '')}":
             raise ForbiddenOrigin(
-                f"requests from pages of {clipped(origin)!r} are refused; --cors-origins names those that may ask"
+                f"requests from pages of {clipped(origin)!r} are refused; --cors-origins sets the allowed origins"
             )
 
     def _caller(self, headers: Mapping[bytes, bytes]) -> Caller:

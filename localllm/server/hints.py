@@ -31,6 +31,7 @@ _LONGEST = 200
 
 def hint(path: str, routes: Sequence[Route]) -> str:
     """The rest of the message `PATH is not served here`, with its separator; empty if there is nothing similar."""
+    routes = [route for route in routes if route.methods != {"HEAD"}]
     if len(path) > _LONGEST:
         return ""
     plain = re.sub(r"/+", "/", path).rstrip("/").lower() or "/"

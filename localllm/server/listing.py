@@ -47,8 +47,8 @@ async def get_model(request: Request) -> Response:
         raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
     if is_anthropics(request.scope):
         return json_response(anthropic.model_info(found))
-    (told,) = openai.model_list([found], state.runtime.running()).data
-    return json_response(told)
+    (entry,) = openai.model_list([found], state.runtime.running()).data
+    return json_response(entry)
 
 
 def is_anthropics(scope: Scope) -> bool:

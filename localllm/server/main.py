@@ -62,7 +62,7 @@ async def serve(
     ends_with_stdin: bool = False,
     make_runtime: Callable[[Settings], Runtime] = Runtime,
 ) -> int:
-    """Serve until told to stop; returns the exit code. `token`: an additional API key. `models` are loaded at once.
+    """Serve until told to stop; returns the exit code. `token`: an additional API key. `models` are loaded at startup.
 
     With `ends_with_stdin`, end-of-file on stdin (if a pipe or socket) stops the server: the parent has exited.
     Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a port in use, and what loading raises.
@@ -224,7 +224,7 @@ def url_of(listener: socket.socket, scheme: str = "http") -> str:
 
 
 class Stop:
-    """Why and how the server ends. A signal drains within the grace period, a second Ctrl-C ends at once."""
+    """Why and how the server ends. A signal drains within the grace period, a second Ctrl-C exits immediately."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()

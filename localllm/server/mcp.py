@@ -39,7 +39,7 @@ class McpHubs:
 
     @property
     def is_on(self) -> bool:
-        """Whether there are any."""
+        """Whether the settings name any MCP servers."""
         return bool(self._servers)
 
     @property

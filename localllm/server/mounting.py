@@ -1,7 +1,7 @@
 """The server's endpoints as an ASGI application that another one mounts under a path. Knows no socket and no signal.
 
-The host binds, limits connections and ends; `serve` in `main` does all of that itself. The host's router leaves its
-prefix in `root_path`; everything behind this module sees paths without it.
+The host binds sockets, limits connections and shuts down; `serve` in `main` does all of that itself. The host's router
+puts its prefix into `root_path`; everything behind this module sees paths without it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from localllm.settings.config import Settings
 class ServerApp:
     """All endpoints of `localllm serve`, for `app.mount("/llm", server_app)`.
 
-    An async context manager, to be entered in the host's lifespan: Starlette runs none of a mounted application's.
-    Entering loads `models` and raises what loading raises; leaving ends running answers and the models' processes.
-    Settings of the socket (host, port, TLS, connections, `ollama_compat`) are without effect: the host has it.
+    An async context manager, to be entered in the host's lifespan, since Starlette does not run the lifespan of a
+    mounted application. Entering loads `models` and raises what loading raises; leaving ends running answers and the
+    models' processes. Settings of the socket (host, port, TLS, connections, `ollama_compat`) have no effect, since the
+    host owns it.
     """
 
     def __init__(self, *models: str | Path, settings: Settings | None = None) -> None:
@@ -46,7 +47,7 @@ class ServerApp:
 
     async def __aenter__(self) -> Self:
         if self._state is not None:
-            raise LocalLLMError("this ServerApp is in use already; make one for each application")
+            raise LocalLLMError("this ServerApp is already in use; create one for each application")
         runtime = Runtime(self._settings)
         try:
             ids = [(await runtime.load(model)).id for model in self._models]
@@ -73,11 +74,11 @@ class ServerApp:
         elif scope["type"] == "http":
             try:
                 await self._entered(scope)(unmounted(scope), receive, send)
-            except LocalLLMError as error:  # of this module; the application within answers its own
+            except LocalLLMError as error:  # from this module; the inner application handles its own
                 await Response(**response_parts(error))(scope, receive, send)
 
     def _entered(self, scope: Scope) -> ASGIApp:
-        """The application, if it may answer. Raises `Unavailable` and `ForbiddenHost`."""
+        """The application, if it may answer this request. Raises `Unavailable`, `ForbiddenHost`."""
         if self._app is None:
             raise Unavailable("the ServerApp is not running; enter it with `async with` in the host's lifespan")
         if not (self._keys.pairs or self._settings.allow_remote_without_key or is_local(scope)):
@@ -89,17 +90,17 @@ class ServerApp:
 
 
 def unmounted(scope: Scope) -> Scope:
-    """The request as it would have come without the mount; `state` is our own, since the host has one as well."""
+    """The request as it would be without the mount, with a `state` of its own, since the host uses the original."""
     path, prefix = scope["path"], scope.get("root_path", "")
-    if prefix and (path == prefix or path.startswith(f"{prefix}/")):  # some servers have taken it off already
+    if prefix and (path == prefix or path.startswith(f"{prefix}/")):  # some servers have already removed it
         path = path.removeprefix(prefix) or "/"
     return {**scope, "path": path, "raw_path": scope.get("raw_path") or path.encode(), "root_path": "", "state": {}}
 
 
 def is_local(scope: Scope) -> bool:
-    """Whether the connection came in at a loopback address or a Unix socket: where it came in cannot be forged."""
+    """Whether the connection arrived at a loopback address or a Unix socket, which clients cannot forge."""
     server = scope.get("server")
-    if server is None or server[1] is None:  # the latter: of a Unix socket
+    if server is None or server[1] is None:  # the latter is a Unix socket
         return server is not None
     try:
         return ipaddress.ip_address(server[0]).is_loopback

@@ -31,7 +31,7 @@ def document() -> bytes:
     references, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     of = {str(kind): reference for kind, reference in zip(types, references, strict=True)}
     for schema in schemas.values():
-        _say_ranges(schema)
+        _add_ranges(schema)
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _described(operation, of)
@@ -39,7 +39,7 @@ def document() -> bytes:
         {
             "openapi": "3.1.0",
             "info": {"title": "localllm", "version": __version__},
-            "servers": [{"url": "."}],  # beside this document, also where another application has mounted us
+            "servers": [{"url": "."}],  # relative to this document, since another application may have mounted this one
             "paths": paths,
             "components": {
                 "schemas": schemas,
@@ -102,8 +102,8 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
     return described
 
 
-def _say_ranges(schema: dict[str, Any]) -> None:
-    """Ranges of sampling parameters, which are checked inward of the types; llama-server clamps some."""
+def _add_ranges(schema: dict[str, Any]) -> None:
+    """Adds the ranges of sampling parameters, which are not part of the types. llama-server clamps some instead."""
     properties = schema.get("properties", {})
     moved = completion_requests.MOVED if "n_cmpl" in properties else frozenset()
     for name, (low, high) in SAMPLING_RANGES.items():

@@ -67,8 +67,8 @@ class Connection(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._arrival: asyncio.TimerHandle | None = None
-        self._stall: asyncio.TimerHandle | None = None
+        self._arrival_timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -79,29 +79,29 @@ class Connection(H11Protocol):
             self._refuse(too_many_connections(self.others.most))
             return
         self.others.opened(self)
-        self._expect()
+        self._start_arrival_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.others.lost(self)
-        self._arrived()
-        self._took()
+        self._stop_arrival_timer()
+        self._stop_stall_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
         if self.conn.their_state is h11.IDLE:
-            self._expect()
+            self._start_arrival_timer()
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE and not self._is_leftover():
-            self._arrived()
+            self._stop_arrival_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self.others.rested(self)
         begun = self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
         if begun or self._is_leftover():
-            self._expect()
+            self._start_arrival_timer()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's signature)
         """Called while h11's error is being handled, which has the details."""
@@ -113,15 +113,15 @@ class Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch_reader()
+        self._restart_stall_timer()
 
     def resume_writing(self) -> None:
-        self._took()
+        self._stop_stall_timer()
         super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        self._watch_reader()  # closing waits until everything is written, possibly indefinitely
+        self._restart_stall_timer()  # closing waits until everything is written, possibly indefinitely
 
     @property
     def is_idle(self) -> bool:
@@ -138,27 +138,27 @@ class Connection(H11Protocol):
         """Whether the bytes still arriving are the body of an answered request."""
         return self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE
 
-    def _expect(self) -> None:
-        if self._arrival is None and self.bounds.timeout_s:
-            self._arrival = self.loop.call_later(self.bounds.timeout_s, self._did_not_arrive)
+    def _start_arrival_timer(self) -> None:
+        if self._arrival_timer is None and self.bounds.timeout_s:
+            self._arrival_timer = self.loop.call_later(self.bounds.timeout_s, self._on_late_arrival)
 
-    def _arrived(self) -> None:
-        if self._arrival is not None:
-            self._arrival.cancel()
-            self._arrival = None
+    def _stop_arrival_timer(self) -> None:
+        if self._arrival_timer is not None:
+            self._arrival_timer.cancel()
+            self._arrival_timer = None
 
-    def _did_not_arrive(self) -> None:
-        self._arrival = None
+    def _on_late_arrival(self) -> None:
+        self._arrival_timer = None
         if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
             self._refuse(slow_request("head", self.bounds.timeout_s))
         else:
             self.transport.close()
-            self._watch_reader()
+            self._restart_stall_timer()
 
     def _refuse(self, error: LocalLLMError) -> None:
         """Reply without a request. Also logs, since the application never sees it."""
         self._is_refused = True
-        self._arrived()
+        self._stop_arrival_timer()
         id = self._request_id()
         log.event(logging.INFO, "refused", id=id, code=error.code, client=self.client and self.client[0])
         if self.cycle is not None:
@@ -188,21 +188,21 @@ class Connection(H11Protocol):
             return log.id_of(self.cycle.scope)
         return secrets.token_hex(8)
 
-    def _watch_reader(self) -> None:
-        self._took()
+    def _restart_stall_timer(self) -> None:
+        self._stop_stall_timer()
         if self.bounds.slow_reader_timeout_s:
             waiting_bytes = self.transport.get_write_buffer_size()
-            self._stall = self.loop.call_later(self.bounds.slow_reader_timeout_s, self._took_nothing, waiting_bytes)
+            self._stall_timer = self.loop.call_later(self.bounds.slow_reader_timeout_s, self._on_stall, waiting_bytes)
 
-    def _took(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+    def _stop_stall_timer(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
 
-    def _took_nothing(self, waiting_bytes: int) -> None:
+    def _on_stall(self, waiting_bytes: int) -> None:
         """Drop the client unless it has read something: a slow reader is still there."""
         if self.transport.get_write_buffer_size() < waiting_bytes:
-            self._watch_reader()
+            self._restart_stall_timer()
             return
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.scope["state"]["slow_reader"] = True

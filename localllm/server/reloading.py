@@ -58,7 +58,7 @@ class Reloading:
             signal.signal(number, previous)
 
     async def run(self) -> None:
-        """Reload on each request, until cancelled."""
+        """Reload after each signal, until cancelled."""
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -67,7 +67,7 @@ class Reloading:
     def _reload(self) -> None:
         settings = self._settings
         if settings.api_key_file is None and settings.tls_cert_file is None:
-            log.event(logging.INFO, "nothing_to_reload", remedy="reloading api_key_file and tls_cert_file")
+            log.event(logging.INFO, "nothing_to_reload", remedy="set api_key_file or tls_cert_file")
         if settings.api_key_file is not None:
             self._reload_keys()
         if self._tls is not None and settings.tls_cert_file is not None:

@@ -42,12 +42,12 @@ class SpeedObject(msgspec.Struct, frozen=True):
 
 
 def detail_of(stream: bool | None, return_progress: bool | None, timings_per_token: bool | None) -> Detail | None:
-    """Reports a stream needs for these fields; a complete reply has no progress."""
+    """The reports that a stream needs for these fields; None if it needs none."""
     return Detail(progress=bool(return_progress)) if stream and (return_progress or timings_per_token) else None
 
 
 def progress_object(progress: PromptProgress) -> ProgressObject:
-    """In milliseconds."""
+    """The progress of a prompt as `prompt_progress`."""
     return ProgressObject(progress.total, progress.cached, progress.computed, int(1000 * progress.seconds))
 
 
@@ -71,7 +71,7 @@ class Speed:
         self._first_s = 0.0
 
     def count(self, delta: Delta) -> None:
-        """What came."""
+        """Update from a delta."""
         if delta.progress:
             self.progress = delta.progress[-1]
         if delta.num_tokens and not self.num_tokens:
@@ -87,7 +87,7 @@ class Speed:
         return _speed(progress.cached, num_computed, progress.seconds if num_computed else 0.0, 0, 0.0)
 
     def so_far(self) -> SpeedObject | None:
-        """None before the prompt is complete."""
+        """Timings so far; None before the prompt is complete."""
         if self.progress is None or not self.num_tokens:
             return None
         progress, decode_s = self.progress, time.perf_counter() - self._first_s

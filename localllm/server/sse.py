@@ -44,7 +44,7 @@ def data(payload: bytes) -> bytes:
 async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
     """Await `work`; when the client disconnects first, cancel it, let it clean up and raise `ClientGone`.
 
-    It runs in the caller's task so that it begins at once, not after other clients' tokens.
+    It runs in the caller's task, so that it begins immediately and not after other clients' tokens.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -68,9 +68,9 @@ async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
 
 
 async def unless_slow(receive: Receive, work: Coroutine[Any, Any, T], patience_s: float) -> asyncio.Future[T]:
-    """`work` when it is done, or still running after `patience_s` (0: never), when the client needs a sign of life.
+    """Start `work` and return its task once it is done, or after `patience_s` (0: no limit) while it is still running.
 
-    Raises its error until then. A caller that takes over a running one ends it with `abandon`.
+    Raises an error that occurs before that. The caller ends a task that is still running with `abandon`.
     """
     task = asyncio.ensure_future(work)
     try:

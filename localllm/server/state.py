@@ -48,7 +48,7 @@ class ServerState:
     responses: ResponseStore = field(init=False)
     """Stored responses; written only by the Responses API."""
     examining: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while this machine is examined: one examination at a time, since it measures."""
+    """Held while `localllm doctor` examines this machine: one run at a time, since it measures."""
     mcp: McpHubs = field(init=False)
     """MCP servers whose tools requests may use."""
     _aliases: tuple[tuple[str, str], ...] = field(init=False)
@@ -73,7 +73,7 @@ class ServerState:
             raise Draining("the server is shutting down")
 
     def check_ready(self) -> None:
-        """Check that a request would be answered at once. Raises `Loading`, `Draining`."""
+        """Check that a request would be answered immediately. Raises `Loading`, `Draining`."""
         self.admit()
         if self.loading is not None:
             raise Loading(f"the model {Path(self.loading).name} is still loading; try again in a moment")

@@ -37,7 +37,7 @@ class Tally:
     """The error code that ended an answer early."""
 
     def begin(self, asked: str, loaded: LoadedModel | None) -> None:
-        """A model was requested; `loaded`: what the name stands for so far."""
+        """A model was requested; `loaded`: the model, if it is loaded."""
         self.asked = asked
         self.model = None if loaded is None else loaded.id
 

@@ -55,7 +55,7 @@ async def events_of(
 async def encoded(
     events: AsyncGenerator[EventT, None], encode: Callable[[EventT], bytes]
 ) -> AsyncGenerator[bytes, None]:
-    """Their bytes."""
+    """The events as bytes."""
     try:
         async for event in events:
             yield encode(event)

@@ -22,7 +22,7 @@ def tls_context(cert_file: Path | None, key_file: Path | None) -> ssl.SSLContext
 
 
 def load_certificate(context: ssl.SSLContext, cert_file: Path, key_file: Path | None) -> None:
-    """The context for new connections. Raises `InvalidParameter`."""
+    """Load the certificate into the context, for new connections. Raises `InvalidParameter`."""
     try:
         # Without this, OpenSSL would ask for a password on the terminal.
         context.load_cert_chain(cert_file, key_file, password="")

@@ -89,7 +89,7 @@ class Totals:
             ("prompt_tokens_total", "Prompt tokens computed, without cached ones", self.computed),
             ("prompt_tokens_cached_total", "Prompt tokens found in the cache", self.cached),
             ("prompt_seconds_total", "Time spent processing prompts", self._prompt_s),
-            ("tokens_predicted_total", "Tokens made", self.made),
+            ("tokens_predicted_total", "Tokens generated", self.made),
             ("tokens_predicted_seconds_total", "Time spent generating tokens", self._made_s),
             ("n_decode_total", "Batches computed; each embedding request counts as one", decodes),
             ("n_tokens_max", "Largest number of tokens of a prompt and its answer", self._longest),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from pydantic import TypeAdapter
 
 pytest.importorskip("mcp", reason="wants the extra `mcp`")
 
+from localllm.mcp.hub import Hub
+from localllm.server.mcp import McpHubs
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.e2e.conftest import COMMAND, TIMEOUT_S
@@ -92,6 +95,14 @@ def test_a_call_is_made_and_the_answer_goes_on_in_the_same_response(served: Serv
         Message("tool", "5", tool_call_id=call.id, name="tools__add"),
     ]
     assert all(answer.closed.is_set() for answer in served.runtime.answers)
+
+
+def test_the_tokens_of_the_tools_are_counted_too(served: Served) -> None:
+    body = {"model": "tiny", "input": "2 and 3?", "tools": [MCP]}
+    response = served.http.post(f"{PATH}/input_tokens", json=body, timeout=60)
+    assert response.status_code == 200
+    assert "x-localllm-ignored" not in response.headers
+    assert "tools__add" in served.runtime.renderings[-1].tools
 
 
 def test_the_events_are_openais_and_add_up_to_the_response(served: Served, client: openai.OpenAI) -> None:
@@ -224,6 +235,25 @@ def test_tokens_and_time_are_bounded_for_all_answers_together(served: Served, cl
     served.runtime.scripts = [calls(("tools__wait", "{}"))]
     served.runtime.script = DONE
     late = create(client, extra_body={"timeout": 1})
+    assert "the request timed out" in str(late.output[1].error)
+
+
+def test_an_mcp_server_that_hangs_when_it_is_started_again_ends_with_the_request(
+    served: Served, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    hub = McpHubs.hub
+
+    async def second_hangs(hubs: McpHubs, label: str) -> Hub:
+        opened.append(label)
+        if len(opened) > 1:
+            await asyncio.sleep(30)
+        return await hub(hubs, label)
+
+    monkeypatch.setattr(McpHubs, "hub", second_hangs)
+    served.runtime.scripts = [calls(ADD)]
+    served.runtime.script = DONE
+    late = create(client, extra_body={"timeout": 1}, timeout=20)
     assert "the request timed out" in str(late.output[1].error)
 
 

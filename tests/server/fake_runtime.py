@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, clipped
+from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, UnsupportedParameter, clipped
+from localllm.runtime.pulling import Pulls
 from localllm.runtime.runtime import NOTHING, Answer, Described, OnProgress, Runtime
 from localllm.settings.config import Settings
 from localllm.supervisor.observer import Observer
@@ -37,6 +38,7 @@ from localllm.types.states import (
     MakeState,
     NewModel,
     PullState,
+    PushState,
     RunningModel,
     SlotStatus,
     SlotTransfer,
@@ -123,6 +125,16 @@ class FakeAnswer(Answer):
         pass
 
 
+class FakePulls(Pulls):
+    """Has no registry to push to."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def push(self, id: str, on_state: Callable[[PushState], None]) -> str:  # noqa: ARG002
+        raise UnsupportedParameter(f"{id} is split into 2 files", param="model")
+
+
 class FakeRuntime(Runtime):
     """`script` is what the next answers play after `scripts`, one each; what was asked is in `asked`."""
 
@@ -159,6 +171,7 @@ class FakeRuntime(Runtime):
         self.made: list[NewModel] = []
         self.widened: list[tuple[str, int]] = []
         self.making: Making | None = None
+        self.pulls = FakePulls()
 
     async def load(
         self,

@@ -8,8 +8,10 @@ import logging
 import os
 import select
 import socket
+import ssl
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +19,16 @@ from pathlib import Path
 import pytest
 
 from localllm import osdep
-from localllm.server.connections import MAX_REFUSED, Connections, most_connections
+from localllm.server.connections import HANDSHAKE_S, MAX_REFUSED, Connections, most_connections
 from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import HANG
 
 GET = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+DATA = Path(__file__).with_name("data")
+CERT, KEY = DATA / "localhost.cert.pem", DATA / "localhost.key.pem"
+TRUSTED = ssl.create_default_context(cafile=str(CERT))
 
 
 class Client:
@@ -56,6 +61,20 @@ def test_the_one_that_is_idle_longest_goes_and_busy_ones_stay() -> None:
     connections.lost(fourth)
     assert connections.make_room()
     assert len(connections) == 2
+
+
+def test_handshakes_count_and_those_that_are_stuck_make_room() -> None:
+    connections = Connections[Client](2)
+    Client(connections).is_idle = False
+    dropped: list[str] = []
+    connections.opening("first", 10.0, lambda: dropped.append("first"))
+    assert not connections.make_room(10.0 + 0.9 * HANDSHAKE_S), "it may yet complete"
+    assert connections.make_room(10.0 + HANDSHAKE_S)
+    assert dropped == ["first"]
+    connections.opening("second", 20.0, lambda: dropped.append("second"))
+    connections.settled("second")
+    assert connections.make_room(20.0)
+    assert dropped == ["first"]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +154,24 @@ def test_where_all_are_busy_one_more_is_refused_with_the_number_and_a_stream_goe
         asking.sendall(GET)
         asking.settimeout(10)
         assert asking.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_clients_that_never_begin_the_tls_handshake_are_limited_and_make_room() -> None:
+    settings = Settings(port=0, grace_s=0.1, max_connections=4, tls_cert_file=CERT, tls_key_file=KEY)
+    with running(settings) as served, _silent(served, 4 + MAX_REFUSED + 8) as idle:
+        closed, _, _ = select.select(idle, [], [], 5)
+        assert closed, "more than the limit were kept"
+        deadline_s = time.monotonic() + 20
+        answer = b""
+        while b"200 OK" not in answer:
+            assert time.monotonic() < deadline_s
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(served.address, 5) as plain,
+                TRUSTED.wrap_socket(plain, server_hostname="localhost") as asking,
+            ):
+                asking.sendall(GET)
+                answer = asking.recv(65536)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")

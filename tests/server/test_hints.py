@@ -21,6 +21,7 @@ from tests.server.conftest import Served
         ("/v1/tokenize", "POST /tokenize"),
         ("/v1/metrics", "GET /metrics"),
         ("/pull", "POST /localllm/pull"),
+        ("/v1/api/blobs/sha256:00", "POST /api/blobs/sha256:00"),
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])

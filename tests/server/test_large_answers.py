@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -52,3 +53,5 @@ def test_what_is_large_is_told_by_the_numbers_in_it() -> None:
     assert not choices.is_large([choices.Whole("x" * 10**6, FINISH, [])])
     assert not choices.is_large([choices.Whole("x", FINISH, [TOKEN] * 50)])
     assert choices.is_large([choices.Whole("x", FINISH, [TOKEN] * 50)] * 2)
+    prompt = (TokenLogprob(b"<s>", math.nan), *[TOKEN] * 99)
+    assert choices.is_large([choices.Whole("x", FINISH, [], prompt)]), "an echoed prompt counts"

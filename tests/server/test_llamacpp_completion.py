@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import warnings
 from typing import Any
 
 import httpx
@@ -254,6 +256,15 @@ def test_a_prompt_may_be_text_tokens_both_or_several(asked: Served, prompt: Any,
         assert reply["index"] == 0
 
 
+def test_a_prompt_that_cannot_be_tokenized_leaves_none_of_the_others_behind(served: Served) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        response = served.http.post("/completion", json={"model": "missing", "prompt": [["a", 1], ["b", 2]]})
+        gc.collect()
+    assert response.status_code == 404
+    assert not [each.message for each in caught if "never awaited" in str(each.message)]
+
+
 def test_what_is_asked_for_reaches_the_engine(asked: Served) -> None:
     post(
         asked,
@@ -296,6 +307,20 @@ def test_biases_may_be_of_tokens_and_of_texts(asked: Served) -> None:
     assert asked.runtime.requests[-1].params.logit_bias == {97: -3, 98: -100, 5: -100}
     post(asked, logit_bias={"7": 1.5, "a": False})
     assert asked.runtime.requests[-1].params.logit_bias == {7: 1.5, 97: -100}
+
+
+def test_too_many_biases_are_refused_before_any_is_tokenized(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    async def noted(_: str, text: str, **__: bool) -> list[int]:
+        texts.append(text)
+        return [1]
+
+    monkeypatch.setattr(served.runtime, "tokenize", noted)
+    body = {"model": "tiny", "prompt": "x", "logit_bias": [[f"word {number}", 1] for number in range(1025)]}
+    response = served.http.post("/completion", json=body)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "logit_bias")
+    assert not texts
 
 
 def test_a_reply_may_be_cut_down_to_the_fields_that_were_asked_for(asked: Served) -> None:

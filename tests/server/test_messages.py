@@ -125,6 +125,22 @@ def test_what_is_wrong_about_the_prompt_is_named(served: Served, fields: dict[st
     assert error_of(ask(served, HI, **fields)) == (400, "invalid_parameter", param)
 
 
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ('{"tools": []}', "chat_template_kwargs.tools is set by the field tools; leave it out"),
+        ('{"bos_token": ""}', "chat_template_kwargs.bos_token is set by the model; leave it out"),
+        ('{"n": 1' + "0" * 5000 + "}", "chat_template_kwargs nests too deeply, or has a number with too many digits"),
+    ],
+)
+def test_a_wrong_template_variable_is_refused_in_a_sentence(served: Served, variables: str, message: str) -> None:
+    body = json.dumps({"model": "tiny", "messages": [HI]})[:-1] + f', "chat_template_kwargs": {variables}}}'
+    response = served.http.post(
+        "/v1/chat/completions", content=body.encode(), headers={"content-type": "application/json"}
+    )
+    assert response.json()["error"]["message"] == message
+
+
 def test_a_last_answer_is_continued_unless_a_new_one_is_asked_for(served: Served) -> None:
     begun = {"role": "assistant", "content": "The"}
     call = {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]}

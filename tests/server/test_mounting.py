@@ -64,7 +64,7 @@ def test_outside_of_its_lifespan_it_says_how_to_run_it() -> None:
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             before = await client.get("/v1/models")
             async with app:
-                with pytest.raises(LocalLLMError, match="in use already"):
+                with pytest.raises(LocalLLMError, match="already in use"):
                     await app.__aenter__()
             after = await client.get("/v1/models")
             async with app:  # again is fine

@@ -297,7 +297,7 @@ NOBODY = "sha256:" + "0" * 64
          f"files: {NOBODY} (a.gguf) has not been uploaded; send it to /api/blobs first"),
         ({"model": "x", "modelfile": "FROM /etc/passwd"}, 400, "FROM '/etc/passwd' is a path"),
         ({"model": "x", "modelfile": "FROM demo", "system": "x"}, 400,
-         "modelfile says all of it; leave the other fields out, or it"),
+         "modelfile and the other fields are mutually exclusive; send one or the other"),
         ({"model": "x", "from": "demo", "messages": [{"role": "boss", "content": "x"}]}, 400,
          "messages[0].role must be one of"),
     ],

@@ -144,7 +144,7 @@ def test_what_is_to_be_said_of_a_request_and_its_answer_stands_beside_the_output
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("thought", "where"), [("", "at once"), ("Hm.", "after its thought")])
+@pytest.mark.parametrize(("thought", "where"), [("", "immediately"), ("Hm.", "after its thought")])
 def test_an_answer_without_a_text_says_why(served: Served, client: openai.OpenAI, thought: str, where: str) -> None:
     served.runtime.script = [Delta("", 1, FINISH, thought=thought)]
     (warning,) = create(client).model_extra["localllm"]["warnings"]

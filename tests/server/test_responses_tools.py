@@ -10,6 +10,7 @@ import openai
 import pydantic
 import pytest
 
+from localllm.server.responses.store import ResponseStore, StoredResponse
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Calling, Delta, Finish, Function, Message, Timings, ToolCall, Usage
 from tests.server.conftest import Served, running
@@ -191,10 +192,31 @@ def test_items_of_kept_answers_can_be_referred_to_until_they_go(served: Served, 
     assert served.runtime.asked[-1][1] == expected
     create(client, tools=[TIME], input=[*references, output], previous_response_id=first.id)
     assert served.runtime.asked[-1][1] == expected, "what is there already is not there twice"
+    create(client, tools=[TIME], input=[history[0], *references * 100, output])
+    assert served.runtime.asked[-1][1] == expected, "nor is what a request refers to again and again"
     client.responses.delete(first.id)
     with pytest.raises(openai.BadRequestError, match=first.output[0].id) as caught:
         create(client, tools=[TIME], input=history)
     assert caught.value.param == "input[1].id"
+
+
+def test_a_kept_answer_is_decoded_once_however_many_of_its_items_are_referred_to(
+    served: Served, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.runtime.scripts = [[Delta(thought="Hm."), *call("get_time", "{}"), END]]
+    first = create(client, tools=[TIME])
+    looked_up: list[str] = []
+    holder = ResponseStore.holder
+
+    def noted(store: ResponseStore, item_id: str, owner: str = "") -> StoredResponse | None:
+        looked_up.append(item_id)
+        return holder(store, item_id, owner)
+
+    monkeypatch.setattr(ResponseStore, "holder", noted)
+    references: list[Any] = [{"type": "item_reference", "id": item.id} for item in first.output]
+    create(client, tools=[TIME], input=[{"role": "user", "content": "Hi"}, *references])
+    assert looked_up == [first.output[0].id]
+    assert len(first.output) == 2
 
 
 def test_a_custom_tool_is_called_with_its_text(served: Served, client: openai.OpenAI) -> None:
@@ -315,6 +337,10 @@ def test_every_way_to_choose_leaves_the_prompts_tools_as_they_are(
         ({"tools": [{**PATCH, "format": {**LARK, "syntax": "ebnf"}}]}, "tools[0].format.syntax"),
         ({"tools": [{"type": "function", "name": str(number)} for number in range(1025)]}, "tools"),
         ({"tools": [{"name": "f"}]}, "tools[0].type"),
+        (
+            {"tools": [GIT], "tool_choice": {"type": "allowed_tools", "tools": [{**GIT, "tools": []}] * 1025}},
+            "tool_choice.tools",
+        ),
     ],
 )  # fmt: skip
 def test_wrong_tools_and_choices_are_refused_by_name(served: Served, fields: dict[str, Any], param: str) -> None:

@@ -196,8 +196,8 @@ def test_what_asks_for_nothing_is_free_text(fields: str) -> None:
             "structured_outputs.whitespace_pattern",
             "mutually exclusive",
         ),
-        ({"guided_whitespace_pattern": " "}, 0, "guided_whitespace_pattern", "needs"),
-        ({"guided_whitespace_pattern": " ", "guided_regex": "x"}, 0, "guided_whitespace_pattern", "needs"),
+        ({"guided_whitespace_pattern": " "}, 0, "guided_whitespace_pattern", "requires"),
+        ({"guided_whitespace_pattern": " ", "guided_regex": "x"}, 0, "guided_whitespace_pattern", "requires"),
         *[
             ({"guided_json": {}, "guided_whitespace_pattern": pattern}, 0, "guided_whitespace_pattern", "whitespace")
             for pattern in ("x", ".?", "[^ ]", r"\s*", "[ -~]", "(?i: )", r"\u0020", "\u00a0", "(?:" * 5000 + "!")

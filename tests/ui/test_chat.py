@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from localllm.types import CallDelta, Delta, Finish, Timings, Usage
@@ -260,6 +261,28 @@ def test_conversations_are_searched_renamed_exported_imported_and_deleted(
     expect(titles).to_have_count(2)
     page.click(".chats .title >> text=Whales")
     expect(page.locator(f"{LAST} .body")).to_have_text("They sing")
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_conversation_that_is_deleted_while_it_is_answered_does_not_come_back(
+    page: Page, served: Served, is_open: bool
+) -> None:
+    served.runtime.script = [Delta("Half", 1), HANG]
+    page.goto(served.url)
+    write(page, "Hi")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Half")
+    if not is_open:
+        page.click("#new")
+    page.click(".chats li:has-text('Hi') .sign")
+    press(page, "Delete")
+    page.click("dialog .danger")
+    assert served.runtime.answers[0].closed.wait(10), "its answer is stopped"
+    script(served, "Hello")
+    write(page, "Another")
+    answered(page)
+    expect(page.locator(".chats .title")).to_have_text(["Another"])
+    page.reload()
+    expect(page.locator(".chats .title")).to_have_text(["Another"])
 
 
 def test_a_text_file_is_attached_and_any_other_is_said_not_to_be_one(

@@ -25,7 +25,7 @@ _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*\n*")
 sharing a cached prefix; it means nothing to a model.
 """
 _ERROR_WITHIN = 40
-"""How many characters of a failed call's result are searched for words that already say so."""
+"""How many characters of a failed call's result are searched for the word "error" before it is added."""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,9 +108,9 @@ def _objects(given: Raw | None) -> list[dict[str, Raw]]:
 
 def _system(system: str | list[Block] | None) -> Iterator[Message]:
     texts = [system or ""] if not isinstance(system, list) else _texts(system, "system")
-    told = [*filter(None, (_BILLING.sub("", text) for text in texts))]
-    if told:
-        yield _message("system", told)
+    kept = [*filter(None, (_BILLING.sub("", text) for text in texts))]
+    if kept:
+        yield _message("system", kept)
 
 
 def _turn(message: InputMessage, path: str) -> Iterator[Message]:

@@ -1,4 +1,4 @@
-"""`/v1/models` as Anthropic has it: pages of models with their limits and capabilities."""
+"""`/v1/models` in Anthropic's format: pages of models with their limits and capabilities."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def parse_page(query: Mapping[str, str]) -> Page:
 
 
 def model_page(entries: Sequence[Entry], page: Page) -> ModelPage:
-    """The requested page. Raises `InvalidParameter` for an id that is not in it."""
+    """The requested page. Raises `InvalidParameter` for an unknown id."""
     ids = [entry.id for entry in entries]
     if page.before_id is not None:
         end = _index(ids, page.before_id, "before_id")

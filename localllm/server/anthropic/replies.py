@@ -26,7 +26,7 @@ _TYPES = {
 }
 
 THREAD = "thread"
-"""Field of a conversation stored on the server."""
+"""The request field for a conversation stored on the server."""
 OVERLOADED = 529
 """Anthropic's non-standard status for an overloaded server, which clients recognize."""
 
@@ -80,7 +80,7 @@ class TokenCount(msgspec.Struct, frozen=True):
 
 
 class NoThreads(msgspec.Struct, frozen=True, tag_field="error_code", tag="thread_unsupported_request"):
-    """Always null, which tells clients to send the whole conversation each time."""
+    """Details of an error that tell clients to send the whole conversation each time."""
 
     unsupported: list[str]
 

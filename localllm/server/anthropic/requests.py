@@ -1,4 +1,4 @@
-"""`POST /v1/messages` and what counts its tokens: JSON bytes to a typed request, and that to the runtime's types.
+"""`POST /v1/messages` and its token count: JSON bytes to a typed request, and that to the runtime's types.
 
 Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messages[0].role`.
 """
@@ -48,7 +48,7 @@ _FATES = Fates(
         "context_management": "old results stay in the prompt, at no cost while it is cached",
         "diagnostics": "`cache_report` explains why a prompt was not cached",
         "fallback_credit_token": _OF_ACCOUNTS,
-        "fallbacks": "no model is ever declined, so none needs a fallback",
+        "fallbacks": "no request is ever declined, so none needs a fallback",
         "inference_geo": _OF_ACCOUNTS,
         "metadata": "requests are not stored",
         "return_progress": "this API's events have no field for it",
@@ -160,7 +160,7 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
         return messages, rendering_of(self, messages, offered.tooling.told)
 
     def structure(self) -> Structure | None:
-        """Raises `InvalidParameter`."""
+        """The structure of the answer's text; None: free text. Raises `InvalidParameter`."""
         format = self.output_config.format if self.output_config else None
         where = "output_config.format.schema" if format else "output_format.schema"
         format = format or self.output_format
@@ -172,7 +172,7 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
         structure, calling = self.structure(), offered.tooling.calling
         if structure is not None and calling is not None:
             if calling.choice == "required":
-                structure = None  # it would apply to text, and there is none
+                structure = None  # it would apply to text, which such an answer does not have
             elif calling.choice == "none":
                 calling = None
         return self.generation_of(

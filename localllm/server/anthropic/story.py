@@ -46,11 +46,11 @@ class Story:
         self._notes: list[str] = []
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Remarks about the request."""
+        """Adds warnings about the request."""
         self._notes += warnings
 
     def begin(self, num_prompt_tokens: int) -> Iterator[Event]:
-        """Sent before the first token. The number of cached prompt tokens follows at the end."""
+        """Events before the first token. The number of cached prompt tokens follows at the end."""
         usage = MessageUsage(num_prompt_tokens, 0)
         yield events.MessageStart(msgspec.structs.replace(self.message, usage=usage))
         yield events.Ping()
@@ -82,8 +82,9 @@ class Story:
             timings=timings_object(finish.timings) if self._timings else UNSET,
             localllm=remarks(self._notes, cache_miss),
         )
-        told = self.message
-        yield events.MessageDelta(events.Ending(reason, told.stop_sequence), told.usage, told.timings, told.localllm)
+        whole = self.message
+        ending = events.Ending(reason, whole.stop_sequence)
+        yield events.MessageDelta(ending, whole.usage, whole.timings, whole.localllm)
         yield events.MessageStop()
 
     def _thought(self, text: str) -> Iterator[Event]:
@@ -113,7 +114,7 @@ class Story:
         yield events.BlockStart(len(self._blocks), block)
 
     def _close(self) -> Iterator[Event]:
-        """The open block, if any."""
+        """Ends the open block, if any."""
         if self._open is None:
             return
         index, text = len(self._blocks), "".join(self._pieces)
@@ -130,7 +131,7 @@ class Story:
         self._open, self._call, self._pieces = None, None, []
 
     def _input(self, text: str) -> Raw:
-        """A call's arguments. Truncated ones are no valid object, and the missing part is not invented."""
+        """A call's arguments; `{}` with a warning if they were truncated, since the missing part is unknown."""
         try:
             msgspec.json.decode(text or "{}", type=dict[str, Raw])
         except msgspec.DecodeError:

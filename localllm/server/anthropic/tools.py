@@ -1,7 +1,7 @@
 """A request's tools and tool choice, converted to functions for the model.
 
-Tools that Anthropic's machines or clients bring along (web search, bash ...) have no schema: they are left out, or
-refused if the server is told to. Knows nothing of answers.
+Tools that Anthropic's servers or clients implement (web search, bash ...) have no schema: they are left out, or refused
+with `--hosted-tools refuse`. Knows nothing of answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from localllm.server.parse import Fields
 HostedTools = Literal["ignore", "refuse"]
 MAX_TOOLS = 1024
 """Agents declare the tools of all their MCP servers."""
-"""Fields for Anthropic's own servers. A tool that may be deferred is offered immediately."""
 
 
 class MessagesTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +72,7 @@ class Offered(NamedTuple):
 
 
 def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, hosted: HostedTools) -> Offered:
-    """Raises `InvalidParameter`, `UnsupportedParameter`."""
+    """The tools of a request that the model can call. Raises `InvalidParameter`, `UnsupportedParameter`."""
     if len(tools) > MAX_TOOLS:
         raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
     declared: list[Declared] = []

@@ -14,7 +14,7 @@ from localllm.runtime.runtime import Answer
 from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall, Usage, whole_calls
 
 LARGE_LOGPROBS = 2000
-"""Takes some ten milliseconds to serialize."""
+"""Number of log-probabilities that take about ten milliseconds to serialize."""
 
 
 class Whole(NamedTuple):
@@ -55,8 +55,16 @@ async def _collect(answer: Answer) -> Whole:
         if delta.finish is not None:
             thought = "".join(thoughts)
             of_thought = (len(logprobs) if num_before_text is None else num_before_text) if thought else 0
-            text, told = "".join(pieces), tuple(notes)
-            return Whole(text, delta.finish, logprobs, prompt_logprobs, thought, of_thought, whole_calls(calls), told)
+            return Whole(
+                "".join(pieces),
+                delta.finish,
+                logprobs,
+                prompt_logprobs,
+                thought,
+                of_thought,
+                whole_calls(calls),
+                tuple(notes),
+            )
     raise InternalError("the answer ended without a finish reason")
 
 
@@ -77,8 +85,9 @@ def _mean_logprob(whole: Whole) -> float:
 
 def is_large(made: Sequence[Whole]) -> bool:
     """Whether serializing the answers would block the loop too long: log-probabilities are many objects."""
-    numbers = sum(len(whole.logprobs) * (1 + len(whole.logprobs[0].top)) for whole in made if whole.logprobs)
-    return numbers > LARGE_LOGPROBS
+    lists = [items for whole in made for items in (whole.logprobs, whole.prompt_logprobs) if items]
+    # The last entry, since the first token of a prompt has no alternatives.
+    return sum(len(items) * (1 + len(items[-1].top)) for items in lists) > LARGE_LOGPROBS
 
 
 def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:

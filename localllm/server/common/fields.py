@@ -14,7 +14,7 @@ _OF_ACCOUNTS = "accounts, billing and abuse reports exist only at the vendor"
 _OF_CACHES = "the cache keeps what it has room for; `cache_salt` separates prompts"
 
 NO_EFFECT: Mapping[str, str] = {
-    "guided_decoding_backend": "vLLM has several formats; there is one here",
+    "guided_decoding_backend": "vLLM has several backends for grammars; there is only one here",
     "metadata": "requests are not stored",
     "prompt_cache_key": _OF_CACHES,
     "prompt_cache_options": _OF_CACHES,
@@ -102,13 +102,13 @@ _OF_CHATS = "a field of the chat API: use `text.format` for structures"
 
 
 def _renamed(here: str) -> Refused:
-    return Refused(f"in the Responses API it is {here}")
+    return Refused(f"in the Responses API it is called `{here}`")
 
 
 RESPONSES = Fates(
     _REFUSED_EVERYWHERE
     | {
-        "background": Refused("background responses are not supported; stream it", (False,)),
+        "background": Refused("background responses are not supported; use `stream`", (False,)),
         "context_management": Refused("conversations are not compacted; input that is too long is refused", ([],)),
         "conversation": Refused("use `previous_response_id`"),
         "moderation": Refused("moderation is not supported"),

@@ -55,7 +55,7 @@ class TextLogprobs(msgspec.Struct, frozen=True):
 
 
 def chat_logprobs(items: Sequence[TokenLogprob], _offset: int = 0) -> ChatLogprobs:
-    """In the chat API's format."""
+    """Log-probabilities in the chat API's format."""
     return ChatLogprobs(
         [
             ChatLogprob(
@@ -70,7 +70,7 @@ def chat_logprobs(items: Sequence[TokenLogprob], _offset: int = 0) -> ChatLogpro
 
 
 def text_logprobs(items: Sequence[TokenLogprob], offset: int = 0) -> TextLogprobs:
-    """In the completion API's format; the first token begins at `offset`."""
+    """Log-probabilities in the completion API's format; the first token begins at `offset`."""
     shaped = TextLogprobs([], [], [], [])
     for item in items:
         token = text_of(item.piece)

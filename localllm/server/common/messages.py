@@ -118,7 +118,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
     refusal: str | None = None
 
     def to_message(self, path: str) -> Message:
-        """Raises `InvalidParameter`, `UnsupportedParameter`. `path`: of this message."""
+        """Converts the message at `path`. Raises `InvalidParameter`, `UnsupportedParameter`."""
         if self.role not in ROLES:
             known, given = ", ".join(ROLES), clipped(self.role)
             raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
@@ -144,7 +144,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
         )
 
     def _texts(self, path: str) -> tuple[list[str], list[str]]:
-        """And thoughts."""
+        """The texts and the thoughts of the content."""
         if not isinstance(self.content, list):
             return [self.content or ""], []
         texts: list[str] = []

@@ -54,7 +54,7 @@ def remarks(warnings: Iterable[str], cache_miss: str | None = None) -> Remarks |
 
 
 def timings_object(timings: Timings) -> TimingsObject:
-    """Timings with the rates derived from them."""
+    """The timings in seconds, and the time to the first token."""
     return TimingsObject(
         queue_s=timings.queue_s,
         prefill_s=timings.prefill_s,
@@ -73,8 +73,8 @@ def final_timings(finish: Finish, *, seconds: bool, speed: bool) -> TimingsObjec
 
 def running_timings(speed: Speed) -> TimingsObject | msgspec.UnsetType:
     """The same for an answer in progress."""
-    told = speed.so_far()
-    return msgspec.UNSET if told is None else TimingsObject(**msgspec.structs.asdict(told))
+    so_far = speed.so_far()
+    return msgspec.UNSET if so_far is None else TimingsObject(**msgspec.structs.asdict(so_far))
 
 
 def finish_reason(finish: Finish) -> Literal["stop", "length"]:

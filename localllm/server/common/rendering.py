@@ -22,15 +22,15 @@ ListField = Annotated[Raw, Meta(extra_json_schema={"type": ["array", "null"]})]
 MAX_VARIABLES_BYTES = 64 * 1024
 MAX_EFFORT_CHARS = 32
 RESERVED = {
-    "messages": "messages",
-    "tools": "tools",
-    "documents": "documents",
-    "add_generation_prompt": "add_generation_prompt",
-    "continue_final_message": "continue_final_message",
-    "bos_token": "only the model's own template is used",
-    "eos_token": "only the model's own template is used",
+    "messages": "the field messages",
+    "tools": "the field tools",
+    "documents": "the field documents",
+    "add_generation_prompt": "the field add_generation_prompt",
+    "continue_final_message": "the field continue_final_message",
+    "bos_token": "the model",
+    "eos_token": "the model",
 }
-"""Reserved template variables -> the field that sets them."""
+"""Reserved template variables -> what sets them."""
 THINKING = ("enable_thinking", "thinking")
 """The switch for thinking as Qwen, GLM and most others call it, and as DeepSeek, Granite and Kimi do."""
 
@@ -81,7 +81,7 @@ class RenderingFields(Protocol):
 
 
 def rendering_of(fields: RenderingFields, messages: tuple[Message, ...], tools: str = "") -> Rendering:
-    """Raises `InvalidParameter`."""
+    """The `Rendering` that the fields request. Raises `InvalidParameter`."""
     _check_end(fields, messages)
     return Rendering(
         variables=json.dumps(_variables(fields), ensure_ascii=False),
@@ -116,7 +116,9 @@ def _variables(fields: RenderingFields) -> dict[str, Any]:
     try:
         given: dict[str, Any] = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise InvalidParameter("chat_template_kwargs nests too deeply", param="chat_template_kwargs") from error
+        raise InvalidParameter(
+            "chat_template_kwargs nests too deeply, or has a number with too many digits", param="chat_template_kwargs"
+        ) from error
     for name in given:
         if name in RESERVED:
             where = f"chat_template_kwargs.{name}"
@@ -148,7 +150,7 @@ def unknown_in_thinking(given: Fields) -> list[str]:
 
 
 def json_text(given: Raw | UnsetType, name: str, opening: str, what: str) -> str:
-    """None for null. Raises `InvalidParameter` for another type."""
+    """The JSON as text; empty for null. Raises `InvalidParameter` for another type."""
     text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
     if text in ("", "null"):
         return ""

@@ -167,8 +167,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
             return None
         if not knows_thoughts:
             raise UnsupportedParameter(
-                f"{name} is not supported for a prompt of your own without a structure; leave it out or send "
-                f"{NO_LIMIT}",
+                f"{name} is not supported for a plain prompt without a structure; leave it out or send {NO_LIMIT}",
                 param=name,
             )
         return budget

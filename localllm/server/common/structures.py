@@ -59,7 +59,7 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """OpenAI's types, and others as extensions; `schema` beside the type is llama-server's and the Responses API's."""
+    """OpenAI's types, and others as extensions. llama-server and the Responses API put `schema` beside the type."""
 
     fates: ClassVar[Fates] = TELLING
 
@@ -81,7 +81,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     """Extension: `compact` (the default), `minimal` or `pretty`."""
 
     def given(self) -> dict[str, Any]:
-        """The fields that are set, to return them."""
+        """The fields that are set, for the reply."""
         return {name: value for name in self.__struct_fields__ if is_given(value := getattr(self, name))}
 
     def structure(self, path: str) -> Structure | None:
@@ -89,7 +89,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__[1:]:
             if name not in _FIELDS_OF[self.type] and is_given(getattr(self, name)):
                 where = f"{path}.{name}"
-                raise InvalidParameter(f"{where} does not go with type {self.type!r}; leave it out", param=where)
+                raise InvalidParameter(f"{where} cannot be combined with type {self.type!r}; leave it out", param=where)
         if self.type == "text":
             return None
         if self.type in ("json_object", "json_schema"):
@@ -152,7 +152,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
     structural_tag: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "string", "null"]})] | UnsetType = UNSET
     whitespace_pattern: str | None = None
     disable_any_whitespace: bool | None = None
-    """Set only together with a pattern."""
+    """True: minimal whitespace. Mutually exclusive with a pattern."""
     disable_additional_properties: bool | None = None
 
     def structure(self, path: str) -> Structure:
@@ -234,7 +234,7 @@ class StructureFields(SamplingFields, frozen=True, kw_only=True):
         """The structure of the answer; None: free text. Raises `InvalidParameter`, `UnsupportedParameter`."""
         structure, pattern = only(self.asked_structures()), "guided_whitespace_pattern"
         if structure is None and self.guided_whitespace_pattern:
-            raise InvalidParameter(f"{pattern} needs a JSON structure beside it", param=pattern)
+            raise InvalidParameter(f"{pattern} requires a JSON structure", param=pattern)
         return structure and _spaced(structure, self.guided_whitespace_pattern, pattern)
 
 
@@ -246,7 +246,7 @@ class Asked(NamedTuple):
 
 
 def only(asked: list[Asked]) -> Structure | None:
-    """Raises `InvalidParameter` naming two fields if there are several."""
+    """The requested structure, if any. Raises `InvalidParameter` naming two fields if there are several."""
     if len(asked) > 1:
         first, second, *_ = (each.field for each in asked)
         raise InvalidParameter(f"{first} and {second} each ask for a structure; send one of them", param=second)
@@ -340,7 +340,7 @@ def _spaced(structure: Structure, pattern: str | None, path: str) -> Structure:
     if not pattern:
         return structure
     if structure.kind not in ("json_object", "json_schema"):
-        raise InvalidParameter(f"{path} needs a JSON structure beside it", param=path)
+        raise InvalidParameter(f"{path} requires a JSON structure", param=path)
     if not _WHITESPACE.fullmatch(pattern):
         raise InvalidParameter(
             f"{path} must match JSON whitespace only: blanks, \\n, \\t and \\r with [ ] ( ) | * + ? {{}}",

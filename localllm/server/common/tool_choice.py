@@ -22,6 +22,8 @@ from localllm.server.common.tools import (
 from localllm.types import Calling
 
 _WORDS = ("none", "auto", "required")
+MAX_ALLOWED = 1024
+"""Limit of `allowed_tools`, since each may name a namespace of as many tools."""
 
 
 class NamedTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +60,7 @@ class AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolChoice(ToolReference, frozen=True, kw_only=True):
-    """One tool, or with type `allowed_tools` some of them, in an object of their own or beside the type."""
+    """One tool, or with type `allowed_tools` several, in an object of their own or beside the type."""
 
     allowed_tools: AllowedTools | None = None
     mode: Literal["auto", "required"] | None = None
@@ -68,11 +70,14 @@ class ToolChoice(ToolReference, frozen=True, kw_only=True):
         """None if it names one tool. Raises `InvalidParameter`."""
         if self.type != "allowed_tools":
             return None
+        tools, where = self.tools, f"{path}.tools"
         if self.allowed_tools is not None:
-            return self.allowed_tools
-        if self.tools is None:
+            tools, where = self.allowed_tools.tools, f"{path}.allowed_tools.tools"
+        if tools is None:
             raise InvalidParameter(f"{path}.allowed_tools is missing", param=f"{path}.allowed_tools")
-        return AllowedTools(mode=self.mode or "auto", tools=self.tools)
+        if len(tools) > MAX_ALLOWED:
+            raise InvalidParameter(f"{where} takes at most {MAX_ALLOWED}, got {len(tools)}", param=where)
+        return self.allowed_tools or AllowedTools(mode=self.mode or "auto", tools=tools)
 
 
 class LegacyChoice(NamedTool, frozen=True, kw_only=True):
@@ -111,7 +116,7 @@ def tooling(
     parallel: bool | None = None,
     field: str = "tool_choice",
 ) -> Tooling:
-    """Raises `InvalidParameter`, `UnsupportedParameter`; `field`: of the choice."""
+    """Combines the tools and the choice, which is in `field`. Raises `InvalidParameter`, `UnsupportedParameter`."""
     check_names(declared)
     if isinstance(choice, str) and choice not in _WORDS:
         raise InvalidParameter(
@@ -121,7 +126,7 @@ def tooling(
         if choice in (None, "none", "auto"):
             return Tooling()
         tools = "functions" if field == "function_call" else "tools"
-        raise InvalidParameter(f"{field} needs {tools} beside it", param=field)
+        raise InvalidParameter(f"{field} requires {tools}", param=field)
     how, names, is_named = _chosen(choice, field)
     called = _named(declared, names, field) if names else declared
     functions = tuple(dict.fromkeys(tool.function for tool in called))

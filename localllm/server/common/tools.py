@@ -22,7 +22,8 @@ ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
 INPUT = "input"
 """The one argument of a custom tool."""
 
-_SAY_THE_TYPE = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
+_TYPE_KEYWORDS = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
+"""Keywords that determine a schema's type; a schema of arguments without any of them gets `"type": "object"`."""
 _NO_ARGUMENTS = Raw(b'{"type":"object","properties":{}}')
 
 
@@ -114,7 +115,7 @@ class Declared(NamedTuple):
     is_custom: bool = False
     """Whether its calls are returned as text."""
     note: str = ""
-    """What of it is not enforced."""
+    """Says which part of it is not enforced."""
 
     @property
     def name(self) -> str:
@@ -139,19 +140,19 @@ def declared_custom(tool: CustomTool, path: str) -> Declared:
     """Raises `InvalidParameter`, `UnsupportedParameter`."""
     where = f"{path}.format"
     rule = tool.format and tool.format.rule(where)
-    told, note, value = tool.description or "", "", {"type": "string"}
+    description, note, value = tool.description or "", "", {"type": "string"}
     if rule is not None and rule.syntax == "regex":
         value["pattern"] = f"^(?:{rule.definition})$"
     elif rule is not None:
-        told = f"{told}\n\nThe input must follow this Lark grammar:\n{rule.definition}".lstrip()
+        description = f"{description}\n\nThe input must follow this Lark grammar:\n{rule.definition}".lstrip()
         note = f"{where}: the Lark grammar is shown to the model but not enforced"
     schema = msgspec.json.encode({"type": "object", "properties": {INPUT: value}, "required": [INPUT]})
     function = Function(name=tool.name, parameters=schema.decode(), param=where)
-    return Declared(function, path, told, Raw(schema), is_custom=True, note=note)
+    return Declared(function, path, description, Raw(schema), is_custom=True, note=note)
 
 
 def told_tools(declared: Sequence[Declared]) -> str:
-    """`Rendering.tools` of all of them."""
+    """The tools as `Rendering.tools`."""
     return msgspec.json.encode([tool.told() for tool in declared]).decode() if declared else ""
 
 
@@ -189,6 +190,6 @@ def _arguments(schema: Raw | UnsetType, path: str) -> str:
         raise InvalidParameter(f"{path} must be a JSON object", param=path)
     if structure.kind == "json_object" or not is_given(schema):
         return ""
-    if isinstance(schema, Raw) and _SAY_THE_TYPE.isdisjoint(fields_of(schema)):
+    if isinstance(schema, Raw) and _TYPE_KEYWORDS.isdisjoint(fields_of(schema)):
         return '{"type":"object",' + structure.source[1:]
     return structure.source

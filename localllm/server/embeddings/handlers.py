@@ -22,7 +22,7 @@ from localllm.types.embeddings import Embeddings, Ranking
 
 
 def routes() -> list[Route]:
-    """Endpoints of this package. Metrics use a ranking's last name here."""
+    """Endpoints of this package. Metrics label all rankings with the last of their paths."""
     return [
         Route("/v1/embeddings", embeddings, methods=["POST"]),
         Route("/embedding", native, methods=["POST"]),

@@ -86,7 +86,7 @@ def is_single(given: Inputs) -> bool:
 
 
 async def alike(items: Sequence[Item], tokenize: Tokenize) -> tuple[list[str] | None, list[list[int]] | None]:
-    """All as texts, or all as tokens if there are both."""
+    """All items as texts, or all as tokens if any item has tokens; the other result is None."""
     texts = [item for item in items if isinstance(item, str)]
     if len(texts) == len(items):
         return texts, None

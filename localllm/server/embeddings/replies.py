@@ -28,7 +28,7 @@ class EmbeddingObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NativeEmbedding(msgspec.Struct, frozen=True):
-    """llama-server's: an array of vectors, with pooling just one."""
+    """llama-server's: an array of vectors; only one if the model pools."""
 
     index: int
     embedding: list[list[float]]

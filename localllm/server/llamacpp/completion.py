@@ -46,8 +46,9 @@ async def completion(request: Request) -> Response:
     body, headers = await _read(request, CompletionRequest)
     prompts = body.prompts()
     asking = await asking_of(request, body, headers)
-    work = [source_of(asking.state.runtime, asking.model, each) for each in prompts]
-    return await _respond(request, asking, body, [await sse.unless_gone(request.receive, each) for each in work])
+    runtime = asking.state.runtime
+    sources = [await sse.unless_gone(request.receive, source_of(runtime, asking.model, prompt)) for prompt in prompts]
+    return await _respond(request, asking, body, sources)
 
 
 async def infill(request: Request) -> Response:
@@ -63,7 +64,7 @@ async def infill(request: Request) -> Response:
 
 
 async def _read(request: Request, kind: type[BodyT]) -> tuple[BodyT, dict[str, str]]:
-    """The body, and a header naming what was left out of it."""
+    """The body, and the header that names its ignored fields."""
     state: ServerState = request.app.state.server
     _, body, ignored = parse_known(await read_json(request, state.settings.max_body_bytes), kind)
     state.admit()
@@ -93,8 +94,8 @@ async def _respond(request: Request, asking: Asking, body: AnswerFields, sources
     replies = await asking.whole(answers, _whole_replies(body, answers, stories))
 
     def encoded() -> bytes:
-        told = [_chosen(reply, body) for reply in replies]
-        return msgspec.json.encode(told[0] if len(told) == 1 else told)
+        chosen = [_chosen(reply, body) for reply in replies]
+        return msgspec.json.encode(chosen[0] if len(chosen) == 1 else chosen)
 
     is_large = any(len(reply.completion_probabilities or ()) > LARGE for reply in replies)
     content = await state.encoding.run(encoded) if is_large else encoded()
@@ -102,7 +103,7 @@ async def _respond(request: Request, asking: Asking, body: AnswerFields, sources
 
 
 LARGE = 100
-"""Tokens with probabilities that take some milliseconds to serialize."""
+"""Number of tokens with probabilities that take a few milliseconds to serialize."""
 
 
 def _chosen(reply: WholeReply, body: AnswerFields) -> Any:

@@ -14,7 +14,7 @@ from localllm.server.speed import ProgressObject, SpeedObject
 from localllm.types import DrySampling, Finish, Making, TokenLogprob
 
 LOWEST = -3.4028234663852886e38
-"""The least float32: JSON has no infinity."""
+"""The lowest float32, since JSON has no infinity."""
 DEFAULT_DRY = DrySampling(multiplier=0.0)
 
 StopType = Literal["none", "eos", "limit", "word"]
@@ -40,7 +40,7 @@ class Chosen(Likely, frozen=True, kw_only=True):
 
 class BiasObject(msgspec.Struct, frozen=True):
     bias: float | None
-    """None: the token never comes."""
+    """None: the token is forbidden."""
     token: int
 
 

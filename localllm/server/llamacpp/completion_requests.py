@@ -72,7 +72,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
     n: int | None = None
     n_probs: int | None = None
     logprobs: int | None = None
-    """Other names of `n_probs`, `n` and the other two."""
+    """Another name of `n_probs`, as `n` is of `n_cmpl`; the two limits above are other names of `n_predict`."""
     post_sampling_probs: bool | None = None
     return_tokens: bool | None = None
     return_progress: bool | None = None
@@ -130,7 +130,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
 
     @property
     def used_samplers(self) -> tuple[str, ...]:
-        """By name. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The samplers to apply, by name. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return samplers_of(self.samplers)
 
     def params(self) -> SamplingParams:
@@ -138,15 +138,15 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
             raise UnsupportedParameter(
                 "adaptive_target is not supported yet; leave it out or send -1", param="adaptive_target"
             )
-        moved = {name: self._within(name) for name in {**_LEAST, **_MOST}}
+        adjusted = {name: self._clamped(name) for name in {**_LEAST, **_MOST}}
         if self.seed == LLAMA_RANDOM_SEED:
-            moved["seed"] = RANDOM_SEED
+            adjusted["seed"] = RANDOM_SEED
         if self.dry_base is not None and self.dry_base < 1:
-            moved["dry_base"] = None
-        moved |= switched_off(self.used_samplers)
-        return SamplingFields.params(msgspec.structs.replace(self, **moved))
+            adjusted["dry_base"] = None
+        adjusted |= switched_off(self.used_samplers)
+        return SamplingFields.params(msgspec.structs.replace(self, **adjusted))
 
-    def _within(self, name: str) -> Any:
+    def _clamped(self, name: str) -> Any:
         value = getattr(self, name)
         if value is None:
             return None

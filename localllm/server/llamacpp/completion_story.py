@@ -49,7 +49,7 @@ class CompletionStory:
         self._notes: list[str] = []
 
     def begin(self, answer: Answer) -> None:
-        """Events known before the first delta."""
+        """Takes over what is known before the first delta."""
         self._notes += field_notes(answer.notes)
         self._making = answer.making or NOTHING
         self._num_prompt_tokens = answer.num_prompt_tokens
@@ -72,8 +72,8 @@ class CompletionStory:
         speed = self._speed.so_far() if self._body.timings_per_token else None
         timings = UNSET if speed is None else speed
         for text, tokens, chosen in _parts(delta):
-            told = self._probabilities(chosen)
-            yield self._partial(text, tokens, timings=timings, completion_probabilities=told)
+            likely = self._probabilities(chosen)
+            yield self._partial(text, tokens, timings=timings, completion_probabilities=likely)
 
     def end(self, finish: Finish, cache_miss: str | None = None) -> WholeReply:
         """The complete reply. Raises `Draining` if the server cut it short."""
@@ -123,8 +123,7 @@ class CompletionStory:
         )
 
     def _probabilities(self, items: Iterable[TokenLogprob]) -> list[Chosen] | UnsetType:
-        told = probabilities([*items], behind_filters=bool(self._body.post_sampling_probs))
-        return told or UNSET
+        return probabilities([*items], behind_filters=bool(self._body.post_sampling_probs)) or UNSET
 
     def _settings(self) -> GenerationSettings:
         body = self._body

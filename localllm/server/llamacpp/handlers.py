@@ -28,7 +28,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def routes() -> list[Route]:
-    """What this package answers."""
+    """Endpoints of this package."""
     return [
         Route("/tokenize", tokenize, methods=["POST"]),
         Route("/detokenize", detokenize, methods=["POST"]),
@@ -77,7 +77,7 @@ async def apply_template(request: Request) -> Response:
 
 
 async def slots(request: Request) -> Response:
-    """`GET /slots`: the slots of every loaded model that responds, between two steps."""
+    """`GET /slots`: the slots of every loaded model, as they are between two steps."""
     state: ServerState = request.app.state.server
     found: list[body.Slot] = []
     restarting = state.runtime.restarting()

@@ -13,6 +13,7 @@ from localllm.errors import InvalidParameter
 from localllm.runtime.runtime import Runtime
 from localllm.server.common.biases import FORBIDS, MAX_DIGITS
 from localllm.server.llamacpp.completion_requests import AnswerFields, PromptText
+from localllm.types import MAX_BIASED_TOKENS
 
 
 async def source_of(runtime: Runtime, model: str, prompt: PromptText) -> dict[str, Any]:
@@ -34,7 +35,7 @@ async def with_biased_tokens(runtime: Runtime, model: str, body: AnswerFields) -
     Repeated biases of a token are added, as in llama.cpp, and clamped to the allowed range.
     """
     given = body.logit_bias
-    if not given:
+    if not given or len(given) > MAX_BIASED_TOKENS:  # too many are refused later
         return body
     sums: dict[int | str, float] = {}
     for key, bias in given.items() if isinstance(given, dict) else given:

@@ -83,7 +83,7 @@ async def _asked(request: Request) -> tuple[ServerState, str, dict[str, str]]:
 
 
 async def _phase(state: ServerState, model: str) -> str | None:
-    """None if it is not loaded. Raises `ModelNotFound`."""
+    """The phase of the model's process; None if it is not loaded. Raises `ModelNotFound`."""
     for running in state.runtime.running():
         if running.id == model:
             return running.phase

@@ -76,7 +76,7 @@ def routes() -> list[Route]:
 
 
 async def list_tools(request: Request) -> Response:
-    """`GET /tools`: the tools of all usable servers; the log says why another is not."""
+    """`GET /tools`: the tools of all usable servers; the log says why others are not."""
     hubs = _hubs(request, "list the tools of MCP servers")
     listed, _ = await unless_gone(request.receive, _tools(hubs, hubs.labels))
     return Response(msgspec.json.encode(listed), media_type="application/json")
@@ -115,7 +115,7 @@ async def _called(hubs: McpHubs, asked: ToolRequest) -> ToolReply:
 
 
 async def _tools(hubs: McpHubs, labels: list[str]) -> tuple[list[ListedTool], dict[str, _Place]]:
-    """Tools by llama-server's names, `SERVER_TOOL`; of equal names, the first."""
+    """Tools by llama-server's names, `SERVER_TOOL`; of several with the same name, the first."""
     found = await asyncio.gather(*(hubs.hub(label) for label in labels))
     listed: list[ListedTool] = []
     places: dict[str, _Place] = {}

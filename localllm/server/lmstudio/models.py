@@ -81,7 +81,7 @@ class KeyList(msgspec.Struct, frozen=True):
 
 
 def model(entry: Entry) -> Model:
-    """In the format of the first API."""
+    """A model in the format of the first API."""
     info, known = entry.info, entry.capabilities or ["completion"]
     return Model(
         id=entry.id,
@@ -97,7 +97,7 @@ def model(entry: Entry) -> Model:
 
 
 def key(entry: Entry) -> Key:
-    """In the format of the second API."""
+    """A model in the format of the second API."""
     info, known = entry.info, entry.capabilities or ["completion"]
     generates = "completion" in known
     return Key(

@@ -55,7 +55,7 @@ async def list_models(request: Request) -> Response:
 
 
 async def load(request: Request) -> Response:
-    """`POST /localllm/load`. Without options, it loads as any request for the model does."""
+    """`POST /localllm/load`. Without options, the model is loaded as for any other request."""
     state, asked, headers = await read(request, body.LoadRequest)
     keep_alive_s = caller_of(request).keep_alive(keep_alive_seconds(asked.keep_alive))
     for name in ("ctx", "slots"):
@@ -93,7 +93,7 @@ async def unload(request: Request) -> Response:
 
 
 async def keep(request: Request) -> Response:
-    """`POST /localllm/kv/save`: writes what is only in memory to disk."""
+    """`POST /localllm/kv/save`: writes the conversations that are only in memory to disk."""
     caller_of(request).check_may("write conversations to disk")
     state, asked, headers = await read(request, body.ModelRequest)
     model = await state.model_id(asked.model)
@@ -150,7 +150,7 @@ async def _respond(
         first.cancel()  # also here: a generator never started runs no cleanup
         await asyncio.gather(task, first, return_exceptions=True)
 
-    # What is wrong from the start is an error response; what goes wrong later arrives as an event.
+    # An immediate failure becomes an error response; later ones arrive as events.
     try:
         await sse.unless_gone(request.receive, _first_of(task, first))
         if task.done():

@@ -1,6 +1,6 @@
-"""`POST /localllm/search` and `/localllm/offers`: what could be pulled, and whether it fits this machine.
+"""`/localllm/search` and `/localllm/offers`: models that could be pulled, and whether they fit this machine.
 
-POST, since the server asks Hugging Face: a page of another site must not make it do so with a mere link.
+They use POST, since the server queries Hugging Face, which a link on another site must not trigger.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from localllm.supervisor.memory_fit import Fit
 from localllm.supervisor.placing import CPU
 
 SPARE_BYTES = 500 * 10**6
-"""Beside its file, for a model of the catalog: its KV cache and buffers, about."""
+"""Approximate memory that a catalog model needs for KV cache and buffers, in addition to its file."""
 MAX_HITS = 100
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [
         Route("/localllm/catalog", list_catalog),
         Route("/localllm/search", search, methods=["POST"]),
@@ -42,7 +42,7 @@ async def list_catalog(request: Request) -> Response:
 
 
 async def search(request: Request) -> Response:
-    """`POST /localllm/search`: the catalog answers, whatever becomes of Hugging Face."""
+    """`POST /localllm/search`: results of the catalog are included even if Hugging Face cannot be searched."""
     caller_of(request).check_may("search for models")
     state, asked, headers = await read(request, body.SearchRequest)
     if not 1 <= asked.limit <= MAX_HITS:

@@ -1,4 +1,4 @@
-"""What all endpoints of this package do first: read the body, typed, and see that the server does not end just now."""
+"""The first step of all endpoints of this package: parse the body, and check that the server is not shutting down."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
-    """The state, what is asked, and headers for the answer. Raises `InvalidParameter`, `Draining`."""
+    """The server's state, the request, and headers for the reply. Raises `InvalidParameter`, `Draining`."""
     state: ServerState = request.app.state.server
     _, asked, ignored = parse_known(await read_json(request, state.settings.max_body_bytes), kind)
     headers = unknown_fields_header(ignored, strict=state.settings.strict)

@@ -1,6 +1,6 @@
-"""`POST /localllm/settings`: what `config.toml` sets for one model, shown and changed as `localllm set` does it.
+"""`POST /localllm/settings`: shows and changes the settings of one model in `config.toml`, as `localllm set` does.
 
-Never says where files lie on the server, nor lets a client name any.
+Replies never contain paths of the server, and requests cannot set any.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from localllm.settings.load_settings import LOADING
 from localllm.settings.sections import KEYS
 
 WITHOUT_RELOAD = ("aliases",)
-"""They hold at once; everything else is read as a model is loaded."""
+"""Settings that take effect immediately; all others are read when a model is loaded."""
 MAX_VALUE_CHARS = 200_000
-"""Of a system message, or a template."""
+"""Maximum length of a value, such as a system message or a template."""
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [Route("/localllm/settings", settings, methods=["POST"])]
 
 
@@ -40,7 +40,10 @@ async def settings(request: Request) -> Response:
     state, asked, headers = await read(request, body.SettingsRequest)
     model = state.aliased(asked.model)
     if not showing.is_name(model) or sections.is_pattern(model):
-        raise ModelNotFound(f"{asked.model[:200]!r} names no model; patterns are set by localllm set", param="model")
+        raise ModelNotFound(
+            f"{asked.model[:200]!r} is not the name of a model; to change the settings of a pattern, use localllm set",
+            param="model",
+        )
     changes = {key.replace("-", "_"): value for key, value in asked.settings.items()}
     has_changed = await state.listing.run(_change, state.settings, model, changes) if changes else False
     id = await state.listing.run(showing.section_name, state.settings, model)
@@ -54,7 +57,7 @@ async def settings(request: Request) -> Response:
 
 
 def _change(settings: Settings, model: str, asked: dict[str, Any]) -> bool:
-    """All of it or nothing; whether anything is another value now. Raises `InvalidParameter`."""
+    """Apply all changes or none; returns whether any value differs now. Raises `InvalidParameter`."""
     id = showing.section_name(settings, model)
     changes = {key: _value(key, value) for key, value in asked.items()}
     path = config.config_file(settings.home)
@@ -62,11 +65,11 @@ def _change(settings: Settings, model: str, asked: dict[str, Any]) -> bool:
 
 
 def _value(key: str, value: Any) -> Any:
-    """As it is to stand in the file; None removes it."""
+    """The value to write to the file; None removes the setting. Raises `InvalidParameter`."""
     changing.check_key(key)
     size = sum(len(str(each)) for each in (value if isinstance(value, list) else [value]))
     if size > MAX_VALUE_CHARS:
-        raise InvalidParameter(f"{key} has {size:,} characters; at most {MAX_VALUE_CHARS:,} are kept", param=key)
+        raise InvalidParameter(f"{key} has {size:,} characters; at most {MAX_VALUE_CHARS:,} are allowed", param=key)
     if value is not None:
         changing.check_from_network(key, value)
     if value is None or value == "":
@@ -75,7 +78,7 @@ def _value(key: str, value: Any) -> Any:
         return changing.typed_value(key, value, "settings")
     is_list = isinstance(value, list) and all(isinstance(each, str | int | float) for each in value)
     if not is_list and not isinstance(value, bool | int | float):
-        raise InvalidParameter(f"{key} takes no {type(value).__name__}; send it as localllm set takes it", param=key)
+        raise InvalidParameter(f"{key} must be a string, a number, a boolean, or an array of these", param=key)
     return value
 
 
@@ -114,7 +117,7 @@ def _why_fixed(settings: Settings, key: str, value: Any) -> str | None:
 
 
 def _public_value(key: str, value: Any) -> Any:
-    """Of a file of the server's its name alone."""
+    """The value without the path of a file on the server: only its name."""
     if key in ("chat_template", "draft") and isinstance(value, str):
         try:
             changing.check_from_network(key, value)

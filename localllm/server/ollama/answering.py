@@ -52,13 +52,15 @@ async def answer(
         loaded = asking.loaded
         _check_thoughts(loaded, name, body)
         headers = asking.headers | given.headers(state, None if loaded is None else loaded.ctx, unheeded)
-        told = Told(answer, shape, started_s, time.perf_counter() - started_s, _remembering(state, asking.model, body))
+        telling = Told(
+            answer, shape, started_s, time.perf_counter() - started_s, _context_maker(state, asking.model, body)
+        )
     except BaseException:
         await answer.aclose()
         raise
     if body.stream is not False:
-        return LineStream(state, told.lines(), answer.aclose, headers)
-    return json_response(await asking.whole([answer], told.whole()), headers)
+        return LineStream(state, telling.lines(), answer.aclose, headers)
+    return json_response(await asking.whole([answer], telling.whole()), headers)
 
 
 async def _begun(asking: Asking, made_of: GenerationRequest, name: str, *, truncates: bool) -> Answer:
@@ -77,16 +79,16 @@ async def _begun(asking: Asking, made_of: GenerationRequest, name: str, *, trunc
             made_of = msgspec.structs.replace(made_of, messages=fewer)
             notes = [LEFT_OUT]
         except LocalLLMError as error:
-            raise _in_ollamas_words(error, asking.loaded, made_of, name) from error
+            raise _as_ollamas(error, asking.loaded, made_of, name) from error
         else:
             asking.headers |= notes_header([*notes, *answer.notes])
             return answer
 
 
-def _in_ollamas_words(
+def _as_ollamas(
     error: LocalLLMError, loaded: LoadedModel | None, made_of: GenerationRequest, name: str
 ) -> LocalLLMError:
-    """Raises for something the model does not support."""
+    """The same error, or Ollama's if the model does not support the request."""
     if error.param == "suffix" and loaded is not None and not loaded.info.fills_in_middle:
         return InvalidParameter(f'"{name}" does not support insert', param="suffix")
     if loaded is not None and not loaded.info.causal:
@@ -137,8 +139,8 @@ async def _continued(state: ServerState, id: str, made_of: GenerationRequest, co
     return GenerationRequest(prompt_tokens=(*context, *tokens), params=made_of.params, structure=made_of.structure)
 
 
-def _remembering(state: ServerState, id: str, body: ChatRequest | GenerateRequest) -> Context | None:
-    """None if there is no conversation turn."""
+def _context_maker(state: ServerState, id: str, body: ChatRequest | GenerateRequest) -> Context | None:
+    """Makes `context` for the reply; None if the request is not a conversation turn."""
     if isinstance(body, ChatRequest) or body.raw or body.suffix:
         return None
     return partial(_context, state, id, body)
@@ -147,7 +149,7 @@ def _remembering(state: ServerState, id: str, body: ChatRequest | GenerateReques
 async def _context(state: ServerState, id: str, body: GenerateRequest, text: str) -> list[int] | None:
     """The tokens of a prompt and its answer, for the client to continue from; None if unavailable."""
     model = next((model for model in state.runtime.running() if model.id == id), None)
-    if model is None or model.phase != "ready" or _leaves_s(model) < STAYS_S:
+    if model is None or model.phase != "ready" or _expires_in_s(model) < STAYS_S:
         return None  # another request would reload it
     before, turn = body.context or [], body.messages()
     rendering = msgspec.structs.replace(body.rendering(), add_generation_prompt=False, continue_final_message=False)
@@ -164,5 +166,5 @@ def _check_thoughts(loaded: LoadedModel | None, name: str, body: ChatRequest | G
         raise InvalidParameter(f'"{name}" does not support thinking', param="think")
 
 
-def _leaves_s(model: RunningModel) -> float:
+def _expires_in_s(model: RunningModel) -> float:
     return math.inf if model.expires_in_s is None else model.expires_in_s

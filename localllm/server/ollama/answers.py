@@ -51,7 +51,7 @@ class Shape:
 
 
 class Told:
-    """One answer in progress.
+    """An answer in progress, as lines or as one reply.
 
     `started_s`: time of the request; `load_s`: time until it was accepted; `context`: for plain prompts.
     """
@@ -77,7 +77,7 @@ class Told:
                     logprobs = ()
             made = calls.feed(delta.calls, is_last=delta.finish is not None)
             if made:
-                objects, broken = _told_calls(made)
+                objects, broken = _call_objects(made)
                 yield self._shape.line(text=broken, calls=objects, logprobs=logprobs)
                 logprobs = ()
             if delta.finish is not None:
@@ -98,7 +98,7 @@ class Told:
             logprobs += delta.logprobs
             if delta.finish is not None:
                 numbered = list(enumerate(whole_calls(deltas)))
-                calls, broken = _told_calls(numbered)
+                calls, broken = _call_objects(numbered)
                 text = "".join(texts)
                 return await self._last(
                     delta, text, text=text + broken, thought="".join(thoughts), calls=calls, logprobs=logprobs
@@ -123,20 +123,20 @@ class _Calls:
         self._pieces: dict[int, list[CallDelta]] = {}
 
     def feed(self, deltas: Sequence[CallDelta], *, is_last: bool) -> list[tuple[int, ToolCall]]:
-        """Calls now complete, with their numbers: the next one has begun, or the answer has ended."""
+        """Calls that are complete now, with their numbers. A call ends when the next one begins or the answer ends."""
         for delta in deltas:
             self._pieces.setdefault(delta.index, []).append(delta)
         ended = list(self._pieces) if is_last else list(self._pieces)[:-1]
         return [(index, whole_calls(self._pieces.pop(index))[0]) for index in ended]
 
 
-def _told_calls(calls: Sequence[tuple[int, ToolCall]]) -> tuple[list[out.CallObject], str]:
-    """Also returns the text of truncated calls, so that nothing of an answer is lost."""
+def _call_objects(calls: Sequence[tuple[int, ToolCall]]) -> tuple[list[out.CallObject], str]:
+    """The complete calls, and the text of truncated ones, so that nothing of an answer is lost."""
     objects, broken = list[out.CallObject](), list[str]()
     for index, call in calls:
-        told = out.call_object(index, call)
-        if told is None:
+        found = out.call_object(index, call)
+        if found is None:
             broken.append(f"{call.name} {call.arguments}")
         else:
-            objects.append(told)
+            objects.append(found)
     return objects, "\n".join(broken)

@@ -42,14 +42,14 @@ class Given(NamedTuple):
 
     def check(self, state: ServerState) -> None:
         """Raises `UnknownParameter` for an unknown field on a strict server."""
-        nobodys = unknown(self.fields, self.kind)
-        if state.settings.strict and nobodys:
-            first = clipped(nobodys[0])
+        names = unknown(self.fields, self.kind)
+        if state.settings.strict and names:
+            first = clipped(names[0])
             raise UnknownParameter(f"unknown field {first!r}; this server is strict", param=first)
 
 
 async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
-    """Raises `InvalidParameter`, `Draining`."""
+    """The server's state, the request, and its given fields. Raises `InvalidParameter`, `Draining`."""
     state: ServerState = request.app.state.server
     body = await read_body(request, state.settings.max_body_bytes)
     if not body.strip():

@@ -21,7 +21,7 @@ from localllm.server.state import ServerState
 from localllm.types.states import MakeState, PushState
 
 QUANTIZING_DIGEST = "0" * 19
-"""The status by which clients distinguish this from a download."""
+"""The digest by which clients distinguish quantizing from a download."""
 
 
 async def create(request: Request) -> Response:
@@ -110,13 +110,13 @@ def _pushing(news: PushState) -> ProgressLine:
 
 
 def _digest(request: Request) -> str:
-    """A digest as Ollama's clients write it, with a colon or a hyphen."""
+    """The digest in the path, as Ollama's clients write it, with a colon or a hyphen."""
     digest: str = request.path_params["digest"]
     return digest.lower()
 
 
 async def _bounded(request: Request, state: ServerState, most: int) -> AsyncGenerator[bytes, None]:
-    """Raises `TooLarge`, `ClientGone`, and `InvalidParameter` for an empty body."""
+    """The body, piece by piece. Raises `TooLarge`, `ClientGone`, and `InvalidParameter` for an empty body."""
     num_bytes = 0
     async for piece in pieces(request):
         num_bytes += len(piece)

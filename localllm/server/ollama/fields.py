@@ -106,12 +106,12 @@ class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def priority(self) -> int | None:
-        """Requests without such options."""
+        """None: Ollama's requests have no priority."""
         return None
 
     @property
     def cache_salt(self) -> str | None:
-        """Nor this."""
+        """None: Ollama's requests have no cache salt."""
         return None
 
     def keep_alive_s(self) -> float | None:
@@ -132,7 +132,7 @@ class AnswerFields(CommonFields, frozen=True, kw_only=True):
     """`json`, or a JSON schema."""
     think: bool | str | None = None
     stream: bool | None = None
-    """Unless false."""
+    """Default: true."""
     logprobs: bool | None = None
     top_logprobs: int | None = None
 
@@ -160,7 +160,7 @@ class AnswerFields(CommonFields, frozen=True, kw_only=True):
 
     @property
     def wants_thoughts(self) -> bool:
-        """Whether the request sets it, instead of leaving it to the model."""
+        """Whether the request asks the model to think."""
         return self.think not in (None, False, "")
 
     def rendering(self, tools: str = "") -> Rendering:
@@ -180,7 +180,7 @@ class AnswerFields(CommonFields, frozen=True, kw_only=True):
 
 
 def named(model: str | None, name: str | None) -> str:
-    """Raises `InvalidParameter`."""
+    """The requested model's name. Raises `InvalidParameter`."""
     asked = model or name
     if not asked:
         raise InvalidParameter("model is required", param="model")

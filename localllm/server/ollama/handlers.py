@@ -59,16 +59,16 @@ async def list_models(request: Request) -> Response:
     """`GET /api/tags`: newest first."""
     state: ServerState = request.app.state.server
     there = sorted((await available(state)).values(), key=lambda model: -model.created_unix_s)
-    told = [await models.listed(state, model) for model in there]
-    return json_response(models.Tags([each for each in told if each is not None]))
+    found = [await models.listed(state, model) for model in there]
+    return json_response(models.Tags([each for each in found if each is not None]))
 
 
 async def list_running(request: Request) -> Response:
     """`GET /api/ps`."""
     state: ServerState = request.app.state.server
     there = await available(state)
-    told = [models.running(model, there) for model in state.runtime.running()]
-    return json_response(models.Processes([each for each in told if each is not None]))
+    found = [models.running(model, there) for model in state.runtime.running()]
+    return json_response(models.Processes([each for each in found if each is not None]))
 
 
 async def show(request: Request) -> Response:

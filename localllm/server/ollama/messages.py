@@ -16,7 +16,8 @@ from localllm.server.parse import fields_of
 from localllm.types import Calling, Function, Message, ToolCall
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
-_SAY_THE_TYPE = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
+_TYPE_KEYWORDS = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
+"""Keywords that determine a schema's type; a schema of arguments without any of them gets `"type": "object"`."""
 
 IMAGES = Refused("images are not supported yet", ([],))
 
@@ -101,22 +102,22 @@ def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
 
 def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
     """The tools for the template, and the callable ones. Raises `InvalidParameter`."""
-    told: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     functions: dict[str, Function] = {}
     for index, tool in enumerate(tools):
         function, path = tool.function, f"tools[{index}].function"
         if not function.name or function.name in functions:
             raise InvalidParameter(f"{path}.name is empty or used by another tool", param=f"{path}.name")
         schema = _object(function.parameters, f"{path}.parameters")
-        if schema and _SAY_THE_TYPE.isdisjoint(fields_of(Raw(schema.encode()))):
+        if schema and _TYPE_KEYWORDS.isdisjoint(fields_of(Raw(schema.encode()))):
             schema = '{"type":"object",' + schema[1:] if schema[1:-1].strip() else ""
         functions[function.name] = Function(name=function.name, parameters=schema, param=f"{path}.parameters")
         parameters = Raw(schema.encode() or b'{"type":"object","properties":{}}')
         described = {"name": function.name, "description": function.description or "", "parameters": parameters}
-        told.append({"type": "function", "function": described})
-    if not told:
+        shown.append({"type": "function", "function": described})
+    if not shown:
         return "", None
-    return msgspec.json.encode(told).decode(), Calling(functions=tuple(functions.values()))
+    return msgspec.json.encode(shown).decode(), Calling(functions=tuple(functions.values()))
 
 
 def refuse_images(images: Sequence[str] | None, path: str) -> None:
@@ -126,7 +127,7 @@ def refuse_images(images: Sequence[str] | None, path: str) -> None:
 
 
 def _object(value: Raw | UnsetType, path: str) -> str:
-    """None for null. Raises `InvalidParameter`."""
+    """A JSON object as text; empty for null. Raises `InvalidParameter`."""
     text = "" if isinstance(value, UnsetType) else bytes(value).decode("utf-8", "replace").strip()
     if text in ("", "null"):
         return ""

@@ -12,14 +12,13 @@ import msgspec
 
 from localllm.errors import LocalLLMError
 from localllm.runtime.runtime import Described
+from localllm.server.catalog import seems_to_think
 from localllm.server.ollama.names import shown
 from localllm.server.ollama.replies import FOREVER, ReplyMessage, moment
 from localllm.server.state import ServerState
 from localllm.types import LoadedModel, ModelInfo
 from localllm.types.states import AvailableModel, RunningModel
 
-_THINKS = ("enable_thinking", "<think>", "reasoning_content", "thinking")
-"""Strings that occur in templates of models that think, used until the model is loaded."""
 _OURS: tuple[tuple[str, str], ...] = (
     ("temperature", "temperature"), ("top_k", "top_k"), ("top_p", "top_p"), ("min_p", "min_p"),
     ("typical_p", "typical_p"), ("repeat_penalty", "repeat_penalty"), ("repeat_last_n", "repeat_last_n"),
@@ -29,8 +28,8 @@ _OURS: tuple[tuple[str, str], ...] = (
 """Field of `SamplingParams` -> Ollama's name for it."""
 
 
-_FILLS_IN = "{#- .Suffix: this model fills in between a prompt and a suffix #}"
-"""Continue searches the template for this word before it requests code completion."""
+_INSERTS = "{#- .Suffix: this model fills in between a prompt and a suffix #}"
+"""Appended to the template: Continue searches it for `.Suffix` before it requests code completion."""
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,14 +89,14 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     system: str | msgspec.UnsetType = msgspec.UNSET
     details: Details
     messages: list[ReplyMessage] | msgspec.UnsetType = msgspec.UNSET
-    """The messages with which every chat begins."""
+    """The messages that begin every chat."""
     model_info: dict[str, Any]
     capabilities: list[str]
     modified_at: str
 
 
 async def listed(state: ServerState, model: AvailableModel) -> Listed | None:
-    """None if its file cannot be read."""
+    """A model for the list; None if its file cannot be read."""
     try:
         described = await state.runtime.described(model)
     except LocalLLMError:
@@ -114,7 +113,7 @@ async def listed(state: ServerState, model: AvailableModel) -> Listed | None:
 
 
 def running(model: RunningModel, available: Mapping[str, AvailableModel]) -> Running | None:
-    """None if it is not loaded."""
+    """A model for the list of loaded ones; None if it is not loaded."""
     loaded = model.loaded
     if loaded is None or model.phase == "unloading":
         return None
@@ -138,7 +137,7 @@ def described(model: AvailableModel, found: Described, loaded: LoadedModel | Non
     """Details of a model."""
     info, defaults = found.info, found.defaults
     parameters = _parameters(found)
-    template = info.chat_templates.get("default", "") + (_FILLS_IN if info.fills_in_middle else "")
+    template = info.chat_templates.get("default", "") + (_INSERTS if info.fills_in_middle else "")
     return Shown(
         license=model.license or msgspec.UNSET,
         modelfile=_modelfile(shown(model.id), parameters, defaults.system),
@@ -154,7 +153,7 @@ def described(model: AvailableModel, found: Described, loaded: LoadedModel | Non
 
 
 def details(info: ModelInfo) -> Details:
-    """In short."""
+    """The summary of a model that all replies include."""
     return Details(
         format="gguf",
         family=info.architecture,
@@ -167,7 +166,7 @@ def details(info: ModelInfo) -> Details:
 
 
 def digest(model: AvailableModel) -> str:
-    """64 hexadecimal digits."""
+    """A made-up digest of 64 hexadecimal digits; see `Listed.digest`."""
     return hashlib.sha256(msgspec.json.encode(model, order="deterministic")).hexdigest()
 
 
@@ -183,12 +182,8 @@ def _capabilities(info: ModelInfo, loaded: LoadedModel | None) -> list[str]:
     """In Ollama's order. Tools can be offered to any chat model here."""
     if not info.causal or info.has_ranking_head:
         return ["embedding"]
-    template = info.chat_templates.get("default")
-    if loaded is not None:
-        thinks = loaded.format.thinking != "never"
-    else:
-        thinks = template is not None and any(word in template for word in _THINKS)
-    chats = template is not None
+    thinks = seems_to_think(info) if loaded is None else loaded.format.thinking != "never"
+    chats = "default" in info.chat_templates
     return [
         "completion",
         *["tools"] * chats,

@@ -29,7 +29,7 @@ class Name(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Equal for all names of a model."""
+        """The same for all spellings of a model's name."""
         host = _HUB[0] if self.host.lower() in _HUB else self.host
         return tuple(part.lower() for part in (host, self.namespace, self.model, self.tag))
 
@@ -40,7 +40,7 @@ class Name(NamedTuple):
 
 
 def parse(text: str) -> Name | None:
-    """None if it is not a valid Ollama name."""
+    """The parts of a name; None if it is not a valid Ollama name."""
     if len(text) > MAX_NAME_CHARS:
         return None
     _, _, rest = text.rpartition("://")

@@ -22,7 +22,7 @@ SUCCESS = ProgressLine(status="success")
 
 
 def transferring(state: PullState | PushState, line: ProgressLine) -> ProgressLine:
-    """That line, or for whom it waits."""
+    """`line`, or one that names the host that the transfer is waiting for."""
     return line if state.waiting_for is None else ProgressLine(status=f"waiting for {state.waiting_for}")
 
 
@@ -42,7 +42,7 @@ class Progress:
             self.task.result()
 
     async def lines(self) -> AsyncGenerator[ProgressLine, None]:
-        """The last line is `success`. Raises the operation's error."""
+        """The progress lines; the last one is `success`. Raises the operation's error."""
         while self._waiting or not self.task.done():
             await self._news.wait()
             self._news.clear()
@@ -56,7 +56,7 @@ class Progress:
         await asyncio.gather(self.task, return_exceptions=True)
 
     def _report(self, line: ProgressLine) -> None:
-        if self.task.done():  # the last item is the end
+        if self.task.done():  # nothing may follow the last line
             return
         if self._waiting and self._waiting[-1].status == line.status:  # a slow reader needs no history
             self._waiting.pop()
@@ -67,7 +67,7 @@ class Progress:
 async def respond(
     request: Request, state: ServerState, progress: Progress, headers: dict[str, str], *, stream: bool
 ) -> Response:
-    """Its lines, or only the last. An error before the first line gets a status."""
+    """The operation's lines, or only the last. An error before the first line gets a status."""
     try:
         await sse.unless_gone(request.receive, progress.begun() if stream else _ended(progress))
     except BaseException:

@@ -17,7 +17,10 @@ _ENDING = ("verifying sha256 digest", "writing manifest")
 
 
 async def pull(state: ServerState, asked: str, report: Report) -> str:
-    """Returns its id. A short name is looked up in our catalog, then in Ollama's library. Raises as `Runtime.pull`."""
+    """Pull a model and return its id. A short name is looked up in our catalog, then in Ollama's library.
+
+    Raises as `Runtime.pull`.
+    """
     report(ProgressLine(status="pulling manifest"))
 
     def news(news: PullState) -> None:
@@ -46,7 +49,7 @@ async def _pulled(state: ServerState, asked: str, news: Callable[[PullState], No
 
 
 def _no_manifest() -> LocalLLMError:
-    """Errors with Ollama's messages."""
+    """The error with Ollama's message."""
     return ModelNotFound("pull model manifest: file does not exist", param="model")
 
 

@@ -150,7 +150,7 @@ def nanoseconds(seconds: float) -> int:
 
 
 def call_object(index: int, call: ToolCall) -> CallObject | None:
-    """None if its arguments were truncated and are not an object."""
+    """The call for the reply; None if its arguments were truncated and are not an object."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):

@@ -24,17 +24,17 @@ class ChatRequest(AnswerFields, frozen=True, kw_only=True):
     messages: list[ChatMessage] | None = None
     tools: list[Tool] | None = None
     truncate: bool | None = None
-    """Unless false, a chat that does not fit loses its oldest messages."""
+    """Whether a chat that does not fit loses its oldest messages (default: true)."""
 
     def generation(self) -> GenerationRequest | None:
-        """None if there is no prompt. Raises `RequestError`s."""
+        """The request for an answer; None if there is no prompt. Raises `RequestError`s."""
         params, structure = self.params(), self.structure()  # also without a prompt
         if not self.messages:
             return None
-        told, calling = tooling(self.tools or ())
+        tools, calling = tooling(self.tools or ())
         return GenerationRequest(
             messages=to_messages(self.messages),
-            rendering=self.rendering(told),
+            rendering=self.rendering(tools),
             calling=calling,
             params=params,
             structure=structure,
@@ -65,7 +65,7 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
     """Use the prompt without the model's template."""
 
     def generation(self) -> GenerationRequest | None:
-        """None if there is no prompt. Raises `RequestError`s."""
+        """The request for an answer; None if there is no prompt. Raises `RequestError`s."""
         if self.suffix and self.context:
             raise InvalidParameter("suffix and context are mutually exclusive; send one of them", param="suffix")
         if self.raw and (self.system or self.context):
@@ -91,11 +91,11 @@ class EmbedRequest(CommonFields, frozen=True, kw_only=True):
 
     input: str | list[str] | None = None
     truncate: bool | None = None
-    """Unless false, texts that are too long are truncated."""
+    """Whether texts that are too long are truncated (default: true)."""
     dimensions: int | None = None
 
     def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest | None:
-        """None if there is nothing to embed. Raises `InvalidParameter`."""
+        """The request for vectors; None if there is nothing to embed. Raises `InvalidParameter`."""
         texts = [self.input] if isinstance(self.input, str) else self.input or []
         if not any(texts):
             return None
@@ -118,7 +118,7 @@ class EmbeddingsRequest(CommonFields, frozen=True, kw_only=True):
     prompt: str | None = None
 
     def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest | None:
-        """None if there is nothing to embed."""
+        """The request for vectors; None if there is nothing to embed."""
         if not self.prompt:
             return None
         return EmbeddingRequest(
@@ -146,7 +146,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ShowRequest(ModelRequest, frozen=True, kw_only=True):
     """`POST /api/show`."""
 
-    fates: ClassVar[Fates] = Fates(ignored={"verbose": "nothing is ever left out"})
+    fates: ClassVar[Fates] = Fates(ignored={"verbose": "details are always complete"})
 
 
 class PullRequest(ModelRequest, frozen=True, kw_only=True):
@@ -155,7 +155,7 @@ class PullRequest(ModelRequest, frozen=True, kw_only=True):
     fates: ClassVar[Fates] = Fates(ignored={"insecure": "certificates are always verified"})
 
     stream: bool | None = None
-    """Unless false."""
+    """Default: true."""
 
 
 class PushRequest(ModelRequest, frozen=True, kw_only=True):
@@ -169,11 +169,11 @@ class PushRequest(ModelRequest, frozen=True, kw_only=True):
     )
 
     stream: bool | None = None
-    """Unless false."""
+    """Default: true."""
 
 
 class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "from"}):
-    """`POST /api/create`: of a model, of files that were uploaded, or of a Modelfile."""
+    """`POST /api/create`: from another model, from uploaded files, or from a Modelfile."""
 
     fates: ClassVar[Fates] = Fates(
         {
@@ -183,16 +183,16 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
         {
             "renderer": "it is built into Ollama; the model's own chat template is used",
             "parser": "it is built into Ollama; the model's own chat template is used",
-            "requires": "it is a version of Ollama",
+            "requires": "it names a version of Ollama",
         },
     )
 
     base: str | None = None
-    """A model; one that is not here is pulled."""
+    """The base model, which is pulled if it is not on this machine."""
     files: dict[str, str] | None = None
-    """A file's name -> the digest under which /api/blobs has it."""
+    """File name -> digest of the uploaded file."""
     modelfile: str | None = None
-    """As older clients send it, instead of the other fields."""
+    """Sent by older clients instead of the other fields."""
     template: str | None = None
     """Jinja."""
     system: str | None = None
@@ -201,15 +201,17 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
     messages: list[ChatMessage] | None = None
     quantize: str | None = None
     quantization: str | None = None
-    """What `quantize` was called once."""
+    """The former name of `quantize`."""
     stream: bool | None = None
-    """Unless false."""
+    """Default: true."""
 
     def made(self, name: str, base: str | None) -> NewModel:
-        """`base`: the id of the model that `from` names. Raises `InvalidParameter`."""
+        """The model to make. `base`: the id of the model in `from`. Raises `InvalidParameter`."""
         others = ("base", "files", "template", "system", "license", "parameters", "messages")
         if self.modelfile is not None and any(getattr(self, field) for field in others):
-            raise InvalidParameter("modelfile says all of it; leave the other fields out, or it", param="modelfile")
+            raise InvalidParameter(
+                "modelfile and the other fields are mutually exclusive; send one or the other", param="modelfile"
+            )
         texts = [self.license] if isinstance(self.license, str) else self.license or []
         return NewModel(
             name=name,

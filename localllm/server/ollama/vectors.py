@@ -50,7 +50,7 @@ async def embed(request: Request) -> Response:
 
 
 async def embeddings(request: Request) -> Response:
-    """`POST /api/embeddings`, of before there were several texts."""
+    """`POST /api/embeddings`: the older endpoint, for a single text."""
     state, body, given = await read(request, EmbeddingsRequest)
     id, asked = await model_of(state, body.asked_model), body.asked(*state.time_limits_s())
     body, unheeded = heeded(request, body, asks=asked is not None)
@@ -83,16 +83,16 @@ async def _made(
     except LocalLLMError as error:
         raise state.seen_by_client(error) from error
     if set(made.num_vectors) != {1}:
-        raise UnsupportedParameter("this model has a vector for each token (pooling none); use /v1/embeddings")
+        raise UnsupportedParameter("this model returns one vector per token (pooling none); use /v1/embeddings")
     loaded = state.loaded(id)
     tally.embedded(loaded, made.num_tokens)
-    if loaded is not None:  # else it is being unloaded already
+    if loaded is not None:  # otherwise it is being unloaded
         state.metrics.embedded(loaded.id, "embedded", made.num_tokens, time.perf_counter() - started_s)
     return made
 
 
 def _numbers(made: Embeddings) -> list[list[float]]:
-    """In the digits that give the same float32 again."""
+    """The vectors, with the fewest digits that round-trip as float32."""
     import numpy as np
 
     from localllm.server.common.decimals import short_decimals

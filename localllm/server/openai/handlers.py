@@ -110,7 +110,7 @@ async def _prompt(request: Request, asking: Asking, asked: GenerationRequest) ->
 
 
 async def _echoes(asking: Asking, body: CommonRequest) -> list[str]:
-    """The text to put before each choice, if any."""
+    """The text to put before each choice; empty without `echo`."""
     texts: list[str] = []
     for prompt in body.echoed():
         if "prompt" in prompt:

@@ -103,7 +103,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """`auto`: tokens are guessed if that pays; `speculation_reason`: why not."""
     speculation_reason: str | msgspec.UnsetType = msgspec.UNSET
     speculation_sources: tuple[SourceName, ...] | msgspec.UnsetType = msgspec.UNSET
-    """What guesses tokens; `mtp_reason`: why the model's own NextN layers, if it has some, do not."""
+    """The sources of guessed tokens; `mtp_reason`: why the model's own NextN layers, if any, are not among them."""
     mtp_reason: str | msgspec.UnsetType = msgspec.UNSET
     tuned: str | msgspec.UnsetType = msgspec.UNSET
     """The results of `localllm tune` in use, or why they are not used."""
@@ -139,8 +139,8 @@ def model_list(entries: Sequence[Entry], running: Sequence[RunningModel]) -> Mod
     """The reply of /v1/models; `running`: the state of each model with a process."""
     phases = {model.id: model.phase for model in running}
     made = [model_entry(entry) for entry in entries]
-    told = [msgspec.structs.replace(entry, status=_status(entry, phases.get(entry.id))) for entry in made]
-    return ModelList(told, [NamedModel(entry.id, entry.id, entry.capabilities) for entry in told])
+    data = [msgspec.structs.replace(entry, status=_status(entry, phases.get(entry.id))) for entry in made]
+    return ModelList(data, [NamedModel(entry.id, entry.id, entry.capabilities) for entry in data])
 
 
 def _status(entry: ModelEntry, phase: ModelPhase | None) -> Status:

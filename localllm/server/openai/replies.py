@@ -1,4 +1,4 @@
-"""Response bodies with OpenAI's field names. Extensions: `timings`, `localllm`, and thoughts beside the text."""
+"""Response bodies with OpenAI's field names. Extensions: `timings`, `localllm`, and thoughts next to the text."""
 
 from __future__ import annotations
 

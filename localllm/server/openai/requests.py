@@ -45,7 +45,7 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
     n: int | None = None
     max_tokens: int | None = None
     n_predict: int | None = None
-    """llama-server's name for `n`."""
+    """llama-server's name for `max_tokens`."""
     verbose: bool | None = None
     """llama-server's: return the rendered prompt."""
     return_progress: bool | None = None
@@ -70,7 +70,7 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
         return made if detail is None else [msgspec.structs.replace(each, detail=detail) for each in made]
 
     def _check_number(self, num_prompts: int, most: int) -> None:
-        """Checked before any is begun. Raises `InvalidParameter` for more answers than an empty queue could hold."""
+        """Raises `InvalidParameter` for more answers than an empty queue could hold, before any of them is begun."""
         num_answers = num_prompts * self.num_candidates
         if num_answers <= most:
             return
@@ -140,7 +140,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
 
     def num_logprobs(self) -> int | None:
         if self.top_logprobs and not self.logprobs:
-            raise InvalidParameter("top_logprobs needs logprobs: true beside it", param="top_logprobs")
+            raise InvalidParameter("top_logprobs requires logprobs: true", param="top_logprobs")
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if self.logprobs else None
 
@@ -173,7 +173,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
         calling: Calling | None = source["calling"]
         if structure is not None and calling is not None:
             if calling.choice == "required":
-                structure = None  # it would apply to text, and there is none
+                structure = None  # it would apply to text, which such an answer does not have
             elif calling.choice == "none":
                 source["calling"] = None
         return super().generation_of(params, structure=structure, **source)

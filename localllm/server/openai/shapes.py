@@ -76,7 +76,7 @@ class TextStream:
         return out.TextChoice(self._index, "", finish_reason(finish))
 
     def warnings(self, finish: Finish) -> list[str]:  # noqa: ARG002
-        """The warnings about it, at its end."""
+        """The warnings about the answer, at its end."""
         return self._notes
 
 
@@ -137,14 +137,14 @@ class ChatShape(NamedTuple):
         self, finish: Finish, notes: Sequence[str], *, has_text: bool, has_thought: bool, num_calls: int
     ) -> list[str]:
         """All warnings of an answer."""
-        told = [*notes]
+        warnings = [*notes]
         if self.tooling.is_legacy and num_calls > 1:
-            told.append(f"the answer has {num_calls} calls, and function_call has the first; send tools to get all")
+            warnings.append(f"function_call has the first of {num_calls} calls; send tools to get all of them")
         if not (has_text or num_calls or notes) and finish.reason == "stop":
-            told.append(
+            warnings.append(
                 f"the answer has no text: the model ended it {'after its thought' if has_thought else 'immediately'}"
             )
-        return told
+        return warnings
 
     def _call(self, call: ToolCall) -> out.FunctionCall | out.CustomCall:
         if call.name in self.tooling.customs:
@@ -180,12 +180,12 @@ class ChatStream:
         self._notes += delta.notes
         self._has_text |= bool(delta.text)
         self._has_thought |= bool(delta.thought)
-        for told in self._deltas(delta):
-            yield out.ChatChunkChoice(self._index, told, logprobs=logprobs)
+        for part in self._deltas(delta):
+            yield out.ChatChunkChoice(self._index, part, logprobs=logprobs)
             logprobs = None
         if logprobs is not None:  # of tokens whose text is not complete yet
-            told = out.ChatDelta(content=UNSET if self._calls else "")
-            yield out.ChatChunkChoice(self._index, told, logprobs=logprobs)
+            part = out.ChatDelta(content=UNSET if self._calls else "")
+            yield out.ChatChunkChoice(self._index, part, logprobs=logprobs)
 
     def last(self, finish: Finish) -> out.ChatChunkChoice:
         """The chunk at the answer's end."""
@@ -193,7 +193,7 @@ class ChatStream:
         return out.ChatChunkChoice(self._index, out.ChatDelta(), reason)
 
     def warnings(self, finish: Finish) -> list[str]:
-        """The warnings about it, at its end."""
+        """The warnings about the answer, at its end."""
         return self._shape.remarks(
             finish,
             self._notes,
@@ -203,9 +203,8 @@ class ChatStream:
         )
 
     def _deltas(self, delta: Delta) -> Iterator[out.ChatDelta]:
-        if (
-            delta.thought
-        ):  # in its own chunk: with text in the same chunk, Continue drops the thought and Cline swaps the two
+        # In its own chunk: with text in the same chunk, Continue drops the thought and Cline swaps the two.
+        if delta.thought:
             yield out.ChatDelta(reasoning_content=delta.thought, reasoning=delta.thought)
         if delta.text:
             yield out.ChatDelta(content=delta.text)

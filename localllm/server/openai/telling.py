@@ -124,11 +124,12 @@ class Telling:
             for progress in delta.progress if body.return_progress else ():
                 yield chunk(streams[index].nothing(), prompt_progress=progress_object(progress))
             running = running_timings(speeds[index]) if body.timings_per_token else msgspec.UNSET
-            if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then are its offsets known
+            if scores_prompts and delta.prompt_logprobs:
+                # Collected for the whole prompt, whose offsets are only known then.
                 scored[index] += delta.prompt_logprobs
                 if len(scored[index]) == answers[index].num_prompt_tokens:
-                    told = echo_logprobs(scored[index], echoes[index])
-                    for made in streams[index].chunks(Delta(echoes[index]), told):
+                    echoed = echo_logprobs(scored[index], echoes[index])
+                    for made in streams[index].chunks(Delta(echoes[index]), echoed):
                         yield chunk(made)
                     scored[index] = []
             logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None

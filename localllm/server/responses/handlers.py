@@ -26,6 +26,7 @@ from localllm.server.errors import NotFound, PreviousResponseNotFound
 from localllm.server.paths import both
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import encode
+from localllm.server.responses.inputs import Finder
 from localllm.server.responses.items import AnyItem, McpCall, McpListTools, MessageItem, OutputItem, ThoughtItem
 from localllm.server.responses.mcp import approved_calls, mcp_offer
 from localllm.server.responses.requests import ResponseRequest, parse_response
@@ -67,7 +68,7 @@ async def create(request: Request) -> Response:
     state.admit()
     headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
     earlier = _earlier(state.responses, body.previous_response_id, owner)
-    said = body.taken(earlier, partial(_find, state.responses, owner))
+    said = body.taken(earlier, _finder(state.responses, owner))
     conversation = [*earlier, *said.items]
     mcp = await sse.unless_gone(request.receive, mcp_offer(state.mcp, body.tools or (), conversation))
     offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
@@ -127,9 +128,10 @@ async def count_tokens(request: Request) -> Response:
     body, owner = parsed.request, _owner(request)
     state.admit()
     earlier = _earlier(state.responses, body.previous_response_id, owner)
-    said = body.taken(earlier, partial(_find, state.responses, owner))
+    said = body.taken(earlier, _finder(state.responses, owner))
     conversation = [*earlier, *said.items]
-    offered = body.offered(conversation, state.settings.hosted_tools)
+    mcp = await sse.unless_gone(request.receive, mcp_offer(state.mcp, body.tools or (), conversation))
+    offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
     asked = body.generation(conversation, offered)
     count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering)
     headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
@@ -211,13 +213,18 @@ def _as_kept(item: OutputItem) -> OutputItem:
     return item.as_kept() if isinstance(item, MessageItem | ThoughtItem) else item
 
 
-def _find(store: ResponseStore, owner: str, item_id: str) -> AnyItem | None:
-    """An item of a stored answer."""
-    kept = store.holder(item_id, owner)
-    if kept is None:
-        return None
-    answered = msgspec.json.decode(kept.response, type=_Answered).output
-    return next((_as_kept(item) for item in answered if item.id == item_id), None)
+def _finder(store: ResponseStore, owner: str) -> Finder:
+    """Finds items of stored answers, each of which is decoded only once."""
+    known: dict[str, AnyItem] = {}
+
+    def find(item_id: str) -> AnyItem | None:
+        kept = None if item_id in known else store.holder(item_id, owner)
+        if kept is not None:
+            answered = msgspec.json.decode(kept.response, type=_Answered).output
+            known.update((item.id, _as_kept(item)) for item in answered)
+        return known.get(item_id)
+
+    return find
 
 
 def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[AnyItem], owner: str) -> Keep | None:
@@ -237,7 +244,7 @@ def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[AnyI
 
 
 def _encoding(keep: Keep | None) -> Callable[[out.ResponseObject], None] | None:
-    """The same for a response alone."""
+    """`keep` for a response that is not encoded yet."""
     return None if keep is None else lambda response: keep(response, msgspec.json.encode(response))
 
 

@@ -103,7 +103,7 @@ class Taken(NamedTuple):
 
     items: list[AnyItem]
     notes: list[str]
-    """Remarks about changes."""
+    """Warnings about changes."""
     ignored: list[str]
     """Omitted items: path and type of each."""
 
@@ -115,6 +115,7 @@ Finder = Callable[[str], AnyItem | None]
 def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], find: Finder) -> Taken:
     """The field `input`; a text is a user message. `earlier`: the conversation it continues.
 
+    Repeated references to an item have no effect: thousands of them would multiply the prompt.
     Raises `InvalidParameter`, `UnsupportedParameter`.
     """
     if isinstance(given, str):
@@ -125,7 +126,8 @@ def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], f
         path = f"input[{index}]"
         if item.type == "item_reference":
             if item.id not in there:
-                result.items.append(_found(item, path, find))
+                result.items.append(found := _found(item, path, find))
+                there.add(found.id)
         elif item.type in HOSTED_ITEMS:
             result.ignored.append(f"{path}:{item.type}")
         else:
@@ -284,7 +286,7 @@ def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[I
 
 
 def _json_or_text(given: Raw | UnsetType, path: str) -> str:
-    """A string's content, or the JSON itself; None for null. Raises `InvalidParameter`."""
+    """A string's content, or the JSON itself; empty for null. Raises `InvalidParameter`."""
     text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
     if text.startswith('"'):
         try:

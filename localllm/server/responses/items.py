@@ -50,7 +50,7 @@ class ThoughtItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     """The thought itself, if a summary was requested: many clients show only that."""
     content: list[ReasoningText]
     encrypted_content: str | UnsetType = UNSET
-    """The same again, for clients that send back only this."""
+    """The thought once more, for clients that send back only this field."""
     status: ItemStatus = "completed"
 
     @property
@@ -223,7 +223,7 @@ def sealed(thought: str) -> str:
 
 
 def unsealed(content: str) -> str:
-    """The thought in our own `encrypted_content`; None for others'."""
+    """The thought in our own `encrypted_content`; empty for that of others."""
     if not content.startswith(_SEALED):
         return ""
     try:

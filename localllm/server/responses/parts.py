@@ -225,7 +225,7 @@ class CustomCallPart(_Part):
 
 
 class McpCallPart(_Part):
-    """A call of an MCP tool, made when the answer has ended. `group`: the answer's calls."""
+    """A call of an MCP tool, made when the answer has ended. `group`: prefix of the ids of one answer's calls."""
 
     def __init__(self, index: int, numbers: Iterator[int], origin: Origin, group: str) -> None:
         super().__init__(index, numbers, "mcp")

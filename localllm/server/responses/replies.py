@@ -46,7 +46,7 @@ class IncompleteDetails(msgspec.Struct, frozen=True):
 
 
 class ResponseError(msgspec.Struct, frozen=True):
-    """`code` is one of OpenAI's few."""
+    """`code` is one of OpenAI's codes."""
 
     code: Literal["server_error", "rate_limit_exceeded", "invalid_prompt"]
     message: str
@@ -55,7 +55,7 @@ class ResponseError(msgspec.Struct, frozen=True):
 
 
 class ReasoningShape(msgspec.Struct, frozen=True):
-    """As requested."""
+    """`reasoning` as requested."""
 
     effort: str | None = None
     summary: str | None = None
@@ -111,7 +111,7 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class ItemList(msgspec.Struct, frozen=True):
-    """A page of items; an empty one has null ids."""
+    """A page of items. If it is empty, the ids are empty strings."""
 
     data: list[AnyItem]
     first_id: str
@@ -170,7 +170,7 @@ def ended(
 
 
 def warned(response: ResponseObject, warnings: Sequence[str], cache_miss: str | None = None) -> ResponseObject:
-    """With additional warnings. `cache_miss`: if requested."""
+    """The response with additional warnings. `cache_miss`: if requested."""
     before = [] if isinstance(response.localllm, UnsetType) else response.localllm.warnings
     return msgspec.structs.replace(response, localllm=remarks([*before, *warnings], cache_miss))
 

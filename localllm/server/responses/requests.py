@@ -62,7 +62,7 @@ Includable = Literal[
     "web_search_call.action.sources",
     "web_search_call.results",
 ]
-"""All but log-probabilities and thoughts concern items that our answers never have, so they are accepted."""
+"""Values other than the two above concern items that answers here never have, so they are accepted without effect."""
 
 
 class TextConfig(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     fates: ClassVar[Fates] = fields.RESPONSES
 
     model: str | None = None
-    """May be left out while one model is loaded."""
+    """Optional while exactly one model is loaded."""
     input: str | list[InputItem] | None = None
     instructions: str | None = None
     previous_response_id: str | None = None
@@ -152,7 +152,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     def num_logprobs(self) -> int | None:
         wanted = WITH_LOGPROBS in (self.include or ())
         if self.top_logprobs and not wanted:
-            raise InvalidParameter(f'top_logprobs needs include: ["{WITH_LOGPROBS}"] beside it', param="top_logprobs")
+            raise InvalidParameter(f'top_logprobs requires include: ["{WITH_LOGPROBS}"]', param="top_logprobs")
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if wanted else None
 
@@ -188,7 +188,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         structure, calling = shape.structure("text.format") if shape else None, tools.calling
         if structure is not None and calling is not None:
             if calling.choice == "required":
-                structure = None  # it would apply to text, and there is none
+                structure = None  # it would apply to text, which such an answer does not have
             elif calling.choice == "none":
                 calling = None
         rendering = self._rendering(messages, tools.told)

@@ -28,11 +28,11 @@ from localllm.server.responses.story import Story
 from localllm.types import Finish, GenerationRequest
 
 Generate = Callable[[ResponseRequest, list[AnyItem]], GenerationRequest]
-"""Begins the answer to a conversation. Raises `RequestError`s."""
+"""Makes the request for an answer to a conversation. Raises `RequestError`s."""
 
 
 class Rounds(NamedTuple):
-    """One request's."""
+    """The rounds of one request."""
 
     story: Story
     asking: Asking
@@ -62,7 +62,7 @@ class Rounds(NamedTuple):
                     if finish is not None:
                         break
                 if finish is None:
-                    raise InternalError("the answer ended without a finish")
+                    raise InternalError("the answer ended without a finish reason")
                 calls: list[McpCallPart] = []
                 if finish_reason(finish) == "stop" and story.has_mcp_calls:
                     for event in story.pause():
@@ -87,11 +87,11 @@ class Rounds(NamedTuple):
             await answer.aclose()
 
     async def _run(self, call: McpCallPart) -> Outcome:
-        """Within the request's time limit."""
+        """Run a call within the request's time limit."""
         origin = call.origin
-        hub = await self.hubs.hub(origin.label)
         try:
             async with asyncio.timeout(self._time_left_s()):
+                hub = await self.hubs.hub(origin.label)
                 return await hub.call(origin.hub_name, call.item.arguments)
         except TimeoutError:
             return Outcome("the request timed out", is_error=True)

@@ -1,5 +1,5 @@
-"""Stored responses, in memory only. At the limit, the owner with the most loses the least recently used ones, so
-that nobody's responses are evicted for somebody else's.
+"""Stored responses, in memory only. At the limit, the owner with the largest share loses the least recently used
+ones, so that one owner cannot evict another's responses.
 
 Knows neither a response's content nor HTTP. Responses are stored as JSON, so that their size is known.
 """
@@ -92,7 +92,7 @@ class ResponseStore:
         return True
 
     def delete(self, id: str) -> bool:
-        """Returns whether it existed."""
+        """Delete a response; returns whether it existed."""
         kept = self._kept.pop(id, None)
         if kept is not None:
             self._count(kept, -1)

@@ -71,9 +71,9 @@ class Story:
         response before the client sees its end.
         """
         self.response = response
-        """The model's name as the client gave it."""
+        """The response so far; complete after `end`."""
         self.num_logprobs = 0
-        """Whether to include alternatives per token."""
+        """Number of log-probabilities so far, alternatives included."""
         self._timings = timings
         self._tells_progress = progress
         self._speed = Speed() if speed else None
@@ -92,7 +92,7 @@ class Story:
         self._notes: list[str] = []
         """Warnings about the answer."""
         self._to_make: list[McpCallPart] = []
-        """Complete calls."""
+        """Complete calls for this server to make."""
         self._group = new_id("mcp")[:GROUP_CHARS]
         self._num_before = 0
         """Number of items before this answer."""
@@ -116,10 +116,10 @@ class Story:
         return [item.as_kept() if isinstance(item, MessageItem | ThoughtItem) else item for item in self._items]
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Warnings about the request."""
+        """Adds warnings about the request."""
         self.response = out.warned(self.response, list(warnings))
 
-    def begin(self, num_prompt_tokens: int) -> Iterator[Event]:  # noqa: ARG002  a response tells it at its end
+    def begin(self, num_prompt_tokens: int) -> Iterator[Event]:  # noqa: ARG002  a response has it at its end
         """Events before the first token."""
         yield events.Created(sequence_number=next(self._numbers), response=self.response)
         yield events.InProgress(sequence_number=next(self._numbers), response=self.response)
@@ -200,13 +200,13 @@ class Story:
         rest: list[Event] = []
         if not self._items and (self._open is None or isinstance(self._open, ThoughtPart)):
             if finish.reason == "stop" and not self._notes:
-                where = "at once" if self._open is None else "after its thought"
+                where = "immediately" if self._open is None else "after its thought"
                 self._notes.append(f"the answer has no text: the model ended it {where}")
             rest += self._close(status)
             rest += self._text("", [])
         rest += self._close(status)
-        told = final_timings(finish, seconds=self._timings, speed=self._speed is not None)
-        self.response = out.ended(self.response, self._items, finish, is_complete=status == "completed", timings=told)
+        final = final_timings(finish, seconds=self._timings, speed=self._speed is not None)
+        self.response = out.ended(self.response, self._items, finish, is_complete=status == "completed", timings=final)
         self.response = out.warned(self.response, self._notes, cache_miss)
         if self._keep is not None:
             self._keep(self.response)
@@ -264,7 +264,7 @@ class Story:
         return kind(index, self._numbers, origin, call_id or new_call_id())
 
     def _close(self, status: ItemStatus = "completed") -> Iterator[Event]:
-        """The open item, if any."""
+        """Ends the open item, if any."""
         if self._open is not None:
             yield from self._open.end(status)
             self._items.append(self._open.item)

@@ -171,7 +171,7 @@ class Offered(NamedTuple):
             known = self._named_known(choice)
             return ToolChoice(type=known.type, name=known.tool_name("tool_choice"))
         mode: Literal["auto", "required"] = "required" if allowed is None else allowed.mode
-        references = [choice] if allowed is None else allowed.tools
+        references = [choice] if allowed is None else dict.fromkeys(allowed.tools)
         return ToolChoice(type="allowed_tools", mode=mode, tools=list(self._all_known(references)))
 
     def _all_known(self, references: Iterable[ToolReference]) -> Iterator[ToolReference]:

@@ -50,7 +50,7 @@ class _Turn:
         return not self.texts or self.ends_with_call
 
     def messages(self) -> list[Message]:
-        """None if there are only thoughts."""
+        """The turn as messages; empty if it has only thoughts."""
         if not self.texts and not self.calls:
             return []
         own = Message(
@@ -137,5 +137,5 @@ def _result(item: CallOutput | CustomCallOutput, name: str) -> Message:
 
 
 def _several(texts: list[str]) -> tuple[str, ...]:
-    """The text of a message's parts."""
+    """The texts as parts of a message; empty for a single text."""
     return tuple(texts) if len(texts) > 1 else ()

@@ -47,7 +47,7 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
     auto_truncate: bool = False
     tokenization_workers: int = 1
     version: str = __version__
-    """Ours."""
+    """localllm's version."""
     sha: None = None
     docker_label: None = None
 

@@ -1,1 +1,1 @@
-"""The page that `GET /` gives browsers: chat, models, what the machine does. Its files, and what only it asks for."""
+"""The web page that browsers get at `GET /`: its files, and the endpoints that only it uses."""

@@ -1,10 +1,10 @@
-// What the server is asked, and what it answers: JSON, or events as they come. Knows nothing of the page.
+// Requests to the server, and its replies as JSON or as a stream of events. Knows nothing of the page.
 
 const KEY = "localllm.key";
-/** The server's address without the slash at its end: another application may have mounted it under a path. */
+/** The server's base URL without a trailing slash; another application may have mounted it under a path. */
 const ROOT = new URL("..", import.meta.url).href.slice(0, -1);
 
-/** An answer that is an error. */
+/** An error reply of the server. */
 export class Refused extends Error {
   /** @param {number} status @param {string} code @param {string} message @param {string | null} param */
   constructor(status, code, message, param = null) {
@@ -23,7 +23,7 @@ export function onKeyWanted(how) {
   askForKey = how;
 }
 
-/** For this tab alone. @param {string} key */
+/** Keeps the key for this tab only. @param {string} key */
 export function keepKey(key) {
   sessionStorage.setItem(KEY, key);
 }
@@ -70,7 +70,7 @@ export async function call(path, body, signal) {
 }
 
 /**
- * The events of a stream; one that is an error is raised.
+ * The events of a stream. Throws `Refused` for an error event.
  * @param {string} path
  * @param {any} body
  * @param {AbortSignal} signal
@@ -99,11 +99,11 @@ export async function* events(path, body, signal) {
       }
     }
   } finally {
-    reader.cancel().catch(() => {});  // hanging up ends the work
+    reader.cancel().catch(() => {});  // disconnecting cancels the request
   }
 }
 
-/** What its removal would free. @param {string} model */
+/** The disk space that removing a model would free. @param {string} model */
 export const removal = (model) => call("/localllm/remove", { model, dry_run: true });
 /** @param {string} query @param {AbortSignal} [signal] @returns {Promise<{ catalog: any[], hub: any[], hub_problem: string | null }>} */
 export const find = (query, signal) => call("/localllm/search", { query }, signal);
@@ -129,7 +129,7 @@ export const pull = (model, signal) => events("/localllm/pull", { model }, signa
 /** @param {string} query */
 export const search = (query) => call(`/localllm/catalog?query=${encodeURIComponent(query)}`);
 /** @typedef {{ tool: string, permissions: { write: boolean }, definition: any }} Tool */
-/** Of the MCP servers of the server's settings; none where it has none, or the key may not use them. @returns {Promise<Tool[]>} */
+/** The tools of the server's MCP servers; empty if there are none or the key may not use them. @returns {Promise<Tool[]>} */
 export const tools = () => call("/tools").catch((error) => { if (error.status === 403) return []; throw error; });
 /** @param {string} tool @param {any} params @param {AbortSignal} signal @returns {Promise<{ plain_text_response?: string, error?: string }>} */
 export const runTool = (tool, params, signal) => call("/tools", { tool, params }, signal);

@@ -1,5 +1,5 @@
-// A short measurement of a model: one stream, two, and four at once, which is what a browser's connections allow.
-// `localllm bench` goes further.
+// A short benchmark of a model with one, two and four concurrent answers, as many as a browser's connections allow.
+// `localllm bench` measures more.
 
 import * as api from "./api.js";
 import { el, fill, svg } from "./dom.js";
@@ -11,7 +11,7 @@ const TOKENS = 96, PROMPT_WORDS = 48, WARMUP_TOKENS = 8;
 const KEPT = "localllm.bench";
 const WIDTH = 420, HEIGHT = 190, LEFT = 64, BOTTOM = 160, TOP = 20;
 
-/** @typedef {{ streams: number, perSecond: number, firstMs: number }} Row `firstMs`: until the first token, the mean */
+/** @typedef {{ streams: number, perSecond: number, firstMs: number }} Row `firstMs`: mean time to the first token */
 /** @typedef {{ model: string, at: number, rows: Row[] }} Bench */
 
 export class BenchView {
@@ -27,7 +27,7 @@ export class BenchView {
     if (kept) this.#show(JSON.parse(kept));
   }
 
-  /** Which model is measured. @param {string[]} loaded @param {string} chosen */
+  /** Sets the model to measure. @param {string[]} loaded @param {string} chosen */
   offer(loaded, chosen) {
     this.model = loaded.includes(chosen) ? chosen : loaded[0] ?? "";
     this.button.disabled = !this.model && !this.running;
@@ -69,7 +69,7 @@ export class BenchView {
 /** @param {number} value */
 const shown = (value) => value.toLocaleString(words.lang, { maximumFractionDigits: value < 10 ? 1 : 0 });
 
-/** So many streams at once, each two answers long. @param {string} model @param {number} streams @param {AbortSignal} signal @returns {Promise<Row>} */
+/** Measures concurrent streams of two answers each. @param {string} model @param {number} streams @param {AbortSignal} signal @returns {Promise<Row>} */
 async function measured(model, streams, signal) {
   const began = performance.now();
   const answers = (await Promise.all(Array.from({ length: streams }, async () => [
@@ -82,7 +82,7 @@ async function measured(model, streams, signal) {
   };
 }
 
-/** An answer to a prompt that no cache holds. @param {string} model @param {number} tokens @param {AbortSignal} signal */
+/** One answer to a random prompt, which no cache contains. @param {string} model @param {number} tokens @param {AbortSignal} signal */
 async function answer(model, tokens, signal) {
   const content = Array.from({ length: PROMPT_WORDS }, () => words.bench.prompt[Math.floor(Math.random() * words.bench.prompt.length)]).join(" ");
   const began = performance.now();
@@ -95,7 +95,7 @@ async function answer(model, tokens, signal) {
   return { firstMs, tokens: count };
 }
 
-/** Tokens a second by streams. @param {Row[]} rows */
+/** A plot of tokens per second by number of streams. @param {Row[]} rows */
 function plot(rows) {
   const most = Math.max(...rows.map((row) => row.perSecond));
   const points = rows.map((row, index) => ({ ...row, x: LEFT + 30 + (index * (WIDTH - LEFT - 60)) / (STREAMS.length - 1), y: BOTTOM - (row.perSecond / most) * (BOTTOM - TOP - 10) }));

@@ -10,7 +10,7 @@ import { words } from "./words.js";
 
 const MAX_FILE_BYTES = 1_000_000;
 const COUNT_AFTER_MS = 400;
-/** So near the end one is reading along. */
+/** Distance from the end within which the list scrolls along with an answer. */
 const NEAR_PX = 80;
 
 export class ChatView {
@@ -56,7 +56,7 @@ export class ChatView {
     this.#showModels();
   }
 
-  /** What changed is shown with the next frame, however much comes in between. @param {string} id */
+  /** Shows a changed message with the next frame, once for all changes until then. @param {string} id */
   #later(id) {
     this.changed.add(id);
     this.frame ||= requestAnimationFrame(() => {
@@ -115,7 +115,7 @@ export class ChatView {
     this.#count();
   }
 
-  /** How much of the context the conversation and the draft take, once nothing was typed for a moment. */
+  /** Shows how much of the context the conversation and the draft use, after a pause in typing. */
   #count() {
     clearTimeout(this.counting);
     this.counting = setTimeout(async () => {
@@ -135,7 +135,7 @@ export class ChatView {
         this.context.textContent = words.chat.context(used, model.ctx);
         this.context.classList.toggle("full", used > model.ctx);
       } catch {
-        this.context.textContent = "";  // the count is a help; sending says what is wrong
+        this.context.textContent = "";  // the count is optional; sending reports the error
       }
     }, COUNT_AFTER_MS);
   }
@@ -157,7 +157,7 @@ export class ChatView {
   /** @param {File[]} files */
   async #attach(files) {
     for (const file of files) {
-      if (file.size > MAX_FILE_BYTES) { announce(words.chat.tooLarge(file.name)); this.#note(words.chat.tooLarge(file.name)); continue; }
+      if (file.size > MAX_FILE_BYTES) { this.#note(words.chat.tooLarge(file.name)); continue; }
       try {
         const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
         if (text.includes("\0")) throw new TypeError();
@@ -181,7 +181,7 @@ export class ChatView {
     )));
   }
 
-  /** Shows a message, with the words that were looked for marked. @param {string} id @param {string} text */
+  /** Shows a message and highlights the search words in it. @param {string} id @param {string} text */
   reveal(id, text) {
     const node = this.views.get(id)?.node;
     if (!node) return;
@@ -191,7 +191,7 @@ export class ChatView {
     mark(node, wordsOf(text));
   }
 
-  /** Goes to the message before or behind the one that has the focus. @param {number} by */
+  /** Moves the focus to the previous or next message. @param {number} by */
   step(by) {
     const nodes = /** @type {HTMLElement[]} */ ([...this.list.children]);
     const at = nodes.findIndex((node) => node.contains(document.activeElement));
@@ -202,7 +202,7 @@ export class ChatView {
     node.scrollIntoView({ block: "nearest" });
   }
 
-  /** Turns the message with the focus, or else the last one that has versions. @param {number} by */
+  /** Switches the version of the focused message, or of the last one with several versions. @param {number} by */
   turn(by) {
     const path = session.tree.path();
     const message = path.find((each) => this.views.get(each.id)?.node.contains(document.activeElement))
@@ -223,7 +223,7 @@ export class ChatView {
   }
 }
 
-/** Marks words without changing a node. @param {HTMLElement} node @param {string[]} wanted */
+/** Highlights words without changing any node. @param {HTMLElement} node @param {string[]} wanted */
 function mark(node, wanted) {
   if (!("highlights" in CSS)) return;
   const ranges = [];

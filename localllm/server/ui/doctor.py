@@ -1,6 +1,6 @@
-"""`GET /localllm/doctor`: what `localllm doctor` prints about this machine, for the page.
+"""`GET /localllm/doctor`: the report of `localllm doctor` about this machine, for the page.
 
-Runs the command in a process of its own, which the libraries it looks at may kill. Knows nothing of what it finds.
+Runs the command in a separate process, since the libraries that it tests may crash. Knows nothing of the report.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from localllm.server.state import ServerState
 from localllm.settings.config import Settings
 
 TIMEOUT_S = 120.0
-"""The first look at a machine tests every CPU backend; later ones remember."""
+"""The first examination tests every CPU backend; later ones use its results."""
 MAX_BYTES = 100_000
-"""Of the text."""
+"""Maximum size of the text, of which the end is kept."""
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [Route("/localllm/doctor", examine)]
 
 
 async def examine(request: Request) -> Response:
-    """`GET /localllm/doctor`. The text names folders of this machine, so where there are keys it takes an admin's."""
-    caller_of(request).check_may("look at the machine")
+    """`GET /localllm/doctor`. The text names folders of this machine, so it requires the right to manage models."""
+    caller_of(request).check_may("examine the machine")
     state: ServerState = request.app.state.server
     return json_response(await unless_gone(request.receive, _examined(state)))
 
 
 def command(settings: Settings) -> list[str]:
-    """The argv of the command for the libraries and folders that this server uses."""
+    """The command line, with the libraries and folders that this server uses."""
     given = {
         "--home": settings.home,
         "--plugin-dir": settings.plugin_dir,
@@ -70,7 +70,7 @@ async def _examined_now(command: list[str]) -> body.Diagnosis:
         async with asyncio.timeout(TIMEOUT_S):
             output, _ = await process.communicate()
     except TimeoutError:
-        text = f"It did not end in {TIMEOUT_S:g} s; run `localllm doctor` in a terminal."
+        text = f"The examination did not finish within {TIMEOUT_S:g} s; run `localllm doctor` in a terminal."
         return body.Diagnosis(works=False, text=text)
     finally:
         if process.returncode is None:

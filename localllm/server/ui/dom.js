@@ -1,11 +1,11 @@
-// Making DOM nodes: whatever is text becomes a text node, so nothing that a model writes is ever read as HTML.
+// Creates DOM nodes. Text always becomes a text node, so a model's output is never parsed as HTML.
 
 import { words } from "./words.js";
 
 /** @typedef {Node | string | null | undefined | false} Child */
 
 /**
- * An element. `props`: attributes by their names; `on*`: a listener; `class`, `dataset`; booleans set or leave out.
+ * An element. `props`: attributes by their names; `on*`: a listener; true sets an attribute, false omits it.
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
  * @param {Record<string, any>} [props]
@@ -20,7 +20,7 @@ export function el(tag, props = {}, ...children) {
 }
 
 /**
- * As `el`, of SVG.
+ * Like `el`, for SVG.
  * @param {string} tag
  * @param {Record<string, any>} [props]
  * @param {...(Child | Child[])} children
@@ -55,8 +55,8 @@ export function fill(node, ...children) {
 }
 
 /**
- * A button with a picture of one or two letters' width.
- * @param {string} label what a screen reader says and the pointer shows
+ * A button that shows a symbol.
+ * @param {string} label the accessible name and the tooltip
  * @param {string} sign
  * @param {(event: Event) => void} press
  * @param {Record<string, any>} [props]
@@ -65,14 +65,14 @@ export function sign(label, sign, press, props = {}) {
   return el("button", { type: "button", class: "sign", "aria-label": label, title: label, onclick: press, ...props }, sign);
 }
 
-/** Says it to who does not see the page. @param {string} text */
+/** Announces a text to screen readers. @param {string} text */
 export function announce(text) {
   const region = document.getElementById("live");
   if (region) region.textContent = text;
 }
 
 /**
- * Asks in a dialog; undefined if it was cancelled.
+ * Shows a dialog; resolves to whether it was confirmed.
  * @param {string} title
  * @param {Child[]} content
  * @param {{ ok?: string, cancel?: string | null, danger?: boolean }} [say]
@@ -93,7 +93,7 @@ export function ask(title, content, say = {}) {
   });
 }
 
-/** Text to the clipboard, said on the button. @param {HTMLElement} button @param {string} text @param {string} done */
+/** Copies text to the clipboard and confirms it on the button. @param {HTMLElement} button @param {string} text @param {string} done */
 export async function copyText(button, text, done) {
   const before = button.textContent;
   try {
@@ -103,14 +103,14 @@ export async function copyText(button, text, done) {
     field.value = text;
     document.body.append(field);
     field.select();
-    document.execCommand("copy");  // where the page is not from this machine and not over https
+    document.execCommand("copy");  // the clipboard API requires https or localhost
     field.remove();
   }
   button.textContent = done;
   setTimeout(() => { button.textContent = before; }, 1200);
 }
 
-/** A file that the browser saves, or the window of `localllm app`. @param {string} name @param {string} type @param {string} text */
+/** Saves a file through the browser, or through the window of `localllm app`. @param {string} name @param {string} type @param {string} text */
 export function download(name, type, text) {
   const own = /** @type {any} */ (window).localllmWindow;
   if (own) { own.save(name, text); return; }

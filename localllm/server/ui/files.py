@@ -1,7 +1,7 @@
-"""The page's files, with headers that keep everything else out of it. Knows nothing of what they show.
+"""The page's files, and the headers that restrict the page to them. Knows nothing of their content.
 
-They hold nothing of anybody's, so they need no key: the page asks for one. What a model writes becomes text there and
-never HTML; should that ever fail, the policy lets no script run but these files, and nothing be asked elsewhere.
+They contain no user data, so they need no key; the page asks for one. The page shows a model's output as text, never as
+HTML. Should that fail, the policy still allows only scripts from these files and requests to this server.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from localllm.errors import clipped
 from localllm.server.errors import NotFound
 
 POLICY = (
@@ -28,16 +29,16 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
-    "cache-control": "no-cache",  # asked for anew, and mostly answered by a 304
+    "cache-control": "no-cache",  # revalidated each time, mostly with a 304
 }
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 INDEX = "index.html"
 _COMMENT = re.compile(rb"^[ \t]*(?:/\*\*.*?\*/|//[^\n]*)", re.DOTALL | re.MULTILINE)
-"""A sixth of the scripts: types and words for who reads the source. Only where a line begins, so never in a string."""
+"""Matches comments for readers of the source, a sixth of the scripts. Only at line starts, so never inside a string."""
 
 
 class File(NamedTuple):
-    """One of them."""
+    """A file as served."""
 
     content: bytes
     media_type: str
@@ -45,26 +46,27 @@ class File(NamedTuple):
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [Route("/", root), Route("/ui/{name}", file)]
 
 
 @functools.cache
 def files() -> dict[str, File]:
-    """Name -> file; read once."""
+    """Name -> file; read only once."""
     found: dict[str, File] = {}
     for entry in importlib.resources.files("localllm.server.ui").iterdir():
         media_type = _TYPES.get(entry.name.rpartition(".")[2])
         if media_type is not None:
             content = entry.read_bytes()
             if media_type == _TYPES["js"]:
-                content = _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), content)  # lines keep their numbers
+                # Newlines stay, and so do line numbers.
+                content = _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
             found[entry.name] = File(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
     return found
 
 
 async def root(request: Request) -> Response:
-    """`GET /`: the page for browsers; Ollama's clients know its server by these words."""
+    """`GET /`: the page for browsers; for others the text by which Ollama's clients recognize its server."""
     if request.app.state.server.settings.ui and "text/html" in request.headers.get("accept", ""):
         return _response(request, files()[INDEX])
     return PlainTextResponse("Ollama is running", headers={"vary": "accept"})
@@ -74,7 +76,7 @@ async def file(request: Request) -> Response:
     """`GET /ui/{name}`."""
     found = files().get(request.path_params["name"])
     if found is None or not request.app.state.server.settings.ui:
-        raise NotFound(f"there is no {request.url.path} here")
+        raise NotFound(f"{clipped(request.url.path)} is not served here")
     return _response(request, found)
 
 

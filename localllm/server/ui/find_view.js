@@ -1,4 +1,4 @@
-// What could be had: the catalog and Hugging Face searched, each quantization with whether it fits and how fast it is.
+// Searches the catalog and Hugging Face for models; lists each quantization with memory fit and predicted speed.
 
 import * as api from "./api.js";
 import { announce, el, fill } from "./dom.js";
@@ -30,7 +30,7 @@ export class FindView {
     this.shown = false;
   }
 
-  /** The catalog, which asks nobody on the network. */
+  /** Shows the catalog, which needs no network. */
   show() {
     if (!this.shown) this.#search();
   }
@@ -115,7 +115,7 @@ function fitWords(fit) {
   return other ? say.fitsWith(other) : say.no;
 }
 
-/** What does not fit is read from the disk for every token, and that is not predicted. @param {any} offer @param {string} which */
+/** A model that does not fit has no prediction: it would be read from disk for every token. @param {any} offer @param {string} which */
 function speedWords({ speed, fit }, which) {
   if (fit && !fit.fits) return "–";
   if (!speed) return "?";

@@ -1,4 +1,4 @@
-"""What the page asks for beside what all clients ask: a stream of what the models do."""
+"""The endpoint that only the page uses: a stream of the models' activity."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from localllm.server.state import ServerState
 from localllm.types.states import EngineStatus, RunningModel
 
 INTERVAL_S = 0.5
-"""Between two looks at the models."""
+"""Interval between two looks at the models."""
 STILL_S = 5.0
-"""After which an event says that nothing changed."""
+"""Maximum time without an event while nothing changes."""
 STATUS_TIMEOUT_S = 0.4
-"""A model that computes a long step is shown as it was before it."""
+"""A model that does not respond within this time, because of a long step, is shown in its previous state."""
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [Route("/localllm/watch", watch)]
 
 
 async def watch(request: Request) -> Response:
-    """`GET /localllm/watch`: an event as often as something changed, until the client hangs up."""
+    """`GET /localllm/watch`: an event after each change, until the client disconnects."""
     state: ServerState = request.app.state.server
 
     async def close() -> None:
@@ -73,7 +73,7 @@ async def _statuses(
 
 
 def _activity(state: ServerState, models: Sequence[RunningModel], statuses: dict[str, EngineStatus]) -> body.Activity:
-    """Finished requests are counted whole; of those that run what they have so far."""
+    """Totals include running requests as far as they are."""
     totals = state.metrics.totals
     prompt, cached, made = totals.computed, totals.cached, totals.made
     for status in statuses.values():

@@ -1,4 +1,4 @@
-// Colours of code: strings, comments, numbers, keywords of the usual languages. One pass, bounded.
+// Syntax highlighting: strings, comments, numbers and keywords of common languages. One pass, limited in length.
 
 import { el } from "./dom.js";
 
@@ -28,7 +28,7 @@ const NUMBER = /0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const WORD = /[\p{L}_$][\p{L}\p{N}_$]*/uy;
 const TAG = /<\/?[A-Za-z][\w:-]*|\/?>/y;
 
-/** The nodes of a piece of code. @param {string} code @param {string} language @returns {(Node | string)[]} */
+/** The highlighted nodes of a piece of code. @param {string} code @param {string} language @returns {(Node | string)[]} */
 export function coloured(code, language) {
   const name = LANGUAGES[language.toLowerCase()] ?? "c";
   if (code.length > MAX || (name === "xml" && !/^(html|xml|svg)$/i.test(language))) return [code];

@@ -1,4 +1,4 @@
-// JSON as a tree that folds, with what of it is not as its schema says; or as it stands where it is no JSON.
+// JSON as a collapsible tree that marks violations of its schema; text that is not JSON is shown unchanged.
 
 import { el } from "./dom.js";
 import { problems } from "./schema.js";

@@ -1,4 +1,4 @@
-// How likely each token was: a shade behind it, and the others on hover, or with the arrow keys.
+// Token probabilities: each token is shaded by its own; hovering or the arrow keys show its alternatives.
 
 import { el, fill } from "./dom.js";
 import { words } from "./words.js";

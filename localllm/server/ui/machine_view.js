@@ -1,5 +1,5 @@
-// What the machine does now, and did in the last minutes: one stream of events from the server, from when this view is
-// first shown for as long as the tab is in front. And how fast it is, and what `localllm doctor` says of it.
+// Activity of the machine in the last minutes, from one stream of events. The stream starts when this view is first
+// shown and pauses while the tab is hidden. Also a benchmark, and the report of `localllm doctor`.
 
 import * as api from "./api.js";
 import { BenchView } from "./bench_view.js";
@@ -11,7 +11,7 @@ import { words } from "./words.js";
 
 const SPAN_MS = 5 * 60_000;
 const AGAIN_MS = 2000;
-/** Between two looks of the server at its models. */
+/** Interval at which the server checks its models. */
 const LOOK_S = 0.5;
 
 export class MachineView {
@@ -45,7 +45,7 @@ export class MachineView {
     if (!this.watching) this.#watch();
   }
 
-  /** What the command says, which takes a second or more. */
+  /** Shows the report of `localllm doctor`, which takes a second or more. */
   async #examine() {
     this.examine.disabled = true;
     this.doctor.hidden = false;
@@ -82,7 +82,7 @@ export class MachineView {
     const at = Date.now();
     const { totals, models } = event;
     if (this.before) {
-      // Nothing is sent while nothing changes: what changed did so since the last time that the server looked.
+      // Nothing is sent while nothing changes, so a change happened after the server's last check.
       const gap = event.time_s - this.before.time_s;
       const seconds = Math.min(Math.max(gap, 0.05), LOOK_S);
       /** @param {"made" | "computed"} plot @param {string} name */

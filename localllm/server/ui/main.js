@@ -1,4 +1,4 @@
-// The page: its three views, keys, theme, and the question for an API key.
+// The page: its three views, keyboard shortcuts, theme, and the dialog for an API key.
 
 import * as api from "./api.js";
 import { ChatView } from "./chat_view.js";
@@ -22,7 +22,7 @@ api.onKeyWanted(once(async () => {
   api.keepKey(field.value);
 }));
 
-/** However many ask at a time, it is done once. @param {() => Promise<void>} what @returns {() => Promise<void>} */
+/** Merges concurrent calls into one. @param {() => Promise<void>} what @returns {() => Promise<void>} */
 function once(what) {
   /** @type {Promise<void> | null} */
   let running = null;
@@ -102,7 +102,7 @@ function toggleSidebar(open) {
 }
 
 Object.assign(document.documentElement, { lang: words.lang, dir: words.dir });
-document.getElementById("first")?.remove();  // what is painted before there are scripts
+document.getElementById("first")?.remove();  // the placeholder shown before scripts run
 document.body.append(
   el("a", { href: "#main", class: "skip", onclick: (/** @type {Event} */ event) => { event.preventDefault(); chat.list.focus(); } }, words.skip),
   el("header", { class: "top" },
@@ -116,6 +116,6 @@ main.addEventListener("click", () => toggleSidebar(false));
 setTheme(localStorage.getItem("localllm.theme") ?? "auto");
 const showHash = () => show(VIEWS.find((name) => `#${name}` === location.hash) ?? "chat");
 addEventListener("hashchange", showHash);
-addEventListener("localllm:model", (event) => { session.choose(/** @type {CustomEvent} */ (event).detail); session.findModels(); show("chat"); });  // the menu of the window of `localllm app`
+addEventListener("localllm:model", (event) => { session.choose(/** @type {CustomEvent} */ (event).detail); session.findModels(); show("chat"); });  // from the menu of `localllm app`
 showHash();
 session.start().catch((error) => { chat.context.textContent = error instanceof api.Refused ? error.message : words.failed.gone; });

@@ -1,13 +1,12 @@
-// Markdown as it comes: blocks that are complete are made once and stay; what grows at the end is made anew.
-// CommonMark's usual part with GitHub's tables and tasks. HTML in it is text; images are links.
+// Incremental Markdown: complete blocks are rendered once and stay; only the growing end is rendered again.
+// Supports the common part of CommonMark with GitHub's tables and task lists. HTML is shown as text; images are links.
 
-import { el } from "./dom.js";
+import { copyText, el } from "./dom.js";
 import { coloured } from "./highlight.js";
 import { words } from "./words.js";
-import { copyText } from "./dom.js";
 
+/** Maximum length of a paragraph with inline formatting; longer ones are shown unformatted. */
 const MAX_INLINE = 20_000;
-// Of a paragraph: a longer one is shown as it is written.
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /**
@@ -24,7 +23,7 @@ const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
 const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?(?:\s+#+)?\s*$/;
 const DELIMITERS = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
 
-/** The blocks of a text; `begin` is the line with which each begins. @param {string} text @param {number} [depth] @returns {Block[]} */
+/** The blocks of a text; `begin` is the first line of each. @param {string} text @param {number} [depth] @returns {Block[]} */
 export function blocks(text, depth = 0) {
   const lines = text.split("\n");
   /** @type {Block[]} */
@@ -92,7 +91,7 @@ function starts(line) {
     || (item !== null && Boolean(item[4]) && (!/\d/.test(item[2]) || parseInt(item[2], 10) === 1));
 }
 
-/** @param {string[]} lines @param {number} at @param {Block[]} found @param {number} depth @returns {number} the line behind it */
+/** @param {string[]} lines @param {number} at @param {Block[]} found @param {number} depth @returns {number} the line after it */
 function list(lines, at, found, depth) {
   const first = /** @type {RegExpExecArray} */ (ITEM.exec(lines[at]));
   const ordered = /\d/.test(first[2]);
@@ -137,19 +136,19 @@ function cells(line) {
   return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
-/** Shows a text that grows in a node of its own. */
+/** Renders a growing text in its own node. */
 export class Markdown {
   constructor() {
     this.node = el("div", { class: "markdown" });
     this.text = "";
-    /** Where the first block begins that may still change. */
+    /** Offset of the first block that may still change. */
     this.settled = 0;
     /** @type {{ block: Block, node: HTMLElement }[]} */
     this.shown = [];
     this.numSettled = 0;
   }
 
-  /** @param {string} text what it is now; usually what it was, and more */
+  /** @param {string} text the whole text, usually the previous one and more */
   update(text) {
     if (text === this.text) return;
     if (!text.startsWith(this.text.slice(0, this.settled))) { this.settled = 0; this.numSettled = 0; }
@@ -172,7 +171,7 @@ export class Markdown {
 }
 
 /**
- * Makes the nodes those of these blocks, and leaves alone what did not change.
+ * Updates the nodes to match the blocks; unchanged ones stay.
  * @param {HTMLElement} parent
  * @param {{ block: Block, node: HTMLElement }[]} shown
  * @param {Block[]} fresh
@@ -193,7 +192,7 @@ function patch(parent, shown, fresh, from) {
 /** @type {WeakMap<HTMLElement, { block: Block, node: HTMLElement }[]>} */
 const inside = new WeakMap();
 
-/** Whether the node could be changed into this block's. @param {{ block: Block, node: HTMLElement }} there @param {Block} block */
+/** Updates a node to match the block; returns whether that was possible. @param {{ block: Block, node: HTMLElement }} there @param {Block} block */
 function update(there, block) {
   const before = there.block;
   if (before.source === block.source && before.closed === block.closed && before.level === block.level && before.language === block.language) return true;
@@ -220,7 +219,7 @@ function appendTo(code, before, now) {
 /** @param {Block} block @returns {Block[]} */
 const rows = (block) => (block.inner ?? []).slice(1).map((row) => ({ ...row, aligns: block.aligns }));
 
-/** Characters that turn text around are shown by their numbers in code. @param {string} text */
+/** Shows bidirectional control characters as code points, since they can disguise code. @param {string} text */
 const visible = (text) => text.replace(BIDI, (char) => `⟦U+${char.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟧`);
 
 /** @param {Block} block @returns {HTMLElement} */
@@ -261,7 +260,7 @@ function made(block) {
   }
 }
 
-/** With a box for `[x]` before its text. @param {Block} block */
+/** Replaces a leading `[x]` with a box. @param {Block} block */
 function ticked(block) {
   const first = block.inner?.[0];
   const box = first?.type === "text" ? /^\[([ xX])\]\s+/.exec(first.source) : null;
@@ -283,13 +282,13 @@ function codeBlock(block) {
 
 const SCHEMES = /^(?:https?:|mailto:)/i;
 
-/** The nodes of a line of text. @param {string} text @param {number} [depth] @returns {(Node | string)[]} */
+/** The nodes of inline Markdown. @param {string} text @param {number} [depth] @returns {(Node | string)[]} */
 export function inline(text, depth = 0) {
   if (text.length > MAX_INLINE || depth > 12) return [text];
   /** @type {(Node | string)[]} */
   const out = [];
   let plain = "";
-  /** Openers of which nothing closes any: each is looked for once. @type {Set<string>} */
+  /** Markers that are never closed, so that each is searched for only once. @type {Set<string>} */
   const hopeless = new Set();
   /** @param {Node} node */
   const push = (node) => { if (plain) out.push(plain); plain = ""; out.push(node); };
@@ -378,7 +377,7 @@ export function inline(text, depth = 0) {
   return out;
 }
 
-/** A link to the outside; of any other kind only its text. @param {string} url @param {(Node | string)[]} label */
+/** An external link; for other schemes only its text. @param {string} url @param {(Node | string)[]} label */
 function anchor(url, label) {
   if (!SCHEMES.test(url)) return el("span", { title: url }, label);
   return el("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow", title: url }, label);

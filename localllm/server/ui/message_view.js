@@ -1,4 +1,4 @@
-// How one message looks, and what can be done with it.
+// One message and its actions.
 
 import { copyText, el, fill, sign } from "./dom.js";
 import { Markdown } from "./markdown.js";
@@ -21,7 +21,7 @@ export class MessageView {
     this.calls = el("div", { class: "calls" });
     this.status = el("p", { class: "status", hidden: true });
     this.foot = el("div", { class: "foot" });
-    /** Undefined: as a tree where the chat has a schema. @type {boolean | undefined} */
+    /** Undefined: as a tree if the chat has a schema. @type {boolean | undefined} */
     this.asTree = undefined;
     const who = { user: words.chat.you, assistant: words.chat.assistant, tool: words.chat.tool }[message.role];
     this.node = el(
@@ -33,7 +33,7 @@ export class MessageView {
     this.update(true);
   }
 
-  /** @param {boolean} [whole] the buttons too, not only what grows */
+  /** @param {boolean} [whole] also updates the buttons, not only the growing text */
   update(whole = false) {
     const { message } = this;
     const isWriting = session.writing.has(message.id);
@@ -120,7 +120,7 @@ export class MessageView {
     if (this.canGoOn && !session.isWriting) session.goOn(this.message);
   }
 
-  /** The message in a field, to be sent in other words. */
+  /** Shows the message in a field, to edit and send it again. */
   edit() {
     const field = el("textarea", { "aria-label": words.chat.edit, rows: Math.min(12, this.message.content.split("\n").length + 1), dir: "auto" });
     field.value = this.message.content;
@@ -137,7 +137,7 @@ export class MessageView {
   }
 }
 
-/** Shows a text that grows at its end. @param {HTMLElement} node @param {string} text */
+/** Sets a node's text; appends if it only grew. @param {HTMLElement} node @param {string} text */
 function grow(node, text) {
   const last = node.firstChild;
   if (last instanceof Text && text.startsWith(last.data)) { if (text.length > last.data.length) last.appendData(text.slice(last.data.length)); }
@@ -149,4 +149,3 @@ function isJson(text) {
   if (!/^\s*[[{]/.test(text) || text.length > 1_000_000) return false;
   try { JSON.parse(text); return true; } catch { return false; }
 }
-

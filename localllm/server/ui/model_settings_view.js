@@ -1,4 +1,4 @@
-// What is set for one model from now on, as `localllm set` has it; and how it is loaded this once.
+// Dialogs for one model: its permanent settings, as with `localllm set`, and the options of a single load.
 
 import * as api from "./api.js";
 import { announce, ask, el } from "./dom.js";
@@ -12,7 +12,7 @@ const say = words.own;
 /** @param {any} value */
 const text = (value) => (value === null ? "" : Array.isArray(value) ? (value.some((each) => /[,\n]|^\s|\s$/.test(each)) ? JSON.stringify(value) : value.join(", ")) : String(value));
 
-/** Shows and changes them; offers to load the model again where that takes it. @param {string} model @param {() => any} reload */
+/** Shows and changes a model's settings; offers a reload if they require one. @param {string} model @param {() => any} reload */
 export async function editModel(model, reload) {
   const { settings } = await api.settings(model, {});
   /** @type {Map<string, HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>} */
@@ -70,7 +70,7 @@ function field(row) {
   return LONG.includes(row.key) ? el("textarea", { ...props, rows: 2 }) : el("input", { ...props, inputmode: row.kind === "integer" ? "numeric" : row.kind === "number" ? "decimal" : undefined });
 }
 
-/** Asks how to load it this once. @param {string} model @param {(more: Record<string, any>) => any} load */
+/** Asks for the options of a single load. @param {string} model @param {(more: Record<string, any>) => any} load */
 export async function loadWith(model, load) {
   const ctx = el("input", { type: "number", min: 1, step: 1, name: "ctx", placeholder: say.fromModel });
   const slots = el("input", { type: "number", min: 1, step: 1, name: "slots", placeholder: say.asSet });

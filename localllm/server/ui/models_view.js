@@ -1,4 +1,4 @@
-// What is on this machine: loaded, loading, unloaded, pinned, set, removed; and what is being downloaded.
+// The models on this machine (load, unload, pin, configure, remove) and the downloads in progress.
 
 import * as api from "./api.js";
 import { announce, ask, el, fill } from "./dom.js";
@@ -7,7 +7,7 @@ import { editModel, loadWith } from "./model_settings_view.js";
 import { session } from "./session.js";
 import { words } from "./words.js";
 
-/** Names of downloads that are not complete; the server keeps what has come. */
+/** Storage key for the names of incomplete downloads, whose data the server keeps. */
 const PULLS = "localllm.pulls";
 
 /** @param {number} bytes */
@@ -15,13 +15,13 @@ export const size = (bytes) => (bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` 
 /** @param {number} seconds */
 const rest = (seconds) => (seconds >= 90 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds)} s`);
 
-/** @typedef {{ text: string, part: number | null, controller: AbortController | null }} Work something that takes a while */
+/** @typedef {{ text: string, part: number | null, controller: AbortController | null }} Work an operation in progress */
 
 export class ModelsView {
   /** @param {() => void} chat shows the chat */
   constructor(chat) {
     this.chat = chat;
-    /** @type {Map<string, Work>} model -> what becomes of it */
+    /** @type {Map<string, Work>} model -> its operation */
     this.works = new Map();
     /** @type {AbortController | null} */
     this.watching = null;
@@ -57,7 +57,7 @@ export class ModelsView {
     } catch (error) { this.note.textContent = said(error); }
   }
 
-  /** While this view is open: what others load and unload is seen. */
+  /** Refreshes the list when other clients load or unload models, while this view is open. */
   async #watch() {
     const { signal } = (this.watching = new AbortController());
     let before = "";
@@ -67,7 +67,7 @@ export class ModelsView {
         if (before && now !== before && !this.works.size) await this.#look();
         before = now || " ";
       }
-    } catch { /* it is asked again when the view is next opened; every button says what is wrong by then */ }
+    } catch { /* tried again when the view is next opened; until then, buttons report errors */ }
     if (this.watching?.signal === signal) this.watching = null;
   }
 
@@ -118,7 +118,7 @@ export class ModelsView {
       el("div", { class: "row wrap" }, buttons));
   }
 
-  /** Does it and shows what is now. @param {() => any} what */
+  /** Runs an action and refreshes the list. @param {() => any} what */
   async #done(what) {
     this.note.textContent = "";
     try { await what(); } catch (error) {
@@ -146,7 +146,7 @@ export class ModelsView {
     return this.#work(id, (signal) => api.load(id, more, signal), (event) => ({ text: `${words.models.phases.loading} ${Math.round(event.fraction * 100)} %`, part: event.fraction }));
   }
 
-  /** @param {string} id @param {any} [fit] what is known of it; null: it was asked about before */
+  /** @param {string} id @param {any} [fit] its memory plan, if known; null: the user has already confirmed the download */
   #pull(id, fit) {
     keepPull(id, true);
     return this.#done(() => this.#work(id, (signal) => pulling(id, fit, signal), ({ progress }) => {
@@ -186,7 +186,7 @@ export class ModelsView {
     }
   }
 
-  /** In place: whoever has the focus on a button of the card keeps it. @param {string} id @param {Work} work */
+  /** Updates the card in place, so that its buttons keep the focus. @param {string} id @param {Work} work */
   #progress(id, work) {
     this.works.set(id, work);
     const card = this.here.querySelector(`[data-model="${CSS.escape(id)}"]`), bar = card?.querySelector("progress"), text = card?.querySelector(".work");
@@ -198,7 +198,7 @@ export class ModelsView {
 }
 
 /**
- * Downloads it; what does not fit is asked about first.
+ * Downloads a model; asks first if it does not fit.
  * @param {string} id @param {any} fit @param {AbortSignal} signal
  */
 async function* pulling(id, fit, signal) {
@@ -206,7 +206,7 @@ async function* pulling(id, fit, signal) {
     try {
       const { models } = await api.offers(id, signal);
       fit = models.find((each) => each.chosen)?.fit;
-    } catch (error) { if (signal.aborted) throw error; /* whatever is wrong, the download says it */ }
+    } catch (error) { if (signal.aborted) throw error; /* the download will report the error */ }
   }
   const doubt = fit && !fit.fits && words.models.fitsNotHere(size(fit.need_bytes));
   if (doubt && !(await ask(words.models.reallyPull(id), [el("p", {}, doubt)], { ok: words.models.pull, cancel: words.cancel }))) return;

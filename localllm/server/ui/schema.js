@@ -1,7 +1,7 @@
-// Whether a JSON value is what a schema says: the keywords that say something of its shape, its numbers and its texts.
+// Checks a JSON value against a schema: the keywords about structure, numbers and strings.
 
 /**
- * What is wrong, by the path of where, as `items.0.name`; nothing: it fits.
+ * The violations: path, such as `items.0.name`, -> keyword; empty if the value matches.
  * @param {any} value @param {any} schema @param {any} [root] @param {string} [path] @param {Map<string, string>} [found]
  * @returns {Map<string, string>}
  */

@@ -1,4 +1,4 @@
-// The conversation that is open: what is asked, what comes back, and where it is kept. Knows nothing of how it looks.
+// The open conversation: sends requests, receives answers and stores both. Knows nothing of the views.
 
 import * as api from "./api.js";
 import * as store from "./store.js";
@@ -12,11 +12,11 @@ import { words } from "./words.js";
  */
 
 const SAVE_MS = 300;
-/** Of calls that run by themselves behind one message of the user's. */
+/** Maximum rounds of automatic tool calls after one user message. */
 const MAX_ROUNDS = 20;
-/** What the tab had of an answer when it was closed: the database may be as old as `SAVE_MS`. */
+/** Storage key for an answer in progress when the tab closes; the database may be behind by `SAVE_MS`. */
 const CUT = "localllm.cut";
-/** How long after a reload an answer that it cut goes on by itself. */
+/** Time within which an answer that a reload interrupted continues automatically. */
 const GO_ON_MS = 60_000;
 
 /** Events: `list`, `path`, `models`, and `message` with the id of the one that changed. */
@@ -32,17 +32,19 @@ class Session extends EventTarget {
     this.numbers = new Map();
     /** @type {Model[]} */
     this.models = [];
-    /** @type {Map<string, AbortController>} of each message that is being written */
+    /** @type {Map<string, AbortController>} message being written -> what stops it */
     this.writing = new Map();
-    /** Set once it is known which models there are, or that nobody says. @type {Promise<void>} */
+    /** Resolves when the models are known or could not be fetched. @type {Promise<void>} */
     this.ready = new Promise((resolve) => { this.known = resolve; });
-    /** What the server's MCP servers have, by name; null: nobody asked. @type {Map<string, api.Tool> | null} */
+    /** The server's MCP tools by name; null: not fetched yet. @type {Map<string, api.Tool> | null} */
     this.tools = null;
-    /** Of the messages whose calls are being run. @type {Set<string>} */
+    /** Messages whose calls are running. @type {Set<string>} */
     this.runs = new Set();
-    /** Whether it is known which models there are. */
+    /** Deleted conversations: their answers in progress are not saved. @type {Set<string>} */
+    this.deleted = new Set();
+    /** Whether the models have been fetched. */
     this.asked = false;
-    /** What the model does before its first token. */
+    /** Status of the model before its first token. */
     this.progress = "";
   }
 
@@ -110,8 +112,8 @@ class Session extends EventTarget {
     }
     const here = [...this.writing.keys()];
     this.conversation = conversation;
-    // An answer that is still being written is the one that grows, not what was kept of it.
-    this.tree = here.length && this.open_trees.get(id) || new Tree(messages, conversation.head);
+    // While an answer is being written, its live tree is shown, not the stored copy.
+    this.tree = here.length && this.openTrees.get(id) || new Tree(messages, conversation.head);
     if (found) this.tree.show(found);
     this.numbers = new Map([...this.tree.messages.keys()].map((each, number) => [each, number]));
     sessionStorage.setItem("localllm.open", id);
@@ -119,8 +121,8 @@ class Session extends EventTarget {
     this.#notify("list");
   }
 
-  /** @type {Map<string, Tree>} of conversations that have an answer coming */
-  open_trees = new Map();
+  /** @type {Map<string, Tree>} conversation -> its tree while an answer is being written */
+  openTrees = new Map();
 
   /** @param {string} id @param {string} title */
   async rename(id, title) {
@@ -133,6 +135,8 @@ class Session extends EventTarget {
 
   /** @param {string} id */
   async delete(id) {
+    this.deleted.add(id);
+    for (const message of this.openTrees.get(id)?.messages.keys() ?? []) this.writing.get(message)?.abort();
     if (id === this.conversation.id) { this.stop(); this.fresh(); }
     this.list = this.list.filter((each) => each.id !== id);
     await store.deleteConversation(id);
@@ -155,6 +159,7 @@ class Session extends EventTarget {
   }
 
   async #save(conversation = this.conversation) {
+    if (this.deleted.has(conversation.id)) return;
     conversation.updated = Date.now();
     if (conversation === this.conversation) conversation.head = this.tree.head;
     if (!this.list.includes(conversation)) this.list.unshift(conversation);
@@ -173,12 +178,13 @@ class Session extends EventTarget {
   }
 
   /** @param {Message} message */
-  #keep(message, conversation = this.conversation, numbers = this.numbers) {
+  async #keep(message, conversation = this.conversation, numbers = this.numbers) {
+    if (this.deleted.has(conversation.id)) return;
     message.kept = Date.now();
-    return store.saveMessage(conversation.id, message, numbers.get(message.id) ?? 0);
+    await store.saveMessage(conversation.id, message, numbers.get(message.id) ?? 0);
   }
 
-  /** Asks, and answers. @param {string} content @param {import("./tree.js").Attachment[]} files @param {string | null} [parent] */
+  /** Adds a user message and answers it. @param {string} content @param {import("./tree.js").Attachment[]} files @param {string | null} [parent] */
   async send(content, files, parent = this.tree.head) {
     const message = this.#add({ role: "user", parent, content, files });
     if (!this.conversation.title) this.conversation.title = titleOf(content || (files[0]?.name ?? ""), words.chats.untitled);
@@ -186,13 +192,13 @@ class Session extends EventTarget {
     await this.#answer(message.id);
   }
 
-  /** The same message in other words, beside it. @param {Message} message @param {string} content */
+  /** Sends an edited copy as a sibling of the message. @param {Message} message @param {string} content */
   edit(message, content) { return this.send(content, message.files ?? [], message.parent); }
 
-  /** Another answer, beside it. @param {Message} message */
+  /** Another answer, as a sibling of this one. @param {Message} message */
   again(message) { return this.#answer(message.parent); }
 
-  /** The answer goes on where it ended; what was computed of it is still in the server's cache. @param {Message} message */
+  /** Continues an answer where it ended; the server's cache still has its tokens. @param {Message} message */
   goOn(message) { return this.#write(message, Boolean(message.content || message.reasoning)); }
 
   /** @param {string} callId @param {string} content @param {Message} of */
@@ -206,7 +212,7 @@ class Session extends EventTarget {
     if (isLast) await this.#answer(message.id);
   }
 
-  /** The ids of a message's calls that have their results. @param {Message} message @returns {Set<string | undefined>} */
+  /** The ids of a message's calls that already have results. @param {Message} message @returns {Set<string | undefined>} */
   given(message) {
     const path = this.tree.path();
     return new Set(path.slice(path.indexOf(message) + 1).map((each) => each.callId));
@@ -217,12 +223,12 @@ class Session extends EventTarget {
     return this.tools;
   }
 
-  /** Whether the server can run it, and the chat lets it. @param {import("./tree.js").Call} call */
+  /** Whether the chat lets the server run this call. @param {import("./tree.js").Call} call */
   offers(call) {
     return this.conversation.settings.mcp?.includes(call.function.name) ?? false;
   }
 
-  /** Has the server run calls, and goes on with their results. @param {Message} message @param {import("./tree.js").Call[]} calls */
+  /** Runs calls on the server and continues with their results. @param {Message} message @param {import("./tree.js").Call[]} calls */
   async runCalls(message, calls) {
     const controller = new AbortController();
     this.writing.set(message.id, controller);
@@ -242,7 +248,7 @@ class Session extends EventTarget {
     for (const { id, text } of found) if (text !== null) await this.result(id, text, message);
   }
 
-  /** Runs what need not be asked for; not for ever, where a model only calls. Whether any. @param {Message} message */
+  /** Runs the calls that need no confirmation, for a limited number of rounds; returns whether there were any. @param {Message} message */
   #runFreely(message) {
     const path = this.tree.path();
     const numRounds = path.slice(path.findIndex((each) => each === path.filter(({ role }) => role === "user").at(-1))).filter((each) => each.calls?.length).length;
@@ -269,7 +275,7 @@ class Session extends EventTarget {
     return this.#write(this.#add({ role: "assistant", parent, state: "writing", model: this.conversation.model }), false);
   }
 
-  /** The request for what follows these messages. @param {Message[]} messages @param {boolean} goesOn */
+  /** The request for an answer to these messages. @param {Message[]} messages @param {boolean} goesOn */
   request(messages, goesOn = false) {
     const { system, sampling, thinking, schema, tools, logprobs } = this.conversation.settings;
     /** @type {Record<string, any>} */
@@ -297,7 +303,7 @@ class Session extends EventTarget {
     const { conversation, tree, numbers } = this;
     const controller = new AbortController();
     this.writing.set(message.id, controller);
-    this.open_trees.set(conversation.id, tree);
+    this.openTrees.set(conversation.id, tree);
     message.state = "writing";
     delete message.error;
     this.progress = words.chat.waiting;
@@ -347,7 +353,7 @@ class Session extends EventTarget {
       removeEventListener("pagehide", leave);
       clearTimeout(keeping);
       this.writing.delete(message.id);
-      this.open_trees.delete(conversation.id);
+      this.openTrees.delete(conversation.id);
       this.progress = "";
       await this.#keep(message, conversation, numbers);
       await this.#save(conversation);
@@ -356,7 +362,7 @@ class Session extends EventTarget {
     }
   }
 
-  /** A model that is not in memory yet is loaded first, so that one sees how far it is. @param {string} id @param {AbortSignal} signal @param {() => void} shown */
+  /** Loads the model first if necessary, to show its progress. @param {string} id @param {AbortSignal} signal @param {() => void} shown */
   async #loaded(id, signal, shown) {
     if (this.models.find((model) => model.id === id)?.loaded) return;
     for await (const event of api.load(id, {}, signal)) {
@@ -368,7 +374,7 @@ class Session extends EventTarget {
   }
 }
 
-/** Adds what came; whether there was anything. @param {Message} message @param {any} choice */
+/** Adds a chunk's content to the message; returns whether it had any. @param {Message} message @param {any} choice */
 function take(message, choice) {
   const { delta } = choice;
   let came = false;
@@ -387,7 +393,7 @@ function take(message, choice) {
   return came;
 }
 
-/** @param {Message} message @param {any} usage @param {any} timings the server's own: what comes here comes in heaps */
+/** @param {Message} message @param {any} usage @param {any} timings the server's, since chunks arrive here in bursts */
 function figures(message, usage, timings) {
   message.figures = {
     prompt: usage.prompt_tokens,

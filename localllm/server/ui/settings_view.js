@@ -1,4 +1,4 @@
-// What a chat asks for beside its messages, in a dialog, with presets.
+// The dialog for the settings of a chat, with presets.
 
 import { ask, el, fill } from "./dom.js";
 import { session } from "./session.js";
@@ -40,7 +40,7 @@ export async function editSettings() {
   const runsAll = el("input", { type: "checkbox" });
   /** @type {Set<string>} */
   let chosen = new Set();
-  const asked = session.tools?.size === 0 ? Promise.resolve(session.tools) : session.findTools();  // a server without tools gets none later
+  const asked = session.tools?.size === 0 ? Promise.resolve(session.tools) : session.findTools();  // a server without tools does not get any later
   asked.then((found) => {
     lent.hidden = !found.size;
     fill(lent, el("legend", {}, words.settings.mcp), [...found.values()].map(({ tool, definition }) => el("label", { class: "check", title: definition.function.description },
@@ -122,7 +122,7 @@ export async function editSettings() {
   }
 }
 
-/** The field that is no JSON. @param {Settings} settings */
+/** The name of the first field that is not valid JSON; empty if there is none. @param {Settings} settings */
 function badJson(settings) {
   for (const [text, name] of /** @type {const} */ ([[settings.schema, words.settings.schema], [settings.tools, words.settings.tools]])) {
     if (!text) continue;

@@ -7,7 +7,7 @@ import { newId } from "./tree.js";
 import { words } from "./words.js";
 
 export class Sidebar {
-  /** @param {(message?: string | null, text?: string) => void} chosen with the message that a search found */
+  /** @param {(message?: string | null, text?: string) => void} chosen gets the message that a search found */
   constructor(chosen) {
     this.chosen = chosen;
     /** @type {Map<string, store.Hit> | null} */
@@ -79,7 +79,7 @@ export class Sidebar {
 /** @param {string} title */
 const fileName = (title) => title.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || newId();
 
-/** The branch that is shown. @param {import("./tree.js").Conversation} conversation */
+/** Exports the branch that is shown. @param {import("./tree.js").Conversation} conversation */
 async function exportMarkdown(conversation) {
   const { Tree } = await import("./tree.js");
   const tree = new Tree(await store.messages(conversation.id), conversation.head);

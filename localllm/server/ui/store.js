@@ -1,5 +1,5 @@
-// Conversations in the browser's own database: the server keeps nothing. Each message is a record of its own, so that
-// an answer that comes in writes only itself.
+// Conversations in the browser's database; the server stores none. Each message is a separate record, so that a growing
+// answer rewrites only itself.
 
 /** @typedef {import("./tree.js").Conversation} Conversation @typedef {import("./tree.js").Message} Message */
 
@@ -43,13 +43,13 @@ async function within(stores, mode, work) {
 /** @param {string} id */
 const all = (id) => IDBKeyRange.bound([id], [id, []]);
 
-/** The newest first. @returns {Promise<Conversation[]>} */
+/** All conversations, newest first. @returns {Promise<Conversation[]>} */
 export async function conversations() {
   const found = await within(["conversations"], "readonly", (store) => store.getAll());
   return found.sort((one, other) => other.updated - one.updated);
 }
 
-/** In the order in which they were made. @param {string} id @returns {Promise<Message[]>} */
+/** A conversation's messages in order of creation. @param {string} id @returns {Promise<Message[]>} */
 export async function messages(id) {
   const found = await within(["messages"], "readonly", (store) => store.getAll(all(id)));
   return found.sort((one, other) => one.number - other.number);
@@ -59,7 +59,7 @@ export async function messages(id) {
 export const saveConversation = (conversation) =>
   within(["conversations"], "readwrite", (store) => { store.put(structuredClone(conversation)); });
 
-/** @param {string} id @param {Message} message @param {number} number its place among those that were made */
+/** @param {string} id @param {Message} message @param {number} number its index in order of creation */
 export const saveMessage = (id, message, number) =>
   within(["messages"], "readwrite", (store) => { store.put({ ...message, conversation: id, number }); });
 
@@ -70,12 +70,12 @@ export const deleteConversation = (id) =>
     messages.delete(all(id));
   });
 
-/** @typedef {{ message: string | null, excerpt: string }} Hit the newest message with most of the words, in whatever branch */
+/** @typedef {{ message: string | null, excerpt: string }} Hit the newest message with the most search words, in any branch */
 
 /** @param {string} text */
 export const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
-/** Conversations whose title and messages hold all of these words. @param {string} text @returns {Promise<Map<string, Hit>>} */
+/** Conversations whose title and messages together contain all of these words. @param {string} text @returns {Promise<Map<string, Hit>>} */
 export async function search(text) {
   const wanted = wordsOf(text);
   /** @type {Map<string, { missing: Set<string>, most: number, hit: Hit }>} */
@@ -106,14 +106,14 @@ export const savePreset = (name, settings) => within(["presets"], "readwrite", (
 /** @param {string} name */
 export const deletePreset = (name) => within(["presets"], "readwrite", (store) => { store.delete(name); });
 
-/** A file of these conversations. @param {Conversation[]} which @returns {Promise<string>} */
+/** The conversations as an export file. @param {Conversation[]} which @returns {Promise<string>} */
 export async function exported(which) {
   const whole = await Promise.all(which.map(async (conversation) => ({ ...conversation, messages: await messages(conversation.id) })));
   return JSON.stringify({ format: FORMAT, version: 1, conversations: whole }, null, 1);
 }
 
 /**
- * Takes in what `exported` wrote, under new ids. Raises `TypeError` or `SyntaxError` for anything else.
+ * Imports a file written by `exported`, under new ids. Throws `TypeError` or `SyntaxError` for anything else.
  * @param {string} text
  * @param {() => string} newId
  * @returns {Promise<number>}

@@ -1,4 +1,4 @@
-// A conversation as a tree of messages: an edit or another answer is a sibling of what it stands for. Pure data.
+// A conversation as a tree of messages: an edit or another answer is a sibling of the original. Pure data.
 
 /**
  * @typedef {{ id: string, type: "function", function: { name: string, arguments: string } }} Call
@@ -12,16 +12,16 @@
  * @property {string} [reasoning]
  * @property {number} [thoughtMs]
  * @property {Call[]} [calls]
- * @property {string} [callId] of a tool's message: which call it answers
+ * @property {string} [callId] for tool messages: the call that it answers
  * @property {Attachment[]} [files]
  * @property {"writing" | "done" | "stopped" | "length" | "failed" | "broken"} state
- * @property {number} [kept] when it was written to the database last
+ * @property {number} [kept] when it was last written to the database
  * @property {string} [error]
  * @property {string} [model]
  * @property {{ prompt: number, cached: number, tokens: number, perSecond: number }} [figures]
  * @property {Likely[]} [likely]
  *
- * @typedef {object} Settings what a chat asks for beside its messages; what is left out is as the model says
+ * @typedef {object} Settings of a chat; absent ones use the model's defaults
  * @property {string} [system]
  * @property {Record<string, number>} [sampling]
  * @property {"" | "on" | "off"} [thinking]
@@ -29,7 +29,7 @@
  * @property {string} [tools]
  * @property {boolean} [logprobs]
  * @property {string[]} [mcp] tools of the server's own MCP servers
- * @property {boolean} [runsAll] without asking, those too that may change something
+ * @property {boolean} [runsAll] run all tools without confirmation, including those that may modify something
  *
  * @typedef {object} Conversation
  * @property {string} id
@@ -62,7 +62,7 @@ export class Tree {
     this.children.set(message.parent, siblings);
   }
 
-  /** The messages that are shown, the first one first. @returns {Message[]} */
+  /** The messages of the shown branch, in order. @returns {Message[]} */
   path() {
     const found = [];
     for (let id = this.head; id !== null; ) {
@@ -74,7 +74,7 @@ export class Tree {
     return found.reverse();
   }
 
-  /** Adds it behind its parent and shows its branch. @param {Message} message */
+  /** Adds a message after its parent and shows its branch. @param {Message} message */
   add(message) {
     this.messages.set(message.id, message);
     this.#link(message);
@@ -87,19 +87,19 @@ export class Tree {
     return { at: siblings.indexOf(message.id) + 1, of: siblings.length };
   }
 
-  /** Shows another version, and what was said last behind it. @param {Message} message @param {number} by */
+  /** Shows another version and the newest messages after it. @param {Message} message @param {number} by */
   turn(message, by) {
     const siblings = this.children.get(message.parent) ?? [];
     const other = siblings[siblings.indexOf(message.id) + by];
     if (other !== undefined) this.head = this.leaf(other);
   }
 
-  /** Shows the branch of a message, unless it is shown. @param {string} id */
+  /** Shows the branch of a message, unless it is already shown. @param {string} id */
   show(id) {
     if (this.messages.has(id) && !this.path().some((message) => message.id === id)) this.head = this.leaf(id);
   }
 
-  /** The newest message behind this one. @param {string | null} id @returns {string | null} */
+  /** The last message of the newest branch after this one. @param {string | null} id @returns {string | null} */
   leaf(id) {
     for (;;) {
       const next = this.children.get(id)?.at(-1);
@@ -109,7 +109,7 @@ export class Tree {
   }
 }
 
-/** What is sent of a message. @param {Message} message @returns {Record<string, any>} */
+/** The message as sent to the server. @param {Message} message @returns {Record<string, any>} */
 export function toSend(message) {
   if (message.role === "tool") return { role: "tool", tool_call_id: message.callId, content: message.content };
   const files = (message.files ?? []).map((file) => `${file.name}:\n\`\`\`\n${file.text}\n\`\`\`\n\n`).join("");
@@ -120,7 +120,7 @@ export function toSend(message) {
   return sent;
 }
 
-/** The first words. @param {string} text @param {string} otherwise */
+/** A title from the first line of a text. @param {string} text @param {string} otherwise */
 export function titleOf(text, otherwise) {
   const line = text.trim().split("\n")[0] ?? "";
   return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line || otherwise;

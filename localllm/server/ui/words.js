@@ -1,4 +1,4 @@
-// Every word that the page says, in one place: a translation is another file like this one.
+// All texts of the page in one place; a translation replaces this file.
 
 /** @param {number} count @param {string} one @param {string} many */
 const counted = (count, one, many) => `${count.toLocaleString()} ${count === 1 ? one : many}`;
@@ -60,7 +60,7 @@ export const words = {
     send: "Send",
     stop: "Stop",
     model: "Model",
-    noModels: "There are no models on this machine yet. Get one under Models.",
+    noModels: "There are no models on this machine yet. Download one under Models.",
     you: "You",
     assistant: "Assistant",
     tool: "Tool result",
@@ -165,14 +165,14 @@ export const words = {
     reallyRemove: (id) => `Remove ${id}?`,
     goes: {
       /** @param {string} size */
-      some: (size) => `Its files are deleted: ${size} of disk space.`,
+      some: (size) => `This deletes its files and frees ${size} of disk space.`,
       none: "Its files stay, because other models or programs use them.",
       unknown: "Its manifest is damaged. Files that no other model needs are deleted.",
     },
     /** @param {string} id */
     reallyPull: (id) => `Download ${id}?`,
     /** @param {string} need */
-    fitsNotHere: (need) => `It needs about ${need} of memory, which is more than this machine has free. It may not load, or be very slow.`,
+    fitsNotHere: (need) => `It needs about ${need} of memory, more than is free on this machine. It may fail to load or be very slow.`,
     chat: "Chat",
     none: "No models yet",
     phases: { loading: "loading", ready: "loaded", restarting: "restarting", unloading: "unloading" },
@@ -199,7 +199,7 @@ export const words = {
     searching: "Searching …",
     onHub: "On Hugging Face",
     /** @param {string} reason */
-    hubFailed: (reason) => `Hugging Face was not searched: ${reason}`,
+    hubFailed: (reason) => `Hugging Face could not be searched: ${reason}`,
     nothing: "Nothing found.",
     count: (/** @type {number} */ count) => `${count} found`,
     downloads: (/** @type {number} */ count) => `${count.toLocaleString()} downloads a month`,
@@ -221,20 +221,20 @@ export const words = {
       `Planned with ${fit.slots ? `${counted(fit.slots, "slot", "slots")} of ` : "texts of "}${fit.ctx.toLocaleString()} tokens, KV cache in ${fit.kv_type}${free && `; ${free} of memory are free`}. Speeds are predictions for one answer at a time.`,
     license: (/** @type {string} */ license) => `Licence: ${license}`,
     cpuOnly: (/** @type {string} */ reason) => `Planned for the CPU: ${reason}`,
-    noSpeed: (/** @type {string} */ reason) => `No speed is predicted where there is a question mark: ${reason}`,
+    noSpeed: (/** @type {string} */ reason) => `A question mark means that no speed is predicted: ${reason}`,
   },
 
   own: {
     title: (/** @type {string} */ id) => `Settings of ${id}`,
-    note: "They hold for this model from now on, whoever uses it. An empty field takes the default that it shows.",
+    note: "These settings apply to all uses of this model. An empty field uses the default that it shows.",
     others: "All other settings",
     loading: "Loading",
     answering: "Answering",
     save: "Save",
     saved: "Saved",
     from: (/** @type {string} */ source) => `set in ${source}`,
-    fromModel: "as the model says",
-    asSet: "as set",
+    fromModel: "from the model",
+    asSet: "as configured",
     automatic: "automatic",
     asDefault: (/** @type {string} */ value) => `default (${value})`,
     reloadTitle: "Reload the model?",
@@ -242,11 +242,11 @@ export const words = {
     reload: "Reload now",
     later: "Later",
     loadTitle: (/** @type {string} */ id) => `Load ${id}`,
-    loadNote: "For this time only; Settings keeps values.",
+    loadNote: "These options apply to this load only. Use Settings for permanent values.",
     titles: {
-      ctx: "Context, tokens per slot", slots: "Slots (answers at a time)", keep_alive: "Unload after, as 10m; -1: never",
+      ctx: "Context, tokens per slot", slots: "Slots (answers at a time)", keep_alive: "Unload after (such as 10m; -1: never)",
       aliases: "Other names",
-      gpu_layers: "Layers on GPUs", kv_type: "Type of the KV cache", chat_template: "Chat template", draft: "Draft model", mtp: "Guesses by its own NextN layers", stop: "Stop strings",
+      gpu_layers: "Layers on GPUs", kv_type: "Type of the KV cache", chat_template: "Chat template", draft: "Draft model", mtp: "Guess tokens with its own NextN layers", stop: "Stop strings",
     },
   },
 
