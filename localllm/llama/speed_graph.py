@@ -61,7 +61,7 @@ UNDISTURBED_SHARE = 0.85
 SHORT_S = 100e-6
 """In shorter passes most time goes between them, where the other threads may rest; then the fastest pass counts."""
 MOST_DISTURBANCES = 3
-"""After this many disturbances all threads are no longer tried: it takes long and is futile."""
+"""After this many disturbances, measuring with all threads is given up: it is slow and futile."""
 PARALLEL_SHARE = 0.8
 """Assumed gain from each further thread, where it could not be measured."""
 
@@ -144,7 +144,7 @@ class Passes:
     ) -> None:
         """`weights`: type and dimensions of each. `packed`: False for a cache.
 
-        Raises `LoadFailed` where nothing can compute with them.
+        Raises `LoadFailed` if nothing can compute with them.
         """
         self._cpu = cpu
         for buffer_type in cpu.buffer_types if weights and packed else (cpu.plain,):

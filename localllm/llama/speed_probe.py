@@ -39,7 +39,7 @@ _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
 
 
 def measure(cpu: Cpu, known: MachineSpeed | None, threads: int, kernels: list[str], heads: list[int]) -> MachineSpeed:
-    """What is known, completed with what is asked for. Raises `LoadFailed`."""
+    """Measures these kernels and head sizes; returns them with what was `known` before. Raises `LoadFailed`."""
     found = known or MachineSpeed(threads=threads, node_s=_node_s(cpu), element_s=_element_s(cpu))
     return MachineSpeed(
         threads=threads,
@@ -56,7 +56,7 @@ def is_final(speed: KernelSpeed) -> bool:
 
 
 def _better(before: KernelSpeed | None, now: KernelSpeed) -> KernelSpeed:
-    """The less noisy one, with both counted."""
+    """The less noisy of the two, with the attempts of both."""
     if before is None:
         return now
     best = now if now.spread <= before.spread else before

@@ -107,7 +107,7 @@ class ChatArguments(AnswerArguments, total=False):
 
 
 def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[ChatArguments]) -> GenerationRequest:
-    """`rest` without `cancel`. Raises `InvalidParameter`."""
+    """The request of `chat`; `rest` has no `cancel`. Raises `InvalidParameter`."""
     given = toolbox(rest["tools"], rest["tool_choice"], parallel=rest["parallel_tool_calls"])
     return GenerationRequest(
         messages=to_messages(messages),
@@ -118,7 +118,7 @@ def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[Ch
 
 
 def rendering(thinking: bool | None, tools: str = "") -> Rendering:
-    """Raises `InvalidParameter`."""
+    """How messages are rendered. Raises `InvalidParameter`."""
     if thinking is None:
         return Rendering(tools=tools)
     switch = _of_type("thinking", thinking, bool, "True, False or None")
@@ -126,7 +126,7 @@ def rendering(thinking: bool | None, tools: str = "") -> Rendering:
 
 
 def completion_request(prompt: str, shape: Shape[Any] | None, **rest: Unpack[AnswerArguments]) -> GenerationRequest:
-    """`rest` without `cancel`. Raises `InvalidParameter`."""
+    """The request of `complete`; `rest` has no `cancel`. Raises `InvalidParameter`."""
     if not isinstance(prompt, str):
         raise InvalidParameter(f"prompt must be a string, got {_shown(prompt)}", param="prompt")
     if rest["thinking_budget"] is not None and shape is None:
@@ -146,7 +146,7 @@ def embedding_request(
     timeout: float | None,
     priority: int,
 ) -> EmbeddingRequest:
-    """Raises `InvalidParameter`."""
+    """The request of `embed`. Raises `InvalidParameter`."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise InvalidParameter("give a list of texts, not one text", param="input")
     items = tuple(texts)
@@ -167,7 +167,7 @@ def embedding_request(
 def rerank_request(
     query: str, documents: Sequence[str], *, truncate: bool, timeout: float | None, priority: int
 ) -> RerankRequest:
-    """Raises `InvalidParameter`."""
+    """The request of `rerank`. Raises `InvalidParameter`."""
     if not isinstance(query, str):
         raise InvalidParameter(f"query must be a string, got {_shown(query)}", param="query")
     if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
@@ -227,7 +227,7 @@ def _waiting(timeout: float | None, priority: int) -> dict[str, Any]:
 
 
 def _checked(name: str, value: msgspec.Struct, kind: type[T], changed: Mapping[str, Any]) -> T:
-    """A struct made in Python has checked its ranges, not its types: the worker would refuse it."""
+    """The changed struct with its types checked: constructing one in Python checks only its ranges."""
     try:
         return msgspec.convert({**msgspec.to_builtins(value), **changed}, kind)
     except (msgspec.ValidationError, TypeError) as error:

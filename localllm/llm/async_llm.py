@@ -114,9 +114,9 @@ class AsyncLLM:
     async def close(self) -> None:
         """Unload the model and end its process; running answers fail with `Draining`. Idempotent."""
         loading = self._loading
-        if (
-            self._loop is None or loading is None or os.getpid() != self._pid
-        ):  # the model belongs to the parent of this fork
+        if os.getpid() != self._pid:  # in a fork: the model belongs to the parent
+            return
+        if self._loop is None or loading is None:
             return
         runtime, self._loaded = self._runtime, None
         self._num_closes += 1

@@ -47,7 +47,8 @@ class Shape(Generic[T]):
 
 
 def to_shape(schema: object) -> Shape[Any] | None:
-    """Raises `InvalidParameter`. Keywords that no grammar can enforce are refused later, by the grammar compiler."""
+    """The shape of an answer with this schema. Keywords that no grammar can enforce are refused later, by the grammar
+    compiler. Raises `InvalidParameter`."""
     if schema is None:
         return None
     if isinstance(schema, Structure):

@@ -49,7 +49,7 @@ def parse_endpoint(text: str, param: str = "rpc") -> Endpoint:
 
 
 def parse_endpoints(text: str | None) -> tuple[Endpoint, ...]:
-    """Comma-separated ones, each once. Raises `InvalidParameter`."""
+    """The distinct endpoints of a comma-separated list. Raises `InvalidParameter`."""
     parts = [part for part in (text or "").split(",") if part.strip()]
     found = tuple(dict.fromkeys(map(parse_endpoint, parts)))
     if len(found) > MAX_ENDPOINTS:

@@ -10,7 +10,7 @@ logger = logging.getLogger("localllm")
 
 
 def log_load(model: LoadedModel, *, chose_ctx: bool) -> None:
-    """Its context, if it has slots, and its chat format, if it chats. `chose_ctx`: nobody asked for a context."""
+    """Log its context, if it has slots, and its chat format, if it chats. `chose_ctx`: no context was requested."""
     if model.info.causal:
         fields = {"model": model.id, "ctx": model.ctx, "slots": model.slots}
         logger.info("context", extra={"fields": fields | ({"chosen": "by memory"} if chose_ctx else {})})

@@ -1,6 +1,6 @@
 """Where a model's layers go and how long its slots are: a pure function of its header, the options and the devices.
 
-Raises an error for what cannot be had; never settles for less than what was asked for explicitly. Knows no processes.
+Raises an error if an explicit request cannot be met, and never settles for less. Knows no processes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MORE_OUTPUTS, LEAST_MORE_OUTPUTS = 64, 8
 MORE_OUTPUTS_BYTES = 32 * 1024 * 1024
 """Memory for those further rows."""
 EMBEDDING_STATES = 4
-"""Texts computed at once where a layer is recurrent: `llama.embedding.MAX_STATES`."""
+"""Texts computed at once if a layer is recurrent: `llama.embedding.MAX_STATES`."""
 
 
 def plan(
@@ -171,12 +171,12 @@ def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool, copied:
 
 
 def cpu_compute_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """The same for a model on the CPU; the larger one where `auto` may choose either."""
+    """Size of the CPU's compute buffer; the larger size if `auto` may choose flash attention or not."""
     return max(compute_bytes(info, options, flash=flash) for flash in _possible_flash(info, options))
 
 
 def heads_of(info: ModelInfo, options: LoadOptions) -> HeadsBytes:
-    """What the model's own NextN layers add, where they guess."""
+    """Memory that the model's own NextN layers add, if they guess."""
     return heads_bytes(info, options, ctx=context_of(info, options), slots=slots_of(info, options))
 
 
@@ -199,12 +199,12 @@ def cells_of(info: ModelInfo, options: LoadOptions) -> int:
 
 
 def slots_of(info: ModelInfo, options: LoadOptions) -> int:
-    """0 for an encoder, whatever was asked for."""
+    """Number of slots; 0 for an encoder, whatever the options say."""
     return (options.slots or DEFAULT_SLOTS) if info.causal else 0
 
 
 def pooling_of(info: ModelInfo, options: LoadOptions) -> Pooling:
-    """As asked for, else as the model says, else what is usual for such models.
+    """The requested pooling, else the model's, else the usual one for such models.
 
     Raises `InvalidParameter` for ranking with a model that has no head for it.
     """
@@ -274,7 +274,7 @@ def place(
 ) -> tuple[list[DeviceInfo], Placed, bool]:
     """The GPUs in use, what each holds, and whether the user insists. Raises `DeviceUnavailable`, `InvalidParameter`.
 
-    `most_layers`: upper bound on GPUs, where their number is ours to choose.
+    `most_layers`: upper bound for layers on GPUs, if their number is automatic.
     """
     gpus = choosing.gpus_of(options, devices)
     wish = Wish(options.split, choosing.shares_of(options, gpus))
@@ -322,8 +322,8 @@ def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
 
 
 def cpu_memory_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Keys, values and states of all slots, for a model on the CPU; the larger figure where `auto` may choose
-    either."""
+    """Keys, values and states of all slots, for a model on the CPU; the larger size if `auto` may choose flash
+    attention or not."""
     return max(sum(memory_bytes(info, options, flash=flash)) for flash in _possible_flash(info, options))
 
 

@@ -140,7 +140,7 @@ class FrameReader(Generic[T]):
             return self._decoder.decode(body)
         except msgspec.MsgspecError as error:
             what, _, path = str(error).partition(" - at `$")
-            # The frame's own index in it (`[2]`) means nothing to whoever sent the request.
+            # The frame's own index in it (`[2]`) means nothing to the client.
             field = path.rstrip("`").partition(".")[2].removeprefix("params.") or None
             raise UndecodableFrame(what, _id_of(body), field) from error
         except LocalLLMError as error:  # raised by a request's own checks

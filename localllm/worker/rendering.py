@@ -19,9 +19,9 @@ from localllm.worker.template_child import TemplateChild
 SMALL_CHARACTERS = 64 * 1024
 """Conversations up to this size never wait for larger ones."""
 MESSAGE_CHARACTERS = 50
-"""What a message counts for besides its content."""
+"""Size that a message counts for besides its content."""
 CHARACTERS_PER_S = 100_000
-"""A conversation longer by this much lets one go first that arrives up to a second later."""
+"""A conversation that is longer by this much yields to one that arrives up to a second later."""
 
 NO_RENDERING = Rendering()
 

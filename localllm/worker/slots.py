@@ -30,7 +30,7 @@ class SlotFiler:
     """`call` comes from the reader thread; the work is done on this object's own thread."""
 
     def __init__(self, engine: Engine, named: NamedStates | None, send: Callable[[Up], None]) -> None:
-        """`named`: None where no disk is to be used."""
+        """`named`: None if the disk is not to be used."""
         self._engine = engine
         self._named = named
         self._send = send
