@@ -3,7 +3,7 @@
     tuned/<model>.json    a file per model, by its content; in it one tuning for each library, devices and settings
 
 A tuning applies if everything is as it was when measured; otherwise a load uses its settings alone and says why. Only
-settings that are left to localllm are ever changed. Knows nothing of how they are measured.
+settings that the user has left open are ever changed. Knows nothing of how they are measured.
 """
 
 from __future__ import annotations
