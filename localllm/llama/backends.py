@@ -62,7 +62,7 @@ BACKENDS = {
 """Keyed by the beginning of their devices' names."""
 _STEM = re.compile(r"[a-z]+")
 _MISSING = re.compile(r"(\S+): cannot open shared object file|Library not loaded: (\S+)")
-"""In the words of the loaders of Linux and macOS; Windows gives no reason."""
+"""Messages of the loaders of Linux and macOS; Windows gives no reason."""
 
 
 def not_loaded(path: Path, reason: str) -> NotLoaded | None:

@@ -85,7 +85,7 @@ def workshops_of(name: str) -> str:
 
 
 def check_kind(kind: str) -> None:
-    """Raises `InvalidParameter`."""
+    """Raises `InvalidParameter` for an unknown kind."""
     if kind not in KINDS:
         raise InvalidParameter(f"there is nothing to build for {kind!r}; there is: {', '.join(KINDS)}", param="target")
 

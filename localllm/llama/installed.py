@@ -36,7 +36,7 @@ class Installed(msgspec.Struct, frozen=True):
     core: tuple[Path, ...]
     """libllama and the ggml libraries loaded with it."""
     variants: dict[str, Path]
-    """CPU backends built as loadable files, by name (`haswell`); empty where the CPU backend is linked in."""
+    """CPU backends built as loadable files, by name (`haswell`); empty if the CPU backend is linked in."""
 
     is_foreign: bool = False
     """Whether the library is not the package's own."""

@@ -50,7 +50,7 @@ class Source(NamedTuple):
     quantization: dict[str, int]
     file_type: str | None
     importance: Mapping[str, Array]
-    """Of each tensor's columns; empty: all count equally."""
+    """Importance of each tensor's columns; empty: all count equally."""
 
     @property
     def size_bytes(self) -> int:

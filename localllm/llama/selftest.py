@@ -47,7 +47,7 @@ class Recorded(msgspec.Struct, frozen=True):
     """What tests/models/selftest_file.py computed without llama.cpp."""
 
     sha256: str
-    """Of the model file."""
+    """Digest of the model file."""
     prompt: tuple[int, ...]
     singles: tuple[int, ...]
     greedy: tuple[int, ...]

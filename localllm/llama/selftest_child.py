@@ -39,7 +39,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     choice: CpuChoice | None = None
     library: str = ""
-    """For a survey: the library; as `Runtime.library`."""
+    """The library to survey, as in `Runtime.library`."""
     model_path: str = ""
     prompt: tuple[int, ...] = ()
     """Decoded as one batch."""

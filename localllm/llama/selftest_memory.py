@@ -46,7 +46,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     choice: CpuChoice
     tried: tuple[Trial, ...]
-    """In the order of trying."""
+    """All trials, in the order in which they were made."""
     from_cache: bool = False
     not_stored: str | None = None
     """Why the next process has to try again: a sentence."""

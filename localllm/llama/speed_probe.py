@@ -32,7 +32,7 @@ UNCERTAIN_SPREAD = 0.4
 """Spread assigned to times extrapolated from one thread."""
 NODES = 32
 LEAST_MEETING_S = 1e-6
-"""Time of a thread barrier after an operation, where it could not be measured."""
+"""Assumed time of a thread barrier after an operation, if it could not be measured."""
 NOISY_SPREAD, MAX_ATTEMPTS = 0.35, 3
 """A noisier measurement is repeated on the next request, up to this many times in all."""
 _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}

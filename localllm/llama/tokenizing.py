@@ -146,7 +146,7 @@ _LETTERS = _byte_letters()
 _BYTE_OF = {ord(letter): byte for byte, letter in enumerate(_LETTERS)} | {0: 0}
 _BYTE_LETTERS = {letter.encode() for letter in _LETTERS}
 _NEEDED_LETTERS = {_LETTERS[byte].encode() for byte in range(0xF5) if byte not in (0xC0, 0xC1)}
-"""For the bytes that UTF-8 uses."""
+"""Letters for the bytes that UTF-8 uses."""
 _HEX_BYTES = {f"<0x{byte:02X}>".encode() for byte in range(256)}
 
 

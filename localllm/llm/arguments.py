@@ -180,26 +180,26 @@ def rerank_request(
 
 
 def to_tokens(name: str, tokens: object) -> tuple[int, ...]:
-    """Raises `InvalidParameter`."""
+    """The token ids as Python integers. Raises `InvalidParameter`."""
     if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
         raise InvalidParameter(f"{name} must be a list of token ids, got {_shown(tokens)}", param=name)
     return tuple(_integer(name, token) for token in tokens)
 
 
 def to_top_n(top_n: int | None) -> int | None:
-    """Raises `InvalidParameter`."""
+    """The checked number. Raises `InvalidParameter`."""
     if top_n is not None and _integer("top_n", top_n) < 1:
         raise InvalidParameter(f"top_n must be at least 1, or None for all, got {top_n}", param="top_n")
     return top_n
 
 
 def check_cancel(cancel: Cancel | None) -> Cancel | None:
-    """Raises `InvalidParameter`."""
+    """The checked `cancel`. Raises `InvalidParameter`."""
     return None if cancel is None else _of_type("cancel", cancel, Cancel, "a localllm.Cancel")
 
 
 def check_callback(name: str, callback: Callable[..., object] | None) -> None:
-    """Raises `InvalidParameter`."""
+    """Raises `InvalidParameter` for anything but a function or None."""
     if callback is not None and not callable(callback):
         raise InvalidParameter(f"{name} must be a function, got {_shown(callback)}", param=name)
 

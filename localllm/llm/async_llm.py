@@ -293,8 +293,8 @@ class AsyncLLM:
     ) -> npt.NDArray[np.float32]:
         """One vector per text, shape (texts, dimensions), float32; with pooling `none` one per token, in order.
 
-        `dimensions`: keep only the first so many components (Matryoshka models); `normalize` scales the result to unit
-        length. A text that is too long is refused, or truncated at its end with `truncate`.
+        `dimensions`: keep only this many of the first components (Matryoshka models); `normalize` scales the result to
+        unit length. A text that is too long is refused, or truncated at its end with `truncate`.
         """
         request = arguments.embedding_request(
             texts, dimensions=dimensions, normalize=normalize, truncate=truncate, timeout=timeout, priority=priority

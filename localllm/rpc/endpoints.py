@@ -71,7 +71,7 @@ def check_bind(endpoint: Endpoint, *, allow_public: bool) -> ipaddress.IPv4Addre
         everywhere = " is every address of this machine" if address.is_unspecified else " is a public address"
         raise InvalidParameter(
             f"rpc: {endpoint.host}{everywhere}, and the protocol has no authentication: name 127.0.0.1 or an address "
-            "in your own network, or pass --allow-public where a firewall keeps strangers away",
+            "in your own network, or pass --allow-public if a firewall keeps strangers away",
             param="rpc",
         )
     return address

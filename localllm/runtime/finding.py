@@ -174,7 +174,7 @@ def _listed(candidate: Candidate) -> AvailableModel:
 
 
 def _with_draft(candidate: Candidate, wanted: str, data_dir: Path) -> Candidate:
-    """Raises `ModelNotFound`, `InvalidParameter`, `LoadFailed`s."""
+    """The candidate with its draft, or why it has none. Raises `ModelNotFound`, `InvalidParameter`, `LoadFailed`s."""
     from localllm.gguf import read_model_info
     from localllm.registry.drafts import find_draft
 

@@ -31,7 +31,7 @@ class Pulls:
         )
 
     async def pull(self, name: str, on_state: Callable[[PullState], None]) -> AvailableModel:
-        """As `Runtime.pull`."""
+        """See `Runtime.pull`."""
         loop, cancel = asyncio.get_running_loop(), threading.Event()
 
         def report(state: PullState) -> None:

@@ -158,7 +158,7 @@ class Runtime:
         return self._supervisor.loaded()
 
     def restarting(self) -> Sequence[str]:
-        """Those whose process died and is being restarted."""
+        """Ids of models whose process died and is being restarted."""
         return self._supervisor.restarting()
 
     def observe(self, observer: Observer) -> None:

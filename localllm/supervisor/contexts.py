@@ -1,6 +1,6 @@
 """Default context length of a slot: as long as a bounded share of memory allows, in powers of two.
 
-Decided by the machine's total memory, so that the answer is the same tomorrow; by free memory only where that is less.
+Decided by the machine's total memory, so that the answer is the same tomorrow; by free memory only if that is short.
 Bounded, because llama.cpp writes a whole cache when it creates it (a second or two per gigabyte on a slow machine), and
 copies between slots move all of their cells. Pure functions; knows nothing of processes.
 """

@@ -46,7 +46,7 @@ def why_none(info: ModelInfo, options: LoadOptions) -> str:
     if info.heads is None:
         return ""
     if options.mtp == "off" or options.speculation == "off":
-        return "as asked for"
+        return "as requested"
     if options.draft not in (None, "auto"):
         return "a draft model guesses instead"
     return info.no_heads

@@ -46,7 +46,7 @@ MAX_DEATHS_RETRIED = 3
 """Crashes within `DEATHS_WITHIN_S`. A model that crashes more often is not restarted for each request it was serving.
 """
 FOREVER_S = -1.0
-"""As a keep-alive time: it stays until it is unloaded explicitly."""
+"""Keep-alive time of a model that stays until it is unloaded explicitly."""
 
 
 class Owner(Protocol):

@@ -50,7 +50,7 @@ class Pending:
         self.request = request
         self.holder = holder
         self.id = 0
-        """Its number with the holder."""
+        """Its id in the holder's messages to the worker."""
         self.was_retried = False
         self.begun = asyncio.Event()
         """Set when the answer has begun, or the request has ended."""

@@ -83,7 +83,7 @@ def plan(
 def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
     """How the slots share the KV cache, and why. For the figures see benchmarks/LOG.md."""
     if options.kv != "auto":
-        return options.kv, "as asked for"
+        return options.kv, "as requested"
     if options.kv_cells is not None:
         return "unified", "kv_cells asks for one cache for all slots"
     return "partitioned", (
@@ -95,7 +95,7 @@ def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
 def _flash_attn(info: ModelInfo, options: LoadOptions, *, uses_gpus: bool) -> tuple[FlashAttn, str]:
     """How attention is computed, and why. On the CPU `auto` leaves it to the worker's measurement."""
     if options.flash_attn != "auto":
-        return options.flash_attn, "as asked for"
+        return options.flash_attn, "as requested"
     if uses_gpus:
         return "auto", "on GPUs as llama.cpp chooses"
     if options.kv_type != "f16":
@@ -289,7 +289,7 @@ def place(
     wanted = every if options.gpu_layers == "all" else min(options.gpu_layers, every)
     if wanted and not gpus:
         raise DeviceUnavailable(
-            f"gpu_layers {options.gpu_layers} was asked for, but no GPU is in use; `localllm doctor` lists devices, "
+            f"gpu_layers {options.gpu_layers} was requested, but no GPU is in use; `localllm doctor` lists devices, "
             "--gpu-layers 0 runs on the CPU",
             param="gpu_layers",
         )
@@ -328,7 +328,7 @@ def cpu_memory_bytes(info: ModelInfo, options: LoadOptions) -> int:
 
 
 def _possible_flash(info: ModelInfo, options: LoadOptions) -> tuple[bool, ...]:
-    """What the worker may choose on the CPU: it measures where nothing else decides."""
+    """Whether the worker uses flash attention on the CPU; both answers if it is to measure."""
     return {"on": (True,), "off": (False,), "auto": (True, False)}[_flash_attn(info, options, uses_gpus=False)[0]]
 
 

@@ -103,7 +103,7 @@ class Session:
         self._pending: dict[int, Pending] = {}
         self._collectors: dict[int, Collector] = {}
         self._num_texts = 0
-        """In all collectors together."""
+        """Texts in all collectors together."""
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._num_calls = {True: 0, False: 0}
         """Open calls: True counts those in `TEXT_METHODS`, False the others."""

@@ -45,7 +45,7 @@ def check_room(num_texts: int, waiting_texts: int, waiting_requests: int, max_wa
 
 
 def late(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
-    """For a request that the worker should have ended."""
+    """The error for a request that the worker should have ended."""
     return RequestTimeout(
         f"its texts were not computed within the {request.timeout_s:.3g} s that the request allows (timeout); "
         "the model's process does not answer"
@@ -53,7 +53,7 @@ def late(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
 
 
 def late_in_queue(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
-    """For a request of which no text began in time."""
+    """The error for a request of which no text began in time."""
     return RequestTimeout(
         f"none of its texts began within the {request.queue_timeout_s:.3g} s that a request may wait "
         "(queue_timeout_s); the model's process does not answer"

@@ -21,7 +21,7 @@ class SpecialTokens(msgspec.Struct, frozen=True):
     vocabulary_size: int
     spellings: tuple[tuple[int, bytes], ...]
     ends: tuple[int, ...] = ()
-    """Those that end an answer."""
+    """Tokens that end an answer."""
 
 
 class GrammarRequest(msgspec.Struct, frozen=True):

@@ -188,7 +188,7 @@ class Grammars:
             taker.done(error)
 
     def special_tokens(self) -> SpecialTokens:
-        """Raises `UnsupportedParameter`."""
+        """Special tokens that grammars may name. Raises `UnsupportedParameter`."""
         vocabulary = self._vocabulary()
         return SpecialTokens(vocabulary.size, vocabulary.special, vocabulary.end_tokens)
 

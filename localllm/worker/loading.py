@@ -175,7 +175,7 @@ def _reason(attention: Settled, backend: LlamaBackend) -> str:
 def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
     """Empty if guesses are made."""
     if load.options.speculation == "off":
-        return AS_TUNED if "speculation" in load.tuned_settings else "as asked for"
+        return AS_TUNED if "speculation" in load.tuned_settings else "as requested"
     if not backend.max_rollback:
         return f"a {backend.memory_kind} memory of this architecture cannot roll back wrong guesses"
     return ""

@@ -178,7 +178,7 @@ class Hello(_Frame, frozen=True, tag=True, array_like=True):
     backend: str
     devices: tuple[DeviceInfo, ...]
     fingerprint: str = ""
-    """Of the library's files."""
+    """Digest of the library's files."""
     absent: tuple[str, ...] = ()
     """Why device backends of the library do not load here, one sentence each."""
 
@@ -204,9 +204,9 @@ class Accepted(_Frame, frozen=True, tag=True, array_like=True):
     """How messages were changed for the model's template, and what of a tool's schema is not enforced."""
     beginning: Beginning = "text"
     cache: CacheReport | None = None
-    """If the request asked for it."""
+    """Set if the request asked for it."""
     making: Making | None = None
-    """If the request asked for it."""
+    """Set if the request asked for it."""
 
 
 class Rejected(_Frame, frozen=True, tag=True, array_like=True):

@@ -299,7 +299,7 @@ class Worker:
 
     def _emit(self, output: StepOutput) -> None:
         if self._preparer is not None:
-            self._preparer.remembered.take(output)  # first: a client that sees the end may continue at once
+            self._preparer.remembered.take(output)  # first: a client that sees the end may continue immediately
         if output.deltas:
             self._outbox.put(Deltas(output.step, tuple(output.deltas)))
         for id, error in output.failures:

@@ -218,7 +218,7 @@ class Prompts:
         return self._vocab.fill_in_middle(tokens, behind), ()
 
     def _infill(self, infill: Infill) -> Generator[None, None, tuple[list[int], tuple[str, ...]]]:
-        """Raises `UnsupportedParameter`."""
+        """The tokens of a prompt for filling in the middle, and notes. Raises `UnsupportedParameter`."""
         found = self._vocab.infill_marks
         missing = [name for name in ("prefix", "suffix", "middle") if found[name] is None]
         if missing:
@@ -270,7 +270,7 @@ class Prompts:
         return at
 
     def _check_length(self, num_tokens: int, param: str, *, at_least: bool = False) -> None:
-        """Raises `ContextLengthExceeded`."""
+        """Raises `ContextLengthExceeded` for a prompt that leaves no room for an answer."""
         if num_tokens < self._model.ctx:
             return
         larger = self._model.ctx < (self._model.info.context_length or self._model.ctx)

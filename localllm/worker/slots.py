@@ -78,7 +78,7 @@ class SlotFiler:
         if writeback is None:
             raise _no_disk("model")
         count, first = 0, 0
-        while (slot := self._on_engine(lambda: writeback.store_next(first))) is not None:  # noqa: B023  called at once
+        while (slot := self._on_engine(lambda: writeback.store_next(first))) is not None:  # noqa: B023  called immediately
             writeback.flush()
             count, first = count + 1, slot + 1
         return count

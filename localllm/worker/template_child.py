@@ -93,8 +93,8 @@ def _generic(note: str) -> ChatFormat:
 
 
 def _encoded(message: Question | Rendered) -> bytearray:
-    """Raises `TemplateError` for what fits into no frame: too long, or an unpaired surrogate from the template
-    itself."""
+    """The message as a frame. Raises `TemplateError` if it fits into none: too long, or an unpaired surrogate from the
+    template itself."""
     try:
         return encode(message)
     except NotEncodable as error:
