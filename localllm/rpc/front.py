@@ -86,7 +86,13 @@ class Front:
                 self._say(f"{name} is refused: {self._most} clients are served already (--max-clients)")
                 client.close()
                 continue
-            threading.Thread(target=self._serve, args=(client, name), name="rpc-client", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(client, name), name="rpc-client", daemon=True).start()
+            except RuntimeError as error:  # no more threads
+                self._say(f"{name} is not served: {error}")
+                client.close()
+                with self._lock:
+                    self.num_clients -= 1
 
     def close(self) -> None:
         """End everything; clients lose their connection."""

@@ -218,3 +218,20 @@ def test_an_idle_process_that_died_is_closed_and_replaced() -> None:
         with front.connect() as client:
             assert _echo(client, b"one") == b"one"
         assert front.children[0].closed
+
+
+def test_a_client_without_a_thread_is_refused_and_the_next_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, failures = threading.Thread.start, ["can't start new thread"]
+
+    def start_thread(thread: threading.Thread) -> None:
+        if thread.name == "rpc-client" and failures:
+            raise RuntimeError(failures.pop())
+        start(thread)
+
+    with _running(Served(most=1)) as front:
+        monkeypatch.setattr(threading.Thread, "start", start_thread)
+        with front.connect() as one:
+            assert one.recv(1) == b""
+        assert "is not served: can't start new thread" in front.said.get(timeout=20)
+        with front.connect() as other:
+            assert _echo(other, b"other") == b"other"
