@@ -1,6 +1,6 @@
-"""One streamed answer, as it was watched: the bytes of its events with the times they came, `feed()` then `flush()`.
+"""One streamed answer, built from the bytes of its events and their arrival times: `feed()`, then `flush()`.
 
-Knows no network and no clock: whoever reads says what time it is. Times are nanoseconds of one monotonic clock.
+Knows no network and no clock: the caller passes times, in nanoseconds of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class Answer(NamedTuple):
     started_ns: int
     """Just before the request was sent."""
     arrivals_ns: array[int]
-    """When text came, reasoning included; pieces that came in one read are one arrival. Never empty."""
+    """When text arrived, reasoning included; the pieces of one read are one arrival. Never empty."""
     last_ns: int
-    """When the last token was known to be there: the last text, or the finish reason after it."""
+    """When the last token arrived: with the last text, or with the finish reason after it."""
     ended_ns: int
     num_deltas: int
     prompt_tokens: int | None
-    """None: the server told no usage."""
+    """None: the server reported no usage."""
     completion_tokens: int | None
     cached_tokens: int | None
-    """None: the server does not tell."""
+    """None: the server does not report them."""
 
     @property
     def num_tokens(self) -> int:
-        """Of the answer: as the server counted, else the pieces that it sent."""
+        """Output tokens as the server counted them, else the number of pieces it sent."""
         return self.num_deltas if self.completion_tokens is None else self.completion_tokens
 
     @property
@@ -65,7 +65,7 @@ class Answer(NamedTuple):
 
     @property
     def gaps_s(self) -> list[float]:
-        """The pauses between arrivals, as somebody who reads along sees them."""
+        """The pauses between arrivals, as a reader of the stream sees them."""
         return [(later - earlier) / 1e9 for earlier, later in itertools.pairwise(self.arrivals_ns)]
 
     @property
@@ -74,7 +74,7 @@ class Answer(NamedTuple):
 
     @property
     def tokens_per_s(self) -> float:
-        """Of this one request, its wait for the first token included."""
+        """Output tokens per second of this request, including the wait for the first token."""
         return self.num_tokens / max(self.latency_s, 1e-9)
 
 
@@ -118,7 +118,7 @@ _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
 class AnswerBuilder:
-    """Raises `RequestFailed`: `not_openai`, `error_in_stream`, `cut_short`, `no_text`."""
+    """Builds an `Answer`. Raises `RequestFailed`: `not_openai`, `error_in_stream`, `cut_short`, `no_text`."""
 
     def __init__(self, started_ns: int) -> None:
         self._decoder = EventDecoder()
@@ -131,7 +131,7 @@ class AnswerBuilder:
         self._usage: _Usage | None = None
         self._cached: int | None = None
         self.is_done = False
-        """`[DONE]` has come: nothing that follows matters."""
+        """Whether `[DONE]` has arrived; anything after it is ignored."""
 
     @property
     def num_deltas(self) -> int:
@@ -139,7 +139,7 @@ class AnswerBuilder:
         return self._num_deltas
 
     def feed(self, data: bytes, now_ns: int) -> int:
-        """Take what one read gave; returns how many pieces of text were in it."""
+        """Take the bytes of one read; returns how many pieces of text they contained."""
         before = self._num_deltas
         for event in self._decoder.feed(data):
             self._take(event, now_ns)
@@ -148,7 +148,7 @@ class AnswerBuilder:
         return self._num_deltas - before
 
     def flush(self, now_ns: int) -> Answer:
-        """The stream has ended: the answer, if it was a whole one."""
+        """End of the stream; returns the answer if it is whole."""
         for event in self._decoder.flush():
             self._take(event, now_ns)
         if not (self._finished or self.is_done):
@@ -200,7 +200,7 @@ def _has_text(choice: _Choice) -> bool:
 
 
 def message_of(error: Any) -> str:
-    """The sentence in an error: of a string, of `{"message": ...}`, of `{"error": ...}` around either."""
+    """The sentence in an error, which is a string or `{"message": ...}`, or `{"error": ...}` around either."""
     while isinstance(error, dict):
         inner = error.get("error", error.get("message"))
         if inner is None:
@@ -210,6 +210,6 @@ def message_of(error: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """What a server said, for a terminal: one line without control characters, cut where it gets long."""
+    """Text from a server, made safe for a terminal: one line without control characters, truncated."""
     line = " ".join(one_line(text).split())
     return line if len(line) <= MAX_MESSAGE_CHARS else line[: MAX_MESSAGE_CHARS - 3] + "..."

@@ -1,7 +1,7 @@
-"""The load: for each level so many connections, each with a request at any time until the level has enough.
+"""Generates the load: a number of connections for each level, each with one request in flight until the level is done.
 
-A closed loop: a connection asks again as soon as it is answered, so that the load is what was asked for and the rate
-is what the server makes of it. Knows no statistics; what was seen is in the `LevelRun`s, also after an interruption.
+A closed loop: a connection sends its next request as soon as the last one is answered, so the load is fixed and the
+rate depends on the server. Knows no statistics; the results are in the `LevelRun`s, even after an interruption.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from localllm.bench.target import Target, http_settings
 CONNECT_TIMEOUT_S = 10.0
 TICK_S = 1.0
 PROBE_WORDS = (16, 128)
-"""Between which and which the longer of two probes has as many words as a prompt shall have tokens."""
+"""Limits for the longer of two probes, which otherwise has as many words as a prompt has tokens."""
 
 
 class LevelRun:
-    """What was seen at one concurrency; grows while it runs. Warm-up requests are not in it."""
+    """Results at one concurrency; grows while it runs. Warm-up requests are not included."""
 
     def __init__(self, concurrency: int) -> None:
         self.concurrency = concurrency
@@ -35,12 +35,12 @@ class LevelRun:
         self.failures_in_a_row = 0
         self.num_started = 0
         self.num_tokens_seen = 0
-        """Pieces of text so far, also of answers that are not whole yet."""
+        """Pieces of text so far, including those of unfinished answers."""
         self.started_ns = 0
-        """0: it is still warming up."""
+        """0 during warm-up."""
         self.ended_ns = 0
         self.cpu_s = 0.0
-        """Of this process, all threads: what the measuring itself costs."""
+        """CPU time of this process, all threads: the cost of measuring."""
         self.is_whole = False
         """False: interrupted."""
 
@@ -60,13 +60,13 @@ Tick = Callable[[LevelRun], None]
 
 
 class Load:
-    """One measurement. `runs` and `forgone` are right at any moment."""
+    """One measurement. `runs` and `forgone` are up to date at any time."""
 
     def __init__(self, target: Target, plan: Plan, api_key: str | None = None) -> None:
         self.plan = plan
         self.runs: list[LevelRun] = []
         self.tokens_per_word: float | None = None
-        """Of the prompts, in this model's vocabulary; None: not found out, and one is assumed."""
+        """Of the prompts, in this model's vocabulary; None: unknown, and 1 is assumed."""
         self._recipe = Recipe(target.model, target.api, ignore_eos=plan.ignore_eos)
         self._prompts = PromptMaker(plan.seed, plan.prompt_tokens, plan.shared_prefix_tokens)
         self._target = target
@@ -78,7 +78,7 @@ class Load:
         return tuple(self._recipe.forgone)
 
     async def run(self, on_tick: Tick = lambda _run: None) -> None:
-        """All levels; `on_tick` is called each second. A level without any answer is the last one."""
+        """Run all levels, up to the first one without any answer; `on_tick` is called every second."""
         highest = max(self.plan.levels)
         client = httpx.AsyncClient(
             **http_settings(self._target.base_url, self._api_key),
@@ -102,13 +102,13 @@ class Load:
                     return
 
     async def _count_words(self, client: httpx.AsyncClient) -> None:
-        """How many tokens a word is: what a longer prompt has more than a shorter one, whatever the template adds."""
+        """Measure tokens per word by the difference of two prompts, which cancels out what the template adds."""
         longer = min(max(self.plan.prompt_tokens, PROBE_WORDS[0]), PROBE_WORDS[1])
         shorter = longer // 4
         few, many = await self._probe(client, shorter), await self._probe(client, longer)
         if few is not None and many is not None and many > few:
             each = (many - few) / (longer - shorter)
-        elif few is not None:  # the longer one did not fit: the template's tokens taken for the words' do no harm
+        elif few is not None:  # the longer one did not fit; counting the template's tokens too does no harm
             each = few / shorter
         else:
             return
@@ -120,7 +120,7 @@ class Load:
         self._prompts = PromptMaker(self.plan.seed, num_own, num_shared)
 
     async def _probe(self, client: httpx.AsyncClient, num_words: int) -> int | None:
-        """The tokens of a prompt of so many words; None where the server does not tell, or does not answer."""
+        """Tokens of a prompt with that many words; None if the server does not report them or does not answer."""
         try:
             answer = await ask(
                 client,
@@ -130,11 +130,11 @@ class Load:
                 timeout_s=self.plan.timeout_s,
             )
         except RequestFailed:
-            return None  # what is wrong with the server, the levels will show
+            return None  # the levels will show what is wrong with the server
         return answer.prompt_tokens or None
 
     async def _warm_up(self, client: httpx.AsyncClient, run: LevelRun) -> None:
-        """What is wrong with the server, the level itself will show."""
+        """Send warm-up requests. Ignores failures, which the level itself will show."""
         waiting = iter(range(self.plan.warmup(run.concurrency)))
 
         async def connection() -> None:

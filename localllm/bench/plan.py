@@ -1,4 +1,4 @@
-"""What is to be measured, and when a level has enough. Pure; knows no network and no clock."""
+"""What to measure, and when a level is complete. Pure; knows no network and no clock."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ DEFAULT_LEVELS = (1, 2, 4, 8, 16, 32)
 MAX_CONCURRENCY = 1024
 MAX_LEVELS = 32
 ROUNDS = 2
-"""Requests of each connection that a level has at least, unless it is told a number."""
+"""Minimum requests per connection in a level, unless the number of requests is given."""
 LEVEL_S = 5.0
-"""A level goes on for so long, if its requests are quicker than that."""
+"""Time for which a level keeps starting requests, if `ROUNDS` take less."""
 LEVEL_LIMIT_S = 60.0
-"""And starts nothing after that, so that a slow model's measurement ends too."""
+"""Time after which a level starts no request in any case, so that measuring a slow model ends too."""
 WARMUP_TOKENS = 8
-"""An answer to a warm-up request is cut there: it opens connections and loads models, nothing more."""
+"""Length of the answers to warm-up requests, which only open connections and load models."""
 GIVE_UP_FAILURES = 8
-"""Failures in a row, beyond one for each connection, after which a level is given up."""
+"""Failures in a row, beyond one per connection, after which a level is abandoned."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts and limits of one measurement. Raises `InvalidParameter` for what makes no sense."""
+    """Counts and limits of one measurement. Raises `InvalidParameter` for invalid ones."""
 
     levels: tuple[int, ...] = DEFAULT_LEVELS
-    """Requests at the same time, one after the other."""
+    """Numbers of concurrent requests, measured one after the other."""
     num_requests: int | None = None
-    """For each level; None: as many as the time allows, and at least `ROUNDS` for each connection."""
+    """For each level; None: as many as the time allows, and at least `ROUNDS` per connection."""
     duration_s: float | None = None
-    """A level starts nothing after that; None: `LEVEL_S`, or without limit where `num_requests` is given."""
+    """Time after which a level starts no request; None: `LEVEL_S`, or no limit if `num_requests` is given."""
     prompt_tokens: int = 64
     shared_prefix_tokens: int = 0
     max_tokens: int = 64
     seed: int = 0
     num_warmup: int | None = None
-    """Before each level; None: one for each connection."""
+    """Warm-up requests before each level; None: one per connection."""
     timeout_s: float = 300.0
-    """For one whole answer."""
+    """Limit for one whole answer."""
     ignore_eos: bool = True
 
     def __post_init__(self) -> None:
@@ -74,12 +74,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_levels(text: str) -> tuple[int, ...]:
-    """`1,2,4`, in rising order, each once. Raises `InvalidParameter`."""
+    """The distinct numbers of `1,2,4`, in ascending order. Raises `InvalidParameter`."""
     try:
         return tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError as error:
         raise InvalidParameter(
-            f"--concurrency takes numbers with commas between them, such as 1,4,16; got {text!r}", param="concurrency"
+            f"--concurrency takes comma-separated numbers, such as 1,4,16; got {text!r}", param="concurrency"
         ) from error
 
 

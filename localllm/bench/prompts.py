@@ -1,6 +1,6 @@
-"""Prompts of so many words, each its own, the same again for the same seed. Knows no tokens.
+"""Prompts with a given number of words: each different, and the same again for the same seed. Knows no tokens.
 
-They are common English words: one token each in most vocabularies, more in small ones.
+The words are common English ones: one token each in most vocabularies, more in small ones.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ WORDS = """
 
 
 class Prompt(NamedTuple):
-    """A prompt in two parts: what all share, and its own; the first may be empty."""
+    """A prompt in two parts: one that all prompts share, which may be empty, and its own."""
 
     shared: str
     own: str
 
 
 class PromptMaker:
-    """Beside what they share, no two prompts of a run begin alike for long, so that no cache helps unasked."""
+    """Makes prompts that differ from the first words after the shared part, so that no cache helps by accident."""
 
     def __init__(self, seed: int, num_own: int, num_shared: int = 0) -> None:
         self._seed = seed
@@ -45,6 +45,6 @@ class PromptMaker:
 
 
 def words(seed: str, count: int) -> str:
-    """So many of `WORDS`, drawn with this seed."""
+    """`count` of `WORDS`, drawn with this seed."""
     chooser = random.Random(seed)
     return " ".join(chooser.choice(WORDS) for _ in range(count))

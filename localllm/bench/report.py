@@ -1,4 +1,4 @@
-"""A measurement as it is shown: the JSON document, a table's rows, a plot's panels. Pure; knows no terminal."""
+"""How a measurement is shown: as JSON, as the rows of a table, as the panels of a plot. Pure; knows no terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from localllm.bench.svg import Panel, Series, draw
 from localllm.bench.target import Target
 
 _BLUE, _ORANGE, _GREEN, _PURPLE = "#0072b2", "#d55e00", "#00795c", "#a2477f"
-"""Told apart by colour-blind people too (Okabe and Ito), dark enough on white."""
+"""Distinguishable by colour-blind readers (Okabe and Ito), and dark enough on white."""
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine that measured; the server's may be another one."""
+    """The measuring machine; the server may run on another one."""
 
     localllm: str
     python: str
@@ -35,10 +35,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     target: Target
     started_here: bool
-    """The server was started for this, on the machine that measured."""
+    """Whether the server was started for this measurement, on the same machine."""
     plan: Plan
     tokens_per_word: float | None
-    """Of the prompts' words in this model's vocabulary; None: the server does not tell, and one was assumed."""
+    """Of the prompts' words in this model's vocabulary; None: the server reports no usage, and 1 was assumed."""
     levels: tuple[LevelSummary, ...]
     remarks: tuple[str, ...]
     interrupted: bool
@@ -50,7 +50,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_json(report: Report) -> str:
-    """With two spaces of indentation and a line end."""
+    """The report as JSON, indented by two spaces, with a final newline."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
@@ -59,8 +59,8 @@ def headline(report: Report) -> list[str]:
     plan, target = report.plan, report.target
     prompt = f"prompts of about {plan.prompt_tokens} tokens"
     if plan.shared_prefix_tokens:
-        prompt += f" after {plan.shared_prefix_tokens} that all share"
-    where = "a server of its own" if report.started_here else target.base_url
+        prompt += f" after {plan.shared_prefix_tokens} shared ones"
+    where = "a server started for this" if report.started_here else target.base_url
     return [
         f"{target.model} at {where} ({target.api}), {report.date}",
         f"{prompt}, answers of {plan.max_tokens}; seed {plan.seed}",
@@ -121,7 +121,7 @@ def plot(report: Report) -> str:
     throughput = Panel(
         title="Throughput",
         y_label="output tokens/s",
-        x_label="requests at the same time",
+        x_label="concurrent requests",
         x_ticks=ticks,
         series=(
             Series("all requests together", _GREEN, points(lambda level: level.output_tokens_per_s)),
@@ -132,7 +132,7 @@ def plot(report: Report) -> str:
     latency = Panel(
         title="Time to first token, time per output token",
         y_label="milliseconds (logarithmic)",
-        x_label="requests at the same time",
+        x_label="concurrent requests",
         x_ticks=ticks,
         series=(
             *times(lambda level: level.ttft_s, "TTFT", _BLUE),
@@ -160,7 +160,7 @@ def _of(spread: Spread | None, part: Part, scale: float = 1.0) -> float | None:
 
 
 def _figure(value: float | None) -> str:
-    """Three digits that mean something; a count is whole."""
+    """Up to three significant digits, and all of a count."""
     if value is None:
         return "-"
     if isinstance(value, int):

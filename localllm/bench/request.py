@@ -1,7 +1,7 @@
-"""One request: its body, sent, watched until its answer is whole. Knows no levels and no statistics.
+"""Sends one request and watches it until its answer is whole. Knows no levels and no statistics.
 
-A server may refuse a field that only makes figures comparable (`ignore_eos`, which OpenAI does not know): a refusal
-that names such a field is answered by asking again without it, for this request and all later ones.
+A server may refuse a field that only makes figures comparable (`ignore_eos`, which OpenAI does not know). If the
+refusal names such a field, the request is repeated without it, and all later ones leave it out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from localllm.bench.prompts import Prompt
 Api = Literal["chat", "completions"]
 
 MAX_ERROR_BYTES = 65_536
-"""Read of a response that is no answer."""
+"""Limit for reading a response that is not an answer."""
 AFTER_DONE_S = 1.0
-"""A server that keeps the response open after its `[DONE]` is not waited for longer."""
+"""How long to wait for the end of a response after its `[DONE]`."""
 _PATHS: dict[Api, str] = {"chat": "/chat/completions", "completions": "/completions"}
 _REFUSALS = (400, 422)
 
@@ -32,7 +32,7 @@ _OPTIONAL = ("stream_options", "temperature", "ignore_eos")
 
 
 class Recipe:
-    """What every request says beside its prompt; it learns what a server refuses."""
+    """The fields of every request besides its prompt; learns which ones the server refuses."""
 
     def __init__(self, model: str, api: Api, *, ignore_eos: bool) -> None:
         self.path = _PATHS[api]
@@ -41,13 +41,13 @@ class Recipe:
         self._api = api
         self._model = model
         self._limit_name = "max_tokens"
-        # Greedy, so that two runs do the same work; and answers of one length, or throughputs could not be compared.
+        # Greedy and of fixed length, so that two runs do the same work and throughputs can be compared.
         self._optional: dict[str, Any] = {"stream_options": {"include_usage": True}, "temperature": 0}
         if ignore_eos:
             self._optional["ignore_eos"] = True
 
     def fields(self, prompt: Prompt, max_tokens: int) -> dict[str, Any]:
-        """The body, as it would be sent now."""
+        """The body of a request sent now."""
         common = {"model": self._model, "stream": True, self._limit_name: max_tokens, **self._optional}
         if self._api == "completions":
             return {"prompt": "\n".join(part for part in prompt if part), **common}
@@ -55,9 +55,9 @@ class Recipe:
         return {"messages": [*shared, {"role": "user", "content": prompt.own}], **common}
 
     def forgo(self, sent: dict[str, Any], refusal: str) -> bool:
-        """Whether asking again is worth it: the refusal named a field of the body `sent` that can be left out.
+        """Leave out optional fields of the body `sent` that the refusal names; returns whether to repeat the request.
 
-        Requests that run at the same time are all refused; the field is gone when the second one comes here.
+        Concurrent requests are all refused; for all but the first, the field is left out already.
         """
         refused = [name for name in sent if name in _OPTIONAL and re.search(rf"\b{name}\b", refusal)]
         for name in refused:
@@ -78,7 +78,7 @@ async def ask(
     timeout_s: float,
     on_tokens: Callable[[int], None] = lambda _count: None,
 ) -> Answer:
-    """A whole answer. Raises `RequestFailed`."""
+    """Send a request and return its whole answer. Raises `RequestFailed`."""
     while True:
         fields = recipe.fields(prompt, max_tokens)
         request = client.build_request(
@@ -97,7 +97,7 @@ async def ask(
         except TimeoutError as error:
             if builder.is_done:
                 return builder.flush(time.perf_counter_ns())
-            text = f"no whole answer within {timeout_s:g} s ({builder.num_deltas} pieces of text came)"
+            text = f"no whole answer within {timeout_s:g} s ({builder.num_deltas} pieces of text arrived)"
             raise RequestFailed("timeout", text) from error
         except httpx.HTTPError as error:
             raise _network_failure(error, builder) from error
@@ -112,12 +112,12 @@ async def _watch(
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
     if kind in ("application/json", "text/html"):
         said = _sentence(await _body_of(response))
-        raise RequestFailed("not_openai", f"the answer is {kind} and no stream of events: {said}")
+        raise RequestFailed("not_openai", f"the answer is {kind}, not a stream of events: {said}")
     async for data in response.aiter_raw():
         was_done = builder.is_done
         on_tokens(builder.feed(data, time.perf_counter_ns()))
         if builder.is_done and not was_done:
-            # The rest is read all the same: a response cut off here would cost its connection.
+            # The rest is still read, since closing the response here would close its connection.
             limit.reschedule(asyncio.get_running_loop().time() + AFTER_DONE_S)
     return builder.flush(time.perf_counter_ns())
 

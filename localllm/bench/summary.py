@@ -1,6 +1,6 @@
-"""From what was seen to figures: percentiles, rates, counts, and remarks on how far to trust them. Pure.
+"""Turns results into figures: percentiles, rates, counts, and remarks on how far to trust them. Pure.
 
-`METHOD` says how each figure is meant; it goes out with the JSON.
+`METHOD` defines each figure; it is part of the JSON.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ METHOD = {
     "tokens_per_s_per_request": "output tokens of a request divided by its latency",
     "output_tokens_per_s": "output tokens of whole answers, divided by wall_s: first request sent to last one ended",
     "prompt_tokens_per_s": "prompt tokens of whole answers, cached ones included, divided by wall_s",
-    "failures": "in no percentile and no rate",
+    "failures": "excluded from percentiles and rates",
     "generator_cpu": "CPU time of the measuring process divided by wall_s; 1.0 is one core",
 }
 BUSY_CPU = 0.5
-"""Share of a core from which on the load generator measures itself."""
+"""Share of a core above which the load generator distorts the figures."""
 ENOUGH_FOR_P99 = 100
 
 
@@ -44,7 +44,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class FailureCount(msgspec.Struct, frozen=True):
-    """Failures of one kind, with what the first one said."""
+    """Failures of one kind, with the message of the first."""
 
     kind: str
     count: int
@@ -52,11 +52,11 @@ class FailureCount(msgspec.Struct, frozen=True):
 
 
 class LevelSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One concurrency's figures; None where no answer tells."""
+    """The figures of one concurrency; None for those that no answer provides."""
 
     concurrency: int
     is_whole: bool
-    """False: interrupted; answers that were under way are missing, so that the rates are too low."""
+    """False: interrupted; unfinished answers are missing, so that the rates are too low."""
     num_answers: int
     num_failures: int
     failures: tuple[FailureCount, ...]
@@ -79,7 +79,7 @@ class LevelSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Of values in rising order, at least one: linear between the two nearest ranks."""
+    """A percentile of one or more ascending values, interpolated linearly between the two nearest ranks."""
     position = (len(ordered) - 1) * percent / 100
     below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
@@ -87,7 +87,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 def spread(values: Iterable[float]) -> Spread | None:
-    """None for no values."""
+    """The distribution of the values; None if there are none."""
     ordered = sorted(values)
     if not ordered:
         return None
@@ -111,7 +111,7 @@ def summarize(run: LevelRun) -> LevelSummary:
         output_tokens_counted=all(answer.completion_tokens is not None for answer in answers),
         output_tokens_per_s=output_tokens / wall_s,
         output_tokens_per_answer=_mean([answer.num_tokens for answer in answers]),
-        # A sum over those who told only would be a rate of nothing.
+        # A sum over only some of the answers would not be a rate.
         prompt_tokens_per_s=sum(prompts) / wall_s if prompts and len(prompts) == len(answers) else None,
         prompt_tokens_per_answer=_mean(prompts),
         cached_tokens_per_answer=_mean(_known(answer.cached_tokens for answer in answers)),
@@ -126,7 +126,7 @@ def summarize(run: LevelRun) -> LevelSummary:
 
 
 def count_failures(failures: Sequence[Failure]) -> tuple[FailureCount, ...]:
-    """By kind, the most frequent first."""
+    """Failures counted by kind, the most frequent first."""
     first: dict[str, str] = {}
     counts: dict[str, int] = {}
     for failure in failures:
@@ -138,7 +138,7 @@ def count_failures(failures: Sequence[Failure]) -> tuple[FailureCount, ...]:
 
 
 def remarks(levels: Sequence[LevelSummary], plan: Plan, forgone: Sequence[str]) -> list[str]:
-    """What somebody has to know who compares these figures with others."""
+    """What to know before comparing these figures with others."""
     answered = [level for level in levels if level.num_answers]
     notes = [
         f"concurrency {level.concurrency}: {failure.count} failed with {failure.kind}: {failure.message}"
@@ -146,24 +146,24 @@ def remarks(levels: Sequence[LevelSummary], plan: Plan, forgone: Sequence[str]) 
         for failure in level.failures
     ]
     notes += [
-        f"concurrency {level.concurrency} was interrupted; its rates leave out what was under way"
+        f"concurrency {level.concurrency} was interrupted; its rates leave out unfinished answers"
         for level in levels
         if not level.is_whole
     ]
     if levels and not levels[-1].num_answers and levels[-1].is_whole and len(levels) < len(plan.levels):
         notes.append(f"nothing beyond concurrency {levels[-1].concurrency} was tried, since nothing was answered there")
     if any(not level.output_tokens_counted for level in answered):
-        notes.append("the server tells no usage, so pieces of text were counted as output tokens: there may be more")
+        notes.append("the server reports no usage, so pieces of text were counted as output tokens: there may be more")
     notes += [f"the server refuses the field {name}, so it was left out" for name in forgone]
     if any((level.output_tokens_per_answer or 0) < 0.98 * plan.max_tokens for level in answered):
-        notes.append(f"some answers ended before {plan.max_tokens} tokens: servers with longer ones do other work")
+        notes.append(f"some answers ended before {plan.max_tokens} tokens: servers with longer answers do more work")
     few = min((level.num_answers for level in answered), default=ENOUGH_FOR_P99)
     if few < ENOUGH_FOR_P99:
         notes.append(f"p99 of {few} requests is close to their maximum; --requests or --duration-s gives more")
     for level in answered:
         if level.generator_cpu > BUSY_CPU:
             share = f"{level.generator_cpu:.2f} of a core"
-            notes.append(f"concurrency {level.concurrency}: measuring took {share}, so it measured itself too")
+            notes.append(f"concurrency {level.concurrency}: measuring took {share}, which distorts the figures")
     return notes
 
 

@@ -1,7 +1,7 @@
 """Line charts side by side as one SVG document, written by hand. Pure; knows nothing of what the lines mean.
 
-It paints its own light ground and names its own colours, so that it looks the same in a dark viewer; it asks for no
-font but the viewer's, and runs no script.
+It has its own light background and colours, so that it looks the same in a dark viewer; it uses the viewer's font and
+runs no script.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 PANEL_WIDTH, PANEL_HEIGHT = 480, 300
-"""In pixels, the plotting areas' own, without what is written around them."""
+"""Size of a plotting area in pixels, without the labels around it."""
 LEFT, RIGHT, TOP, BOTTOM = 78, 26, 106, 72
 """Room around each plotting area."""
 TICK_ROOM = 24
-"""Pixels between the labels of two ticks, at least; one that is nearer to the last is left out."""
+"""Minimum pixels between the labels of two ticks; labels that are closer are left out."""
 _INK, _FAINT, _GRID, _GROUND, _ALARM = "#222222", "#555555", "#dddddd", "#ffffff", "#b00020"
 
 
 class Series(NamedTuple):
-    """A line through points (x, y), in rising order of x; values are above 0."""
+    """A line through points (x, y), in ascending order of x; values are above 0."""
 
     name: str
     colour: str
@@ -38,13 +38,13 @@ class Panel(NamedTuple):
     x_ticks: tuple[float, ...]
     series: tuple[Series, ...]
     x_notes: Mapping[float, str] = {}
-    """Tick -> a word of warning under it."""
+    """Tick -> a warning below it."""
     logarithmic: bool = False
-    """The y axis; else it is linear, from 0."""
+    """Whether the y axis is logarithmic; otherwise it is linear, from 0."""
 
 
 class Axis(NamedTuple):
-    """Where values are, in pixels: `low` at `start`, `high` at `end`."""
+    """Maps values to pixels: `low` to `start`, `high` to `end`."""
 
     low: float
     high: float
@@ -65,7 +65,7 @@ def linear_ticks(highest: float) -> list[float]:
 
 
 def logarithmic_ticks(lowest: float, highest: float) -> list[float]:
-    """1, 2 and 5 times powers of ten around the values; powers of ten only, where that would be a crowd."""
+    """1, 2 and 5 times powers of ten around the values; only powers of ten if those would be too many."""
     first, last = math.floor(math.log10(lowest)), math.ceil(math.log10(highest))
     mantissas = (1, 2, 5) if last - first <= 4 else (1,)
     ticks = [mantissa * 10.0**power for power in range(first, last + 1) for mantissa in mantissas]
@@ -76,7 +76,7 @@ def logarithmic_ticks(lowest: float, highest: float) -> list[float]:
 
 
 def draw(headline: Sequence[str], panels: Sequence[Panel]) -> str:
-    """The document. Its size is that of the panels; a viewer scales it."""
+    """The SVG document, as large as its panels; a viewer scales it."""
     width = len(panels) * (LEFT + PANEL_WIDTH + RIGHT)
     height = TOP + PANEL_HEIGHT + BOTTOM
     label = quoteattr(_printable("; ".join(headline)))
@@ -100,7 +100,7 @@ def axes(panel: Panel, left: float) -> tuple[Axis, Axis, list[float]]:
         y_ticks = logarithmic_ticks(min(values, default=1.0), max(values, default=10.0))
     else:
         y_ticks = linear_ticks(max(values, default=1.0))
-    inset = 18  # a line's first point is not on the frame
+    inset = 18  # keeps a line's first point off the frame
     x = Axis(min(panel.x_ticks), max(panel.x_ticks), left + inset, left + PANEL_WIDTH - inset, logarithmic=True)
     y = Axis(y_ticks[0], y_ticks[-1], TOP + PANEL_HEIGHT, TOP, panel.logarithmic)
     return x, y, y_ticks
@@ -162,7 +162,7 @@ def _legend(series: Sequence[Series], left: float, y: float) -> list[str]:
     for each in series:
         parts.append(f'<path d="M{_pixel(x)} {_pixel(y - 4)}h26" fill="none" {_stroke(each)}/>')
         parts.append(_text(x + 32, y, each.name, size=12))
-        x += 32 + 6.6 * len(each.name) + 20  # letters of 12 pixels are about so wide
+        x += 32 + 6.6 * len(each.name) + 20  # the approximate width of 12-pixel letters
     return parts
 
 
@@ -194,7 +194,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """XML knows no control characters, escaped or not."""
+    """Replaces control characters, which XML does not allow even if escaped."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 

@@ -1,4 +1,4 @@
-"""Which server, and which of its models: from a URL as people write it. Sends one small request; knows no load."""
+"""Finds the server and the model to measure, from a URL as people write it. Sends one small request; knows no load."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from localllm.errors import InvalidParameter
 DISCOVERY_TIMEOUT_S = 30.0
 MAX_NAMES_SHOWN = 5
 MAX_ENTRY_BYTES = 8192
-"""What the server says of its model is kept with the figures, if it is not longer."""
+"""Limit for the server's description of the model, which is stored with the figures."""
 _VERSION = re.compile(r"v[0-9]+[a-z0-9]*")
 _NO_SCHEME = re.compile(r"(localhost|[0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9a-f:]+\]):[0-9]+(/.*)?", re.IGNORECASE)
 _ENDPOINTS = ("/chat/completions", "/completions", "/models")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of a server. No secrets in it: it is printed."""
+    """A model of a server. Contains no secrets, since it is printed."""
 
     base_url: str
-    """With `/v1`, without a slash at its end."""
+    """With `/v1`, without a trailing slash."""
     model: str
     api: Api
     server: str | None = None
@@ -50,7 +50,7 @@ def base_url(text: str) -> str:
     try:
         port = parts.port
     except ValueError as error:
-        raise InvalidParameter(f"{text!r} is no URL: {error}", param="target") from error
+        raise InvalidParameter(f"{text!r} is not a URL: {error}", param="target") from error
     if not parts.hostname or port == 0:
         raise InvalidParameter(f"{text!r} names no host", param="target")
     if "@" in parts.netloc:
@@ -73,14 +73,14 @@ def http_settings(url: str, api_key: str | None) -> dict[str, Any]:
     return {
         "base_url": url,
         "headers": headers,
-        # Certificates cost 30 ms to load, and a proxy has no business with a server on this machine.
+        # Loading certificates takes 30 ms, and a proxy must not be used for a server on this machine.
         "verify": url.startswith("https:"),
         "trust_env": not _is_here(urlsplit(url).hostname or ""),
     }
 
 
 def discover(url: str, *, api_key: str | None, model: str | None, api: Api | None) -> Target:
-    """The model that is meant; one that was named need not be listed. Raises `InvalidParameter`, `ServerGone`.
+    """The model to measure; a named one need not be listed. Raises `InvalidParameter`, `ServerGone`.
 
     Chat is measured unless `api` says otherwise or the server says that the model has no chat template.
     """
@@ -91,7 +91,7 @@ def discover(url: str, *, api_key: str | None, model: str | None, api: Api | Non
         raise ServerGone(f"no server answers at {url}: {clean(str(error)) or type(error).__name__}") from error
     if response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         raise InvalidParameter(
-            f"{url} wants an API key (status {response.status_code}); --api-key-env names the variable that holds it",
+            f"{url} requires an API key (status {response.status_code}); --api-key-env names its environment variable",
             param="api_key_env",
         )
     entries = _entries(response)
@@ -104,7 +104,7 @@ def discover(url: str, *, api_key: str | None, model: str | None, api: Api | Non
 
 
 def _entries(response: httpx.Response) -> list[dict[str, Any]]:
-    """Empty where there is no such list."""
+    """The models that the server lists; empty if it has no valid list."""
     try:
         data = response.json()["data"] if response.status_code == httpx.codes.OK else []
         return [entry for entry in data if isinstance(entry["id"], str)]
@@ -126,7 +126,7 @@ def _choose(
             f": {_error_message(response)}" if response.status_code != 200 else ""
         )
         raise InvalidParameter(
-            f"{url}/models names no model ({said}); name one with --model, or correct the URL", param="model"
+            f"{url}/models lists no model ({said}); name one with --model, or correct the URL", param="model"
         )
     names = ", ".join(clean(entry["id"]) for entry in entries[:MAX_NAMES_SHOWN])
     more = ", ..." if len(entries) > MAX_NAMES_SHOWN else ""

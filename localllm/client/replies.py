@@ -47,7 +47,7 @@ class EmbeddedTexts(msgspec.Struct, frozen=True, kw_only=True):
     data: list[Embedding]
     usage: TextUsage
     truncated: list[int] = []
-    """The numbers of those that were cut."""
+    """Indexes of the texts that were truncated."""
 
     @property
     def vectors(self) -> list[msgspec.Raw]:
@@ -68,7 +68,7 @@ class RankedTexts(msgspec.Struct, frozen=True, kw_only=True):
     results: list[RankedText]
     usage: TextUsage
     truncated: list[int] = []
-    """The numbers of those that were cut."""
+    """Indexes of the documents that were truncated."""
 
 
 class ModelList(msgspec.Struct, frozen=True):

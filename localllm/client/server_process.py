@@ -211,7 +211,7 @@ class ServerProcess:
 
 
 def check_timeout(timeout_s: float | None) -> None:
-    """Raises `InvalidParameter`."""
+    """Raises `InvalidParameter` for anything but a positive number or None."""
     if timeout_s is None:
         return
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s < math.inf:

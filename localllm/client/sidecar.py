@@ -85,7 +85,7 @@ class Sidecar:
         """Wait until it answers. on_progress: called on this thread with the fraction of the model loaded.
 
         Raises the error that ended it (`ModelNotFound`, `LoadFailed` ...) with the end of its log, or `LoadFailed`
-        after `timeout` seconds; the server then goes on loading and can be waited for again.
+        after `timeout` seconds; the server then keeps loading and can be waited for again.
         """
         check_timeout(timeout)
         deadline_s = None if timeout is None else time.monotonic() + timeout

@@ -28,7 +28,7 @@ MAX_BYTES = 4 * 2**30
 """Limit for all libraries together, and for a tar archive's whole content."""
 MAX_ENTRIES = 20_000
 MAX_READ_BYTES = 16 * 2**20
-"""Read at once: tarfile reads some headers whole, whatever size they claim."""
+"""Limit for one read: tarfile reads some headers whole, whatever size they claim."""
 MAX_LINK_BYTES = 4096
 _BLOCK_BYTES = 1 << 20
 _LIBRARY = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9._+-]{0,120}\.(so|dylib|dll)(\.[0-9.]{1,20})?")
@@ -48,7 +48,7 @@ Opener = Callable[[], IO[bytes]]
 
 
 def unpack(source: Path, folder: Path) -> None:
-    """The libraries of `source`, links followed. Raises `LoadFailed`, `OSError`."""
+    """Copy the libraries of `source` into `folder`, following links. Raises `LoadFailed`, `OSError`."""
     total = 0
     try:
         with ExitStack() as stack:
@@ -150,5 +150,5 @@ def _followed(name: str, links: Mapping[str, str]) -> str:
 
 
 def _name(path: str) -> str:
-    """Its last component, with any system's separators."""
+    """The last component of a path, whichever system's separators it has."""
     return re.split(r"[/\\]", path)[-1]

@@ -30,10 +30,10 @@ PROMPT_ROWS = (512, 256, 128, 64)
 MIN_PASS_S, MAX_PASS_S = 0.001, 0.02
 """Bounds on the target duration of a pass."""
 PARAMETER_S = 1.5e-10
-"""Target duration of a pass per parameter of the model: a small model that loads at once is not kept waiting."""
+"""Target duration of a pass per parameter of the model: a small model that loads quickly is not kept waiting."""
 SETUP_S = 0.2
 MAX_PASSES = 70
-"""Bound on a measurement: `SETUP_S` and this many target durations. One that would take longer is not made."""
+"""Bound on a measurement: `SETUP_S` and this many target durations. A longer one is skipped."""
 MIN_ROUNDS, MAX_ROUNDS = 2, 3
 ALL = -1
 """As a number of layers: the whole model with its output head."""
@@ -148,7 +148,7 @@ def measure(
     max_rows: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Figures:
-    """For slots of `ctx` tokens, more than `MIN_DEEP`. The figures have no points if it would take too long."""
+    """Figures for slots of `ctx` tokens, more than `MIN_DEEP`; without points if measuring would take too long."""
     began_s = clock()
     deep = depth_of(shape, ctx)
     fitting = SCORES_BYTES // (4 * max(shape.num_heads, 1) * (deep + PROMPT_ROWS[0]))

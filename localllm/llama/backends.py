@@ -27,7 +27,7 @@ class Backend(NamedTuple):
     build: str
     """`localllm runtime build` of it."""
     driver: tuple[str, ...] = ()
-    """How the libraries begin that come with the device's driver, never with a build."""
+    """Name prefixes of the libraries that come with the device's driver, never with a build."""
     driver_name: str = ""
 
 
@@ -35,9 +35,9 @@ class NotLoaded(NamedTuple):
     """A backend of the runtime in use that does not load here, because a library that it needs is missing."""
 
     file: str
-    """Its own file's name."""
+    """File name of the backend."""
     library: str
-    """The missing one; empty: the system did not name it."""
+    """The missing library; empty: the system did not name it."""
 
     def __str__(self) -> str:
         backend = next((each for each in BACKENDS.values() if each.file == _file(Path(self.file))), None)
@@ -62,11 +62,11 @@ BACKENDS = {
 """Keyed by the beginning of their devices' names."""
 _STEM = re.compile(r"[a-z]+")
 _MISSING = re.compile(r"(\S+): cannot open shared object file|Library not loaded: (\S+)")
-"""In the words of the loaders of Linux and macOS; Windows gives no reason."""
+"""Messages of the loaders of Linux and macOS; Windows gives no reason."""
 
 
 def not_loaded(path: Path, reason: str) -> NotLoaded | None:
-    """What `reason` says of a backend that did not load. None: it is broken, which no library put beside it repairs."""
+    """The missing library that `reason` names; None: the backend itself is broken, and no other library repairs it."""
     if found := _MISSING.search(reason):
         library = PurePath(found[1] or found[2]).name
         return None if library == path.name else NotLoaded(path.name, library)
@@ -81,13 +81,13 @@ def needed(devices: Sequence[str] | None, *, rpc: bool) -> tuple[str, ...]:
 
 
 def missing(needs: Sequence[str], plugin_dir: Path | None) -> tuple[str, ...]:
-    """Those missing from the plugin folder, so that the llama.cpp in use must include them."""
+    """Those missing from the plugin folder: the llama.cpp in use must include them."""
     files = () if plugin_dir is None else installed.plugin_files(plugin_dir)
     return tuple(each for each in needs if BACKENDS[each].file not in map(_file, files))
 
 
 def brings(runtime: Runtime, needs: Sequence[str]) -> bool:
-    """Whether its folder has a file for each."""
+    """Whether the runtime's folder has a file for each of these backends."""
     try:
         files = installed.find(runtime.library).plugins
     except LoadFailed:
@@ -96,8 +96,8 @@ def brings(runtime: Runtime, needs: Sequence[str]) -> bool:
 
 
 def check(ggml: Ggml, runtime: Runtime, needs: Sequence[str], absent: Sequence[NotLoaded] = ()) -> None:
-    """Raises `LoadFailed` for one that the loaded llama.cpp lacks, with what to do: for those of `absent`, which it
-    has, but which did not load, as for those that it was built without.
+    """Raises `LoadFailed`, with the remedy, for a backend that is not registered: llama.cpp was built without it, or
+    has it but could not load it (`absent`).
     """
     for each in needs:
         backend = BACKENDS[each]

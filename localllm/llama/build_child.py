@@ -19,7 +19,7 @@ from localllm.llama.runtimes import Runtime
 def main() -> int:
     """Returns the exit code; progress goes to stdout, which is the log."""
     data_dir, name, kind, log = Path(sys.argv[1]), *sys.argv[2:5]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it cleans up, as at Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up, as on Ctrl-C
     if (hang_up := osdep.reload_signal()) is not None:
         signal.signal(hang_up, signal.SIG_IGN)
     began_s = time.monotonic()
@@ -27,7 +27,7 @@ def main() -> int:
         with builds.recorded(data_dir, name, kind, log=log) as progress:
             base = building.base_in(data_dir)
             made = building.build(kind, data_dir, name=name, base=base, check=_check, on_progress=progress)
-        selftest.choose(data_dir, runtime=made.name)  # `runtime list` knows its devices from now on
+        selftest.choose(data_dir, runtime=made.name)  # so that `runtime list` knows its devices
     except LocalLLMError as error:
         print(error.message)  # noqa: T201
         return 1
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _check(runtime: Runtime) -> None:
-    """Raises `LoadFailed` where it does not produce the recorded tokens."""
+    """Raises `LoadFailed` if it does not produce the recorded tokens."""
     print("tested:", selftest.describe(selftest.examine(runtime).trial))  # noqa: T201
 
 

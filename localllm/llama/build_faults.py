@@ -1,7 +1,7 @@
 """What a compiler's output says about why a build failed, and what to do about it: pure, fed with lines.
 
-Knows the faults of machines (a part of a toolkit that is missing, too little memory); what else a compiler complains
-about is shown in its own words. Starts nothing.
+Knows the faults of machines (a missing part of a toolkit, too little memory); anything else is shown in the compiler's
+own words. Starts nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_LINE_CHARS = 300
 
 
 class Fault(NamedTuple):
-    """One that is known."""
+    """A known fault."""
 
     pattern: re.Pattern[str]
     words: str
@@ -75,7 +75,7 @@ FAULTS = (
         "the source of llama.cpp could not be fetched ({0}): a build needs the package index once",
     ),
 )
-"""The first that is found counts: an error of CMake is followed by others that it causes."""
+"""The first match counts, since one error of CMake causes others."""
 
 
 class BuildOutput:
@@ -96,7 +96,7 @@ class BuildOutput:
                 return
 
     def reason(self, needs: str) -> str:
-        """Why it failed, and what to do. `needs`: what such a build needs, said where the fault is not known."""
+        """Why the build failed, and what to do. `needs`: what such a build needs, added if the fault is unknown."""
         if self._fault:
             return f"llama.cpp could not be compiled: {self._fault}"
         lines = "\n  ".join(line[:MAX_LINE_CHARS] for line in self._last)

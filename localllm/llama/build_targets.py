@@ -1,6 +1,6 @@
-"""For which GPUs a build is compiled: those of this machine, as NVIDIA's own tool lists them, or all that there are.
+"""Which GPUs a build is compiled for: those of this machine, as NVIDIA's own tool lists them, or every architecture.
 
-A CUDA backend for one architecture takes a fifth of the time that llama.cpp's own list of them takes.
+A CUDA backend for one architecture compiles in a fifth of the time of llama.cpp's own list of architectures.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import subprocess
 
 SETTING = "CMAKE_CUDA_ARCHITECTURES"
 TIMEOUT_S = 20.0
-"""A driver that was idle wakes up first."""
+"""Includes waking up an idle driver."""
 _CAPABILITY = re.compile(r"^\s*(\d{1,2})\.(\d)\s*$", re.ASCII | re.MULTILINE)
 
 
 def cuda_architectures() -> tuple[str, ...]:
-    """Of the GPUs here, as CMake names them (`86`); none where there is no GPU, or no driver to ask."""
+    """Architectures of this machine's GPUs, as CMake names them (`86`); empty without a GPU or its driver."""
     try:
         asked = subprocess.run(
             ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
@@ -28,7 +28,7 @@ def cuda_architectures() -> tuple[str, ...]:
 
 
 def flags(kind: str, given: str) -> str:
-    """What CMake is told of them; nothing where the user's flags name some."""
+    """CMake's flag for this machine's GPUs; empty if the user's flags name architectures."""
     if kind != "cuda" or SETTING in given:
         return ""
     here = cuda_architectures()
@@ -36,10 +36,10 @@ def flags(kind: str, given: str) -> str:
 
 
 def note(kind: str, given: str) -> str:
-    """What a build for no GPU in particular costs, and how to shorten it; empty where it is for one."""
+    """What a build for every architecture costs, and how to shorten it; empty if it is for particular GPUs."""
     if kind != "cuda" or SETTING in given or cuda_architectures():
         return ""
     return (
-        ", for every architecture of GPUs, since none is seen here (an hour or more on two cores; "
+        ", for every GPU architecture, since no GPU was found here (an hour or more on two cores; "
         f"CMAKE_ARGS=-D{SETTING}=86 compiles for one)"
     )

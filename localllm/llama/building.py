@@ -49,18 +49,18 @@ TOOLS = {
 }
 """Compiler that each kind needs besides the machine's own, and a description of everything it needs."""
 FLAGS_VARIABLE = "CMAKE_ARGS"
-"""Environment variable with the user's flags, appended to ours, for tools where CMake does not look."""
+"""Environment variable with the user's flags, appended to ours, for tools outside CMake's search path."""
 ONE_BACKEND = "-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON"
 """To compile a backend as a separate file."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 RESERVED = frozenset({"auto", "package", "wheel"})
 WANTED_BYTES = 2 * 2**30
-"""Free on the disk before a build begins: objects take most of it."""
+"""Free disk space that a build requires; object files take most of it."""
 _STEP = re.compile(rb"\[(\d+)/(\d+)\]")
 
 
 def check_name(name: str) -> str:
-    """Raises `InvalidParameter`."""
+    """Returns the name if it is valid. Raises `InvalidParameter`."""
     if not NAME.fullmatch(name) or name in RESERVED:
         raise InvalidParameter(
             f"{name!r} cannot name a runtime: up to 40 of a-z, 0-9, dot, dash and underscore, but not "
@@ -71,7 +71,7 @@ def check_name(name: str) -> str:
 
 
 def check_free(name: str, data_dir: Path) -> str:
-    """Raises `InvalidParameter` for a name that is invalid or taken."""
+    """Returns the name if it is valid and not taken. Raises `InvalidParameter`."""
     if (folder_of(data_dir) / check_name(name)).exists():
         raise InvalidParameter(
             f"there is a runtime {name!r} already; remove it first, or give another --name", param="name"
@@ -85,7 +85,7 @@ def workshops_of(name: str) -> str:
 
 
 def check_kind(kind: str) -> None:
-    """Raises `InvalidParameter`."""
+    """Raises `InvalidParameter` for an unknown kind."""
     if kind not in KINDS:
         raise InvalidParameter(f"there is nothing to build for {kind!r}; there is: {', '.join(KINDS)}", param="target")
 
@@ -156,7 +156,7 @@ def add(source: Path, data_dir: Path, *, name: str | None = None, kind: str = "c
 
 
 def remove(name: str, data_dir: Path) -> None:
-    """Raises `InvalidParameter` for one that is not in the data directory."""
+    """Deletes a runtime. Raises `InvalidParameter` if it is not in the data directory."""
     folder = folder_of(data_dir) / name
     if name in RESERVED or not NAME.fullmatch(name) or not folder.is_dir():
         raise InvalidParameter(
@@ -184,7 +184,7 @@ def _only(kind: str, workshop: Path) -> list[str]:
 
 
 def _plugin(kind: str, workshop: Path) -> Path:
-    """Raises `LoadFailed`."""
+    """The compiled backend. Raises `LoadFailed`."""
     for name in osdep.shared_library_names(f"ggml-{kind}"):
         for path in (workshop / "build").rglob(name):
             return path
@@ -214,7 +214,7 @@ def _manifest(origin: Origin, kind: str, flags: str) -> Manifest:
 
 @contextlib.contextmanager
 def _workshop(data_dir: Path, prefix: str) -> Iterator[Path]:
-    """A folder beside the runtimes, removed afterwards. Raises `LoadFailed` where it cannot be created."""
+    """A folder beside the runtimes, removed afterwards. Raises `LoadFailed` if it cannot be created."""
     parent = folder_of(data_dir)
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -238,23 +238,23 @@ def _keep(
         raise LoadFailed("it contains no libllama")
     (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
     check(Runtime(name, str(library)))
-    check_free(name, data_dir)  # again: it took a while
+    check_free(name, data_dir)  # again, since building took a while
     os.rename(folder, target)
     return Runtime(name, str(target / library.relative_to(folder)))
 
 
 def check_tools(kind: str, given_flags: str) -> None:
-    """Raises `LoadFailed` for a missing compiler that no flag names, or missing Python: now, not after minutes."""
+    """Raises `LoadFailed` for a missing compiler that no flag names, or missing Python: before minutes of work."""
     if is_frozen():
         raise LoadFailed(
-            "a build needs Python and pip, which this frozen program has not; `localllm runtime install` takes what "
-            "another one has built",
+            "a build needs Python and pip, which this frozen program lacks; `localllm runtime install` imports a "
+            "runtime built elsewhere",
             param="target",
         )
     tool, wanted = TOOLS.get(kind, ("", ""))
     if tool and shutil.which(tool) is None and tool.upper() not in given_flags.upper():
         raise LoadFailed(
-            f"there is no {tool} on the PATH; a build for {kind} needs {wanted}. What lies elsewhere can be named in "
+            f"there is no {tool} on the PATH; a build for {kind} needs {wanted}. Tools elsewhere can be named in "
             f"{FLAGS_VARIABLE}",
             param="target",
         )

@@ -1,4 +1,4 @@
-"""Builds of runtimes in progress or failed: who builds, how far it is, how to end it.
+"""Builds of runtimes that are running or failed: their process, their progress, how to stop them.
 
 A build writes its state beside the runtimes and holds a lock as long as its process lives, so that a reused process id
 is never mistaken for it. Does not know how anything is compiled.
@@ -27,6 +27,7 @@ from localllm.programs import own_command
 END_S = 10.0
 """Time for a build to clean up."""
 TELL_EVERY_S = 0.5
+"""Least time between two writes of its progress."""
 _PREFIX = ".build-"
 
 
@@ -65,7 +66,7 @@ def seen(data_dir: Path) -> list[Seen]:
     """All builds that are running or failed, by name."""
     found = []
     for path in sorted(folder_of(data_dir).glob(f"{_PREFIX}*.json")):
-        with contextlib.suppress(OSError, msgspec.MsgspecError):  # gone meanwhile, or not ours
+        with contextlib.suppress(OSError, msgspec.MsgspecError):  # deleted meanwhile, or not ours
             build = msgspec.json.decode(path.read_bytes(), type=Build)
             found.append(Seen(build, _is_locked(_lock_of(data_dir, build.name))))
     return found
@@ -132,7 +133,7 @@ def start(data_dir: Path, name: str, kind: str, command: Sequence[str] | None = 
 
 
 def stop(data_dir: Path, name: str) -> None:
-    """End a build with its compilers; returns when it is gone. Raises `InvalidParameter` where none is running."""
+    """End a build and its compilers; returns when they are gone. Raises `InvalidParameter` if none is running."""
     running = next((each for each in seen(data_dir) if each.build.name == name and each.is_running), None)
     if running is None:
         raise InvalidParameter(
@@ -152,7 +153,7 @@ def stop(data_dir: Path, name: str) -> None:
 
 
 def forget(name: str, data_dir: Path) -> bool:
-    """Forget a build that ended; False: there was none."""
+    """Delete the record of a build that ended; returns whether there was one."""
     path = _path_of(data_dir, name)
     was_there = path.exists()
     for each in (path, path.with_suffix(".log")):
@@ -161,7 +162,7 @@ def forget(name: str, data_dir: Path) -> bool:
 
 
 def forget_failed(name: str, data_dir: Path) -> bool:
-    """Like `forget`, for a failed one. Raises `InvalidParameter` if it is running."""
+    """Like `forget`, for a failed build. Raises `InvalidParameter` if it is running."""
     build = next((each for each in seen(data_dir) if each.build.name == name), None)
     if build is None:
         return False
@@ -173,7 +174,7 @@ def forget_failed(name: str, data_dir: Path) -> bool:
 
 
 def _sweep(data_dir: Path, name: str) -> None:
-    """Remove what a killed build of that name left; none is running."""
+    """Remove the folders that a killed build of that name left behind; call only while none is running."""
     for folder in folder_of(data_dir).glob(f"{workshops_of(name)}*"):
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -78,17 +78,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     features: dict[str, list[str]] = {}
     devices: tuple[DeviceInfo, ...] = ()
     sampler_missing: str | None = None
-    """Why tokens are sampled in slow Python; None: by localllm's compiled sampler."""
+    """Why tokens are sampled in slow Python; None: localllm's compiled sampler is used."""
     grammars_missing: str | None = None
-    """Why no answer can be held to a schema or grammar; None: it can."""
+    """Why no answer can be held to a schema or grammar; None: answers can be."""
     generic_formats: dict[str, str] | None = None
-    """Models with the generic chat format, or that cannot be examined, and why; None: not examined."""
+    """Models with the generic chat format or not examinable, each with the reason; None: not examined."""
     tunings: tuple[str, ...] = ()
-    """What `localllm tune` found for models, in words, and which of it is damaged."""
+    """Results of `localllm tune`, one sentence per model, including damaged ones."""
     plugin_dir: str | None = None
     plugins: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
-    """Why backends of devices that are here do not load, each in a sentence."""
+    """Why backends of this build do not load here, one sentence each."""
     advice: str | None = None
     command: str | None = None
     """The command that follows the advice."""

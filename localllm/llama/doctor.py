@@ -65,7 +65,7 @@ def examine(question: Question, send: Send) -> None:
 
 
 def advice(files: Installed, outcome: Outcome, data_dir: Path) -> str | None:
-    """What would make this machine faster; None where nothing is known to."""
+    """How to make models faster here; None if nothing is known to help."""
     if files.variants or not osdep.builds_cpu_variants():
         return None
     if files.is_foreign:
@@ -155,7 +155,7 @@ def _with_error(report: Report, error: LocalLLMError) -> Report:
     if isinstance(error, selftest.NothingWorks):
         report = _change(report, candidates=tuple(_candidate(trial) for trial in error.tried))
     command = error.details.get("command")
-    if isinstance(command, str):  # then the message is the reason and the command in one
+    if isinstance(command, str):  # the message would repeat it after the reason
         return _change(report, error=str(error.details["reason"]), command=command)
     return _change(report, error=error.message)
 

@@ -40,7 +40,7 @@ by 2e-4 (now by less than 1e-6)."""
 MAX_TEXTS = 128
 """Texts in one batch: queries are a dozen tokens long."""
 MAX_STATES = 4
-"""The same for models with a recurrent state: they allocate this many states."""
+"""Texts in one batch of a model with a recurrent state, which allocates this many states."""
 TRIAL_TOKENS = 8
 TRIAL_TOLERANCE = 1e-3
 """Tolerance between vectors of length 1 with and without the output head; a wrong node's differ by more than 0.1."""
@@ -61,7 +61,7 @@ class LlamaEmbedder:
         is_offloaded: bool = False,
         flash_attn: FlashAttn = "auto",
     ) -> None:
-        """`ctx`: tokens of the longest text. Raises `LoadFailed` where memory does not suffice."""
+        """`ctx`: tokens of the longest text. Raises `LoadFailed` if memory does not suffice."""
         self._api: Any = library.api
         self.splits_texts = causal
         self.max_text_tokens = ctx
@@ -109,7 +109,7 @@ class LlamaEmbedder:
             self._try_without_head(hidden, self._api.llama_vocab_n_tokens(model.vocab))
 
     def compute(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
-        """In one batch. Raises `BackendError`; then the texts of these pieces must start over."""
+        """Computes the pieces in one batch. Raises `BackendError`; then the texts of these pieces must start over."""
         parts = [_wanted(piece, self._pooling) for piece in pieces]
         self._batch.fill(pieces, parts if self._hidden else None)
         status = self._compute(self._context, self._batch.struct)
@@ -132,7 +132,7 @@ class LlamaEmbedder:
             self._api.llama_set_n_threads(self._context, threads, threads)
 
     def forget(self, place: int) -> None:
-        """Discard what was computed of the text there."""
+        """Discard what was computed of the text in that place."""
         self._begun.pop(place, None)
         if self._memory:
             self._api.llama_memory_seq_rm(self._memory, place, -1, -1)

@@ -30,7 +30,7 @@ _GAINS = (("amx_int8", Gain("AMX", 2.3, 1.5)), ("avx512f", Gain("AVX-512", 1.4, 
 
 
 def gain(data_dir: Path, cpu: str | None = None) -> Gain | None:
-    """None where no gain is known: all code is there, or this CPU has at most AVX2."""
+    """What a build would gain here; None if nothing: all code is there already, or this CPU has at most AVX2."""
     if not osdep.builds_cpu_variants() or any(_has_variants(each) for each in runtimes.usable(data_dir)):
         return None
     flags = (osdep.cpu_model() if cpu is None else cpu).split()

@@ -35,7 +35,7 @@ MAX_CALLS = 32
 _MARK_BEFORE = b"\x02"
 """Text after it is tokenized as in the middle of a text; the same as in `tokenizing`."""
 _MARK = b"\xff"
-"""Begins entries that are not text, in llguidance's vocabularies."""
+"""Prefix of entries that are not text in llguidance's vocabularies."""
 
 
 class Pieces(NamedTuple):
@@ -93,12 +93,12 @@ class GrammarTokens:
 
 
 def no_grammars(reason: str) -> UnsupportedParameter:
-    """The error of every structured request to a model that cannot have any."""
+    """The error for structured requests to a model that supports none."""
     return UnsupportedParameter(f"structured answers are not available: {reason}")
 
 
 def read_pieces(library: Any, api: Any, handle: Any) -> Pieces:
-    """With the compiled `library`, or slowly without it."""
+    """Reads all tokens: with the compiled `library`, or slowly without it."""
     size = api.llama_vocab_n_tokens(handle)
     ends, attributes, is_end = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size, np.uint8)
     if library is None:
@@ -236,12 +236,12 @@ def _piece(api: Any, handle: Any, token: int) -> bytes:
 
 
 def _is_marked(text: bytes, attribute: int) -> bool:
-    """As `llguidance.llamacpp` does; also unknown tokens, which answers omit like control tokens."""
+    """Whether a token is not text: as `llguidance.llamacpp` decides, and unknown tokens, which answers omit too."""
     if attribute & (_CONTROL | _UNKNOWN):
         return True
     return bool(attribute & _USER_DEFINED) and text.startswith(b"<") and text.endswith(b">")
 
 
 def _spells_every_byte(api: Any, handle: Any, texts: list[bytes]) -> bool:
-    """llama.cpp ends the process over a byte that a SentencePiece vocabulary lacks."""
+    """llama.cpp aborts the process on a byte that a SentencePiece vocabulary lacks."""
     return api.llama_vocab_type(handle) != SPM or len({text for text in texts if len(text) == 1}) == 256

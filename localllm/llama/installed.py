@@ -36,7 +36,7 @@ class Installed(msgspec.Struct, frozen=True):
     core: tuple[Path, ...]
     """libllama and the ggml libraries loaded with it."""
     variants: dict[str, Path]
-    """CPU backends built as loadable files, by name (`haswell`); empty where the CPU backend is linked in."""
+    """CPU backends built as loadable files, by name (`haswell`); empty if the CPU backend is linked in."""
 
     is_foreign: bool = False
     """Whether the library is not the package's own."""
@@ -52,7 +52,7 @@ class Installed(msgspec.Struct, frozen=True):
 
     @property
     def plugins(self) -> tuple[Path, ...]:
-        """Those backends (Vulkan, RPC ...)."""
+        """Files of those backends (Vulkan, RPC ...)."""
         return tuple(path for folder in self.backend_folders for path in plugin_files(folder))
 
     def fingerprint(self, variant: str | None) -> str:
@@ -69,7 +69,7 @@ class Installed(msgspec.Struct, frozen=True):
 def find(library: str = "") -> Installed:
     """The bindings with a libllama: the package's, or the file `library`, which may include ggml.
 
-    Raises `LoadFailed` where there is none.
+    Raises `LoadFailed` if there is none.
     """
     package_dir = find_bindings()
     if library:
@@ -108,8 +108,8 @@ def find_bindings() -> Path:
 
 
 def install_command(*, again: bool = True) -> str:
-    """Installs the build that runs everywhere and fastest; `again`: without pip's cache, which would give the
-    old one."""
+    """The command for the fastest build that runs everywhere; `again`: in place of an installed one. pip's cache would
+    give an older build."""
     options = "--no-cache-dir" + (" --force-reinstall --no-deps" if again else "")
     command = f"pip install {options} {PACKAGE}=={PACKAGE_VERSION}"
     return f'CMAKE_ARGS="{FAST_INSTALL_FLAGS}" {command}' if osdep.builds_cpu_variants() else command

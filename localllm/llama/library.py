@@ -91,7 +91,7 @@ class Library:
         self.absent = absent
         """Backends of this build that do not load here."""
         self.team = _team(files.library_path if choice.variant is None else files.variants[choice.variant])
-        """Address of `GOMP_parallel` in the OpenMP runtime that computes on the CPU; None: there is none."""
+        """Address of `GOMP_parallel` in the OpenMP runtime that computes on the CPU; None without OpenMP."""
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         """All devices with the memory that is free now."""
@@ -255,7 +255,7 @@ def _register_cpu(ggml: Ggml, log: Log, choice: CpuChoice, files: Installed) -> 
 
 
 def _plugins_in(folder: Path | None) -> list[Path]:
-    """Raises `LoadFailed` where a folder is given that contains none."""
+    """The backends in the folder. Raises `LoadFailed` if it contains none."""
     if folder is None:
         return []
     paths = installed.plugin_files(folder)
@@ -268,8 +268,9 @@ def _plugins_in(folder: Path | None) -> list[Path]:
 
 
 def _load_own_backends(ggml: Ggml, log: Log, files: Installed, replaced: Set[str]) -> list[NotLoaded]:
-    """A build with loadable CPU backends has those of devices as files too. A machine that lacks a device lacks its
-    driver, and computes on the CPU; a file that is broken raises `LoadFailed`.
+    """Loads the build's device backends that are separate files, except `replaced`; returns those that do not load.
+
+    A machine without a device lacks its driver and computes on the CPU. A broken file raises `LoadFailed`.
     """
     absent = []
     for path in files.plugins:

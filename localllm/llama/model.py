@@ -49,7 +49,7 @@ class LlamaModel:
         params.n_gpu_layers = gpu_layers
         if repack == "on" and not library.choice.extra_bufts:
             raise LoadFailed(
-                "repack on was asked for, but this llama.cpp does not work with repacked weights here; leave it out",
+                "repack on was requested, but this llama.cpp does not work with repacked weights here; leave it out",
                 param="repack",
             )
         if has_heads:
@@ -121,12 +121,12 @@ def _layers_per_device(lines: list[str]) -> dict[str, int]:
 
 
 def _check_offload(layers: dict[str, int], wanted: int, devices: set[str], must_offload: bool) -> None:
-    """`DeviceUnavailable` if layers were explicitly asked for and are not on the devices."""
+    """Raises `DeviceUnavailable` if layers were explicitly requested and are not on the devices."""
     placed = sum(count for device, count in layers.items() if device in devices)
     asked = min(wanted, sum(layers.values()))
     if must_offload and placed < asked:
         raise DeviceUnavailable(
-            f"{asked} layers were asked for on {', '.join(sorted(devices)) or 'a GPU'}, llama.cpp put {placed} there; "
+            f"{asked} layers were requested on {', '.join(sorted(devices)) or 'a GPU'}, llama.cpp put {placed} there; "
             "ask for fewer with --gpu-layers, or use auto",
             param="gpu_layers",
         )

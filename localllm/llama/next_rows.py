@@ -3,7 +3,7 @@
     tokens in the slot   [0 .......... first ............ end)
     rows kept                          [first ........... end)
 
-Whatever moves a slot's tokens forgets its rows: heads then begin behind what comes next. Knows nothing of llama.cpp.
+Moving a slot's tokens discards its rows; heads then resume after the next computed tokens. Knows nothing of llama.cpp.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 KEPT = 512
-"""Rows kept per slot: what heads that rested can catch up on."""
+"""Rows kept per slot: how many tokens idle heads can catch up on."""
 
 
 class NextRows:
@@ -29,7 +29,7 @@ class NextRows:
         return self._first[slot]
 
     def computed(self, slot: int, start: int, rows: npt.NDArray[np.float32]) -> None:
-        """Rows of the tokens from position `start` on, shape (count, width). What was known after them is dropped."""
+        """Store rows of the tokens from position `start` on, shape (count, width), and drop any after them."""
         end = start + len(rows)
         if not self._first[slot] <= start <= self._end[slot]:
             self._first[slot] = start
@@ -42,12 +42,12 @@ class NextRows:
         self._first[slot] = max(self._first[slot], end - self._kept)
 
     def cut(self, slot: int, length: int) -> None:
-        """The slot has this many tokens now."""
+        """Drop the rows from position `length` on."""
         self._end[slot] = min(self._end[slot], length)
         self._first[slot] = min(self._first[slot], self._end[slot])
 
     def forget(self, slot: int, length: int) -> None:
-        """The slot holds other tokens now, this many."""
+        """Drop all rows: the slot now holds `length` other tokens."""
         self._first[slot] = self._end[slot] = length
 
     def row(self, slot: int, position: int) -> npt.NDArray[np.float32] | None:

@@ -23,7 +23,7 @@ _NAMES = {
         "?llama_get_embeddings_nextn_ith@@YAPEAMPEAUllama_context@@H@Z",
     ),
 }
-"""As Itanium's rules have it, then Microsoft's."""
+"""Mangled by the Itanium ABI's rules, then by Microsoft's."""
 _BOUND = (
     "LLAMA_CONTEXT_TYPE_MTP", "llama_model_n_layer_nextn", "llama_process", "llama_batch_ext_init",
     "llama_batch_ext_add_token", "llama_batch_ext_set_pos", "llama_batch_ext_set_embd_token",
@@ -33,7 +33,7 @@ _EXPORTED = tuple(name for name in _BOUND if name.startswith("llama_"))
 
 
 class NextFunctions(NamedTuple):
-    """Of one library."""
+    """The functions of one library."""
 
     set_rows: Any
     """(context, whether rows are wanted, whether only of tokens with logits)."""
@@ -44,7 +44,7 @@ class NextFunctions(NamedTuple):
 
 
 def find(api: Any) -> NextFunctions | None:
-    """None if this library lacks one of them."""
+    """The functions of this library; None if it lacks one of them."""
     if not all(hasattr(api, name) for name in _BOUND) or not all(hasattr(api._lib, name) for name in _EXPORTED):
         return None
     found = {}

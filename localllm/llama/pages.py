@@ -24,7 +24,7 @@ CAN_RELEASE = _GIVE_BACK is not None
 
 
 def reserve(num_bytes: int) -> mmap.mmap:
-    """Address space without pages; large ones where the system supports that. Raises `OSError`."""
+    """Address space without pages; later ones are large if the system supports that. Raises `OSError`."""
     if _GIVE_BACK is None:
         return mmap.mmap(-1, num_bytes)
     private = int(getattr(mmap, "MAP_PRIVATE", 0)) | int(getattr(mmap, "MAP_ANONYMOUS", 0))

@@ -50,7 +50,7 @@ class Source(NamedTuple):
     quantization: dict[str, int]
     file_type: str | None
     importance: Mapping[str, Array]
-    """Of each tensor's columns; empty: all count equally."""
+    """Importance of each tensor's columns; empty: all count equally."""
 
     @property
     def size_bytes(self) -> int:
@@ -136,7 +136,7 @@ def _rehearse(job: Job, source: Source, library: Library) -> tuple[str, ...]:
         )
     size = _QUANT_SIZE.search(text)
     if size is None:
-        raise LoadFailed("llama.cpp does not say what the result will take")
+        raise LoadFailed("llama.cpp does not report how large the result will be")
     needed = int(float(size[1]) * 2**20) + source.header.data_start + ROOM_BYTES
     free = shutil.disk_usage(Path(job.target).parent).free
     if needed > free:
@@ -198,15 +198,17 @@ def _progress(library: Library, source: Source, report: Report) -> Iterator[None
     total = sum(source.tensor_bytes.values())
 
     def watch() -> None:
-        mark, done, current = library.log.mark(), 0, 0
+        mark, done, last = library.log.mark(), 0, ""
+        begun: dict[str, int] = {}
         while not over.wait(POLL_S):
-            now = library.log.mark()
-            before = done
+            now = library.log.mark()  # before reading: a line in between is read twice, and none is missed
             for line in library.log.lines_since(mark, min_level=INFO):
                 match = _STEP.match(line)
                 if match is not None:
-                    done, current = done + current, source.tensor_bytes.get(match[1], 0)
+                    last = match[1]
+                    begun[last] = source.tensor_bytes.get(last, 0)
             mark = now
+            before, done = done, sum(begun.values()) - begun.get(last, 0)
             if done > before:
                 report(Step(done, total))
 

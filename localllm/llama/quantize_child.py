@@ -1,4 +1,4 @@
-"""`python -m localllm.llama.quantize_child`: a `Job` on stdin, `Step`s and one `Done` or `Failed` on stdout, by lines.
+"""`python -m localllm.llama.quantize_child`: a `Job` on stdin; `Step`s and a `Done` or `Failed` on stdout, a line each.
 
 Ends, without leaving a half-written file, as soon as its stdin ends, so it never outlives its parent. It may crash,
 like any process that lets native code read a file.

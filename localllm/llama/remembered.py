@@ -44,7 +44,7 @@ class Remembered(Generic[T]):
         return self._read().outcomes.get(name)
 
     def put(self, name: str, outcome: T) -> OSError | None:
-        """Returns why it is not remembered."""
+        """Returns the error if the file cannot be written."""
         content = self._read()
         content.outcomes.pop(name, None)
         content.outcomes[name] = outcome
@@ -65,7 +65,7 @@ class Remembered(Generic[T]):
             return _File()
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             log.warning(
-                "%s: the file is unreadable, so it is found out again path=%s reason=%s",
+                "%s: the file is unreadable, so the result is computed again path=%s reason=%s",
                 self._subject,
                 self.path,
                 error,

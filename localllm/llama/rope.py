@@ -9,7 +9,7 @@ from localllm.types.load_options import LoadOptions
 
 
 class Rope(NamedTuple):
-    """As in `LoadOptions`; None: as the model says."""
+    """The fields of `LoadOptions` with these names; None: the model's own values."""
 
     scaling: RopeScaling | None = None
     scale: float | None = None
@@ -25,7 +25,7 @@ class Rope(NamedTuple):
             params.yarn_orig_ctx = self.yarn_orig_ctx
 
     def text(self) -> str:
-        """For fingerprints of what is computed with it."""
+        """Its part of fingerprints of what is computed with it."""
         return f"{self.scaling} {self.scale} {self.yarn_orig_ctx}"
 
 

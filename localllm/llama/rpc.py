@@ -45,7 +45,7 @@ def connect(ggml: Ggml, endpoints: Sequence[Endpoint]) -> None:
 def serve(ggml: Ggml, endpoint: Endpoint, devices: Sequence[int], *, threads: int, cache_dir: Path | None) -> NoReturn:
     """Serves these `ggml_backend_dev_t` to one client at a time, as long as the process lives.
 
-    Raises `InternalError` where it cannot listen.
+    Raises `InternalError` if it cannot listen.
     """
     start = _function(
         ggml,
@@ -61,7 +61,7 @@ def serve(ggml: Ggml, endpoint: Endpoint, devices: Sequence[int], *, threads: in
 
 
 def pointers(ggml: Ggml, names: Sequence[str] | None) -> list[int]:
-    """Pointers of the named devices; None: all GPUs, or the CPU where there are none. Raises `DeviceUnavailable`."""
+    """Pointers of the named devices; None: all GPUs, or the CPU without any. Raises `DeviceUnavailable`."""
     known = {ggml.text("backend_dev_name", pointer): pointer for pointer in ggml.device_pointers()}
     if names is None:
         kinds = {pointer: ggml.backend_dev_type(pointer) for pointer in known.values()}

@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _serve(request: Serve, answers: BinaryIO) -> None:
-    """Raises `LocalLLMError`."""
+    """Loads llama.cpp and serves until the process ends. Raises `LocalLLMError`."""
     plugin_dir = None if request.plugin_dir is None else Path(request.plugin_dir)
     wishes = Wishes(runtime=request.runtime, plugin_dir=plugin_dir, devices=(*(request.devices or ()), "rpc"), rpc=None)
     loaded = wishes.load(wishes.choose(Path(request.data_dir)), verbose=request.verbose)

@@ -80,7 +80,7 @@ def usable(data_dir: Path) -> list[Runtime]:
 
 
 def named(name: str, data_dir: Path) -> Runtime:
-    """The runtime of that name. Raises `LoadFailed` where there is none, or it has a known problem."""
+    """The runtime of that name. Raises `LoadFailed` if there is none or it has a known problem."""
     found = listed(data_dir)
     for each in found:
         if each.runtime.name == name and not each.why_not:
@@ -116,7 +116,7 @@ def choose(name: str, data_dir: Path) -> None:
 
 
 def folder_of(data_dir: Path) -> Path:
-    """Where runtimes lie that were built or added."""
+    """The folder of runtimes that were built or added."""
     return data_dir / FOLDER
 
 
@@ -159,7 +159,7 @@ def _manifest(path: Path) -> Manifest:
 
 
 def _package() -> Listed | None:
-    """None where the bindings are installed without a library, as without a compiler."""
+    """The package's own library; None if the bindings were installed without one, as without a compiler."""
     try:
         files = installed.find()
     except LoadFailed:

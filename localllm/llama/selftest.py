@@ -47,7 +47,7 @@ class Recorded(msgspec.Struct, frozen=True):
     """What tests/models/selftest_file.py computed without llama.cpp."""
 
     sha256: str
-    """Of the model file."""
+    """Digest of the model file."""
     prompt: tuple[int, ...]
     singles: tuple[int, ...]
     greedy: tuple[int, ...]
@@ -71,7 +71,7 @@ def choose(
     one is clearly faster; if some include the backends of `needs`, it is one of these.
 
     A result remembered for a library, this CPU and this version is not tried again (about a second), unless `fresh`.
-    Raises `NothingWorks`, or another `LoadFailed` where there is no library.
+    Raises `NothingWorks`, or another `LoadFailed` if there is no library.
     """
     name = (runtimes.chosen(data_dir) or AUTO) if runtime == AUTO else runtime
     candidates = runtimes.usable(data_dir) if name == AUTO else [runtimes.named(name, data_dir)]
@@ -98,7 +98,7 @@ def choose(
 
 
 def known(data_dir: Path, runtime: Runtime) -> Outcome | None:
-    """What is remembered of it; nothing is tried. Raises `LoadFailed` where its files are gone."""
+    """The runtime's remembered outcome; tries nothing. Raises `LoadFailed` if the runtime's files are gone."""
     recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
     return Memory(data_dir).get(_key(installed.find(runtime.library), recorded, runtime))
 
@@ -168,7 +168,7 @@ def survey(command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE)
 def try_choice(
     choice: CpuChoice, recorded: Recorded, command: Sequence[str], timeout_s: float, *, measure: bool = True
 ) -> Trial:
-    """Decode the carried model with this choice in a child, and judge."""
+    """Decode the bundled model with this choice in a child, and compare its tokens with the recorded ones."""
     request = Request(
         choice=choice,
         model_path=str(MODEL_PATH),
@@ -208,13 +208,13 @@ _VERBS: dict[Result, str] = {
 
 
 def describe(trial: Trial) -> str:
-    """`zen4 works`, `linked-in died (signal SIGILL)`, and what does not load beside it."""
+    """`zen4 works`, `linked-in died (signal SIGILL)`, followed by the device backends that do not load."""
     words = f"{trial.choice.label()} {_VERBS[trial.result]}" + (f" ({trial.detail})" if trial.detail else "")
     return "; ".join([words, *trial.absent])
 
 
 def describe_all(trials: Sequence[Trial]) -> str:
-    """As `describe`, with candidates that failed for the same reason together: each reason once."""
+    """Like `describe`, with candidates that failed for the same reason merged."""
     alike: dict[tuple[Result, str, tuple[str, ...]], list[Trial]] = {}
     for trial in trials:
         alike.setdefault((trial.result, trial.detail, tuple(trial.absent)), []).append(trial)

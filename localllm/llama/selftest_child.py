@@ -1,7 +1,7 @@
-"""`python -m localllm.llama.selftest_child`: one request on stdin; one answer on stdout, or a death that is an answer.
+"""`python -m localllm.llama.selftest_child`: one request on stdin, one answer on stdout. A crash is an answer too.
 
-Surveys the CPU backends, or decodes the bundled file with one of them. Does not judge its tokens: a backend that
-miscalculates is not asked for its opinion.
+Surveys the CPU backends, or decodes the bundled file with one of them. Leaves the comparison of its tokens to the
+parent, since a backend that miscalculates cannot be trusted with it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     choice: CpuChoice | None = None
     library: str = ""
-    """For a survey: the library; as `Runtime.library`."""
+    """The library to survey, as in `Runtime.library`."""
     model_path: str = ""
     prompt: tuple[int, ...] = ()
     """Decoded as one batch."""
@@ -62,7 +62,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prefill_tokens_per_s: float = 0.0
     decode_tokens_per_s: float = 0.0
     absent: tuple[str, ...] = ()
-    """Why backends of devices do not load here, each in a sentence."""
+    """Why device backends do not load here, one sentence each."""
 
 
 def main() -> None:
@@ -81,14 +81,14 @@ def main() -> None:
 
 
 def survey(path: str) -> Answer:
-    """The CPU backends there are, and their own ratings for this CPU."""
+    """The library's CPU backends, and their own ratings for this CPU."""
     files = installed.find(path)
     scored = library.variants(files)
     return Answer(linked_in=library.has_linked_in_cpu(files), variants=tuple((v.name, v.score) for v in scored))
 
 
 def decode(request: Request, choice: CpuChoice) -> Answer:
-    """Greedy tokens of the recorded path, and the speed if asked for."""
+    """Greedy tokens of the recorded path, and the speed if requested."""
     loaded = library.load(choice)
     check_layout(loaded.api)
     with _Context(loaded, Path(request.model_path)) as context:
@@ -161,7 +161,7 @@ class _Context:
         return [self._greedy(row) for row in range(len(tokens))]
 
     def measure(self, tokens: tuple[int, ...], start: int) -> float:
-        """Tokens per second of the same batch, repeated: the best repetition, so that noise cannot add."""
+        """Tokens per second of a repeated batch: those of its fastest repetition, which noise disturbs least."""
         memory = self._api.llama_get_memory(self._context)
         best = float("inf")
         until = time.perf_counter() + MEASURE_S

@@ -33,7 +33,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One thread, batches of 65 tokens of the bundled model; compare with other trials only."""
     decode_tokens_per_s: float = 0.0
     absent: tuple[str, ...] = ()
-    """Why backends of devices do not load here, each in a sentence."""
+    """Why device backends do not load here, one sentence each."""
 
     @property
     def speed(self) -> float:
@@ -46,7 +46,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     choice: CpuChoice
     tried: tuple[Trial, ...]
-    """In the order of trying."""
+    """All trials, in the order in which they were made."""
     from_cache: bool = False
     not_stored: str | None = None
     """Why the next process has to try again: a sentence."""
@@ -70,6 +70,6 @@ class Memory:
         return None if outcome is None else msgspec.structs.replace(outcome, from_cache=True)
 
     def put(self, name: str, outcome: Outcome) -> Outcome:
-        """Remember this outcome, besides the latest of other builds and CPUs; returns it, marked if that failed."""
+        """Store this outcome beside those of other builds and CPUs; returns it, with `not_stored` if that failed."""
         error = self._file.put(name, outcome)
         return outcome if error is None else msgspec.structs.replace(outcome, not_stored=sentence_of(error))

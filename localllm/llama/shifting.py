@@ -1,7 +1,7 @@
 """Whether quantized keys can be rotated to other positions: llama.cpp's code for that needs a Hadamard rotation.
 
 Keys of q8_0 or q4_0 are mixed by a Hadamard matrix before they are stored if heads have a multiple of 64 numbers. A
-shift undoes that without checking whether it was done (the process ends where it was not), and assumes that positions
+shift undoes that without checking whether it was done (if not, the process aborts), and assumes that positions
 rotate whole heads (llama-kv-cache.cpp, `build_rope_shift`). Knows nothing of caches.
 """
 
@@ -16,7 +16,7 @@ _ROTATION = re.compile(r"attn_rot_k = (\d), n_embd_head_k_all = (-?\d+)")
 
 
 def can_turn_quantized(api: Any, model: Any, lines: Sequence[str]) -> bool:
-    """By what llama.cpp logged when it created the cache. False if it logged nothing."""
+    """`lines`: what llama.cpp logged when it created the cache; False if that does not say."""
     found = next((match for line in lines if (match := _ROTATION.search(line))), None)
     if found is None or found[1] != "1":
         return False

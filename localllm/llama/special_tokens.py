@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 WINDOW_CHARACTERS = 65_536
-"""Searched at a time, without letting other threads run: a millisecond or two."""
+"""Characters searched while no other thread can run: a millisecond or two."""
 MAX_COMPARISONS = 200_000
 """Comparisons of tokens with one another, when a vocabulary is loaded: half a second. Real ones need some hundreds."""
 MAX_PASSES = 16
@@ -24,7 +24,7 @@ _SPACES = " \t\n\v\f\r"
 
 
 class SpecialToken(NamedTuple):
-    """`strips_left`, `strips_right`: adjacent white space is dropped."""
+    """A token and its spelling; `strips_left`, `strips_right`: white space beside it is dropped."""
 
     id: int
     text: str
@@ -49,7 +49,7 @@ class SpecialTokens:
         self._longest = max(map(len, texts), default=0)
         self._pattern = re.compile(_pattern(texts)) if texts else None
         self._in_order: list[SpecialToken] | None = None
-        """Set where one pass from left to right would find other tokens: all tokens, in llama.cpp's order."""
+        """All tokens in llama.cpp's order, if one pass from left to right would find others; else None."""
         overlap = self._find_overlap(texts)
         if overlap is not None:
             if strips or len(texts) > MAX_PASSES:

@@ -61,9 +61,9 @@ UNDISTURBED_SHARE = 0.85
 SHORT_S = 100e-6
 """In shorter passes most time goes between them, where the other threads may rest; then the fastest pass counts."""
 MOST_DISTURBANCES = 3
-"""After this many disturbances all threads are no longer tried: it takes long and is futile."""
+"""After this many disturbances, measuring with all threads is given up: it is slow and futile."""
 PARALLEL_SHARE = 0.8
-"""Assumed gain from each further thread, where it could not be measured."""
+"""Assumed gain from each further thread, if it could not be measured."""
 
 
 class Times(NamedTuple):
@@ -83,7 +83,7 @@ class Cpu:
     """The CPU backend with a number of threads, and the buffer types in llama.cpp's order."""
 
     def __init__(self, library: Library, threads: int) -> None:
-        """Raises `LoadFailed`."""
+        """Starts the backend. Raises `LoadFailed`."""
         ggml = self.ggml = library.ggml
         ggml.bind(_SIGNATURES)
         self.device = next(each for each in ggml.device_pointers() if ggml.backend_dev_type(each) == 0)
@@ -92,7 +92,7 @@ class Cpu:
             ggml.backend_reg_get_proc_address(registry, b"ggml_backend_set_n_threads")
         )
         self.backend, self.alone = self._start(threads), self._start(1)
-        """With all threads, and with one."""
+        """The backend with all threads, and with one."""
         self.threads = threads
         self.disturbances = 0
         """Number of measurements during which something else ran."""
@@ -144,7 +144,7 @@ class Passes:
     ) -> None:
         """`weights`: type and dimensions of each. `packed`: False for a cache.
 
-        Raises `LoadFailed` where nothing can compute with them.
+        Raises `LoadFailed` if nothing can compute with them.
         """
         self._cpu = cpu
         for buffer_type in cpu.buffer_types if weights and packed else (cpu.plain,):

@@ -32,14 +32,14 @@ UNCERTAIN_SPREAD = 0.4
 """Spread assigned to times extrapolated from one thread."""
 NODES = 32
 LEAST_MEETING_S = 1e-6
-"""Time of a thread barrier after an operation, where it could not be measured."""
+"""Assumed time of a thread barrier after an operation, if it could not be measured."""
 NOISY_SPREAD, MAX_ATTEMPTS = 0.35, 3
 """A noisier measurement is repeated on the next request, up to this many times in all."""
 _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
 
 
 def measure(cpu: Cpu, known: MachineSpeed | None, threads: int, kernels: list[str], heads: list[int]) -> MachineSpeed:
-    """What is known, completed with what is asked for. Raises `LoadFailed`."""
+    """Measures these kernels and head sizes; returns them with what was `known` before. Raises `LoadFailed`."""
     found = known or MachineSpeed(threads=threads, node_s=_node_s(cpu), element_s=_element_s(cpu))
     return MachineSpeed(
         threads=threads,
@@ -56,7 +56,7 @@ def is_final(speed: KernelSpeed) -> bool:
 
 
 def _better(before: KernelSpeed | None, now: KernelSpeed) -> KernelSpeed:
-    """The less noisy one, with both counted."""
+    """The less noisy of the two, with the attempts of both."""
     if before is None:
         return now
     best = now if now.spread <= before.spread else before

@@ -1,4 +1,4 @@
-"""`python -m localllm.llama.speed_probe_child`: a `ProbeQuestion` on stdin, a `ProbeAnswer` on stdout, or a death.
+"""`python -m localllm.llama.speed_probe_child`: a `ProbeQuestion` on stdin, a `ProbeAnswer` on stdout. It may crash.
 
 Measurements are remembered in the data directory by library, CPU, version and number of threads.
 """
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def probe(question: ProbeQuestion) -> ProbeAnswer:
-    """What is remembered, completed by measuring. Raises `LoadFailed`."""
+    """The remembered speeds, with what is missing measured if it may be. Raises `LoadFailed`."""
     data_dir = Path(question.data_dir)
     loaded = library.load(selftest.choose(data_dir, runtime=question.runtime).choice)
     memory = Remembered(data_dir / FILE_NAME, MachineSpeed, most=MAX_REMEMBERED, subject="this machine's speed")
@@ -53,7 +53,7 @@ def probe(question: ProbeQuestion) -> ProbeAnswer:
         return ProbeAnswer(speed=known)
     if not question.may_measure:
         if known is None:
-            return ProbeAnswer(error="this machine is measured when no model answers")
+            return ProbeAnswer(error="this machine's speed is measured while no model is answering")
         return ProbeAnswer(speed=known)
     began = time.perf_counter()
     cpu = Cpu(loaded, question.threads)

@@ -39,7 +39,7 @@ class Override(ctypes.Structure):
 
 
 class Spread(NamedTuple):
-    """What is asked for. Defaults are llama.cpp's."""
+    """The requested split and way of reading. Defaults are llama.cpp's."""
 
     split: Split = "layer"
     main_gpu: int = 0
@@ -66,9 +66,9 @@ class Spread(NamedTuple):
         return [shares, overrides, pairs]
 
     def check(self, lines: Sequence[str]) -> None:
-        """Raises `LoadFailed` for anything llama.cpp did not do, according to its log."""
+        """Raises `LoadFailed` or `InvalidParameter` for anything that llama.cpp did not do, according to its log."""
         if self.mlock and (found := next(filter(None, map(_UNLOCKED.search, lines)), None)) is not None:
-            reason = f"{found[2].strip()} at {int(found[1]) / 1e6:,.0f} MB" if found[1] else "the system has no such"
+            reason = f"{found[2].strip()} at {int(found[1]) / 1e6:,.0f} MB" if found[1] else "unsupported here"
             raise LoadFailed(
                 f"the weights cannot be locked in memory: {reason}; raise the limit (`ulimit -l "
                 "unlimited`, systemd's LimitMEMLOCK=, Docker's ulimit memlock=-1), or leave out --mlock",
@@ -107,7 +107,7 @@ def use_numa(api: Any, ggml: Ggml, numa: Numa) -> None:
     api.llama_numa_init(_NUMA[numa])
     if not ggml.has_numa():
         raise DeviceUnavailable(
-            f"numa {numa} was asked for, but memory is all of one node here; leave out --numa", param="numa"
+            f"numa {numa} was requested, but this machine has a single NUMA node; leave out --numa", param="numa"
         )
 
 

@@ -2,7 +2,7 @@
 
 One call of llama.cpp can be neither cancelled nor interrupted. For some texts its time is quadratic (a megabyte of line
 ends with a SentencePiece vocabulary: a minute), and the regular expressions of some vocabularies need a stack that
-grows with a run of one kind of character: 30,000 digits end the process. Knows nothing of special tokens.
+grows with a run of one kind of character: 30,000 digits crash the process. Knows nothing of special tokens.
 
 A letter and a delimiter after it belong to two tokens if no token of the vocabulary contains such a pair, which holds
 for all that were trained on words; and every tokenizer begins something new at a delimiter after a letter.

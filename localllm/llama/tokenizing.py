@@ -46,7 +46,7 @@ class TextTokenizer:
     def steps(
         self, text: str, *, begin: bool, end: bool, parse_special: bool, memo: Memo | None = None
     ) -> Iterator[list[int]]:
-        """The text's tokens, some at each step of about 10 ms; none where only the search continues.
+        """The text's tokens, some at each step of about 10 ms; an empty step only continues the search.
 
         `begin`, `end`: whether to add the vocabulary's tokens before and after texts.
         """
@@ -78,7 +78,7 @@ class TextTokenizer:
         return bool(spelled) and text.endswith(spelled)
 
     def fewest_tokens(self, num_bytes: int) -> int:
-        """The fewest tokens for that many bytes; 0 where the vocabulary drops some characters or merges any number."""
+        """The fewest tokens for that many bytes; 0 if the vocabulary drops some characters or merges any number."""
         return 0 if self._longest is None else -(-num_bytes // self._longest)
 
     def _go_on(self, text: str) -> list[int]:
@@ -102,7 +102,7 @@ class TextTokenizer:
         return both[:num_before], both[num_before:]
 
     def _longest_token_bytes(self, texts: Sequence[bytes], attributes: Sequence[int]) -> int | None:
-        """None where a token may have any number of bytes."""
+        """Bytes of the longest token; None if a token may stand for any number."""
         strips = any(attribute & (_STRIPS_LEFT | _STRIPS_RIGHT) for attribute in attributes)
         if strips or self._type not in (SPM, BPE) or b"<dna>" in texts:
             return None
@@ -125,9 +125,8 @@ class TextTokenizer:
             joined = joined.translate(_BYTE_OF).encode("latin-1", "replace").decode("utf-8", "replace")
         joined = joined.replace("\u2581", " ")
         if self._type == SPM:
-            if (
-                not known >= _HEX_BYTES or _MARK in joined
-            ):  # what has neither a token nor byte tokens would end the process
+            # llama.cpp aborts on a character that has neither a token nor byte tokens, such as the mark.
+            if not known >= _HEX_BYTES or _MARK in joined:
                 return nowhere
             self._mark, self._mark_tokens = _MARK, self._call(_MARK)
         delimiters = find_delimiters(joined, self._call, self._go_on)
@@ -147,14 +146,14 @@ _LETTERS = _byte_letters()
 _BYTE_OF = {ord(letter): byte for byte, letter in enumerate(_LETTERS)} | {0: 0}
 _BYTE_LETTERS = {letter.encode() for letter in _LETTERS}
 _NEEDED_LETTERS = {_LETTERS[byte].encode() for byte in range(0xF5) if byte not in (0xC0, 0xC1)}
-"""For the bytes that UTF-8 uses."""
+"""Letters for the bytes that UTF-8 uses."""
 _HEX_BYTES = {f"<0x{byte:02X}>".encode() for byte in range(256)}
 
 
 def _special_tokens(
     texts: Sequence[bytes], attributes: Sequence[int], wanted: int, unwanted: int
 ) -> SpecialTokens | None:
-    """None where only llama.cpp can find them."""
+    """The tokens with these attributes; None if only llama.cpp can find them."""
     try:
         return SpecialTokens(
             SpecialToken(token, text.decode(), bool(attribute & _STRIPS_LEFT), bool(attribute & _STRIPS_RIGHT))

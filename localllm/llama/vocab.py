@@ -152,7 +152,7 @@ class Vocab:
         return self.piece(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
 
     def piece(self, token: int, *, special: bool) -> bytes:
-        """Its bytes; with `special`, also those of control tokens, as the vocabulary spells them."""
+        """The token's bytes; with `special`, also those of control tokens, as the vocabulary spells them."""
         room = 64
         while True:
             buffer = ctypes.create_string_buffer(room)
@@ -169,7 +169,7 @@ def _begins(text: str, special: str) -> bool:
 def _characters_without_byte_tokens(api: Any, handle: Any, size: int) -> frozenset[str] | None:
     """The characters that are tokens of a SentencePiece vocabulary without byte tokens; None for all others.
 
-    llama.cpp spells other characters in bytes, and ends the process when a byte is not a token either
+    llama.cpp spells other characters in bytes, and aborts the process when a byte is not a token either
     (`llama_vocab::byte_to_token`, an `.at()` without a catch). Byte tokens come first, so a sound vocabulary is
     recognized after a few hundred tokens.
     """

@@ -12,7 +12,7 @@ NAMED = ("bos", "eos", "eot")
 
 
 def vocab_difference(api: Any, one: Any, other: Any) -> str:
-    """The first difference of two `llama_vocab *` in words, about `other`; empty: there is none."""
+    """The first difference of two `llama_vocab *` in words, about `other`; empty if they agree."""
     if (kind := api.llama_vocab_type(one)) != (its := api.llama_vocab_type(other)):
         return f"its tokenizer is {its}, not {kind}"
     sizes = api.llama_vocab_n_tokens(one), api.llama_vocab_n_tokens(other)

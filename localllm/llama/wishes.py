@@ -17,7 +17,7 @@ from localllm.rpc.endpoints import parse_endpoints
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """As in the settings of these names."""
+    """The settings of these names."""
 
     runtime: str = AUTO
     plugin_dir: Path | None = None
@@ -30,7 +30,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
         return backends.needed(self.devices, rpc=bool(self.rpc))
 
     def choose(self, data_dir: Path, *, fresh: bool = False) -> Outcome:
-        """Raises `LoadFailed`."""
+        """The runtime and CPU backend to use. Raises `LoadFailed`."""
         lacking = backends.missing(self.needs, self.plugin_dir)
         return selftest.choose(data_dir, runtime=self.runtime, needs=lacking, fresh=fresh)
 

@@ -107,7 +107,7 @@ class ChatArguments(AnswerArguments, total=False):
 
 
 def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[ChatArguments]) -> GenerationRequest:
-    """`rest` without `cancel`. Raises `InvalidParameter`."""
+    """The request of `chat`; `rest` has no `cancel`. Raises `InvalidParameter`."""
     given = toolbox(rest["tools"], rest["tool_choice"], parallel=rest["parallel_tool_calls"])
     return GenerationRequest(
         messages=to_messages(messages),
@@ -118,7 +118,7 @@ def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[Ch
 
 
 def rendering(thinking: bool | None, tools: str = "") -> Rendering:
-    """Raises `InvalidParameter`."""
+    """How messages are rendered. Raises `InvalidParameter`."""
     if thinking is None:
         return Rendering(tools=tools)
     switch = _of_type("thinking", thinking, bool, "True, False or None")
@@ -126,7 +126,7 @@ def rendering(thinking: bool | None, tools: str = "") -> Rendering:
 
 
 def completion_request(prompt: str, shape: Shape[Any] | None, **rest: Unpack[AnswerArguments]) -> GenerationRequest:
-    """`rest` without `cancel`. Raises `InvalidParameter`."""
+    """The request of `complete`; `rest` has no `cancel`. Raises `InvalidParameter`."""
     if not isinstance(prompt, str):
         raise InvalidParameter(f"prompt must be a string, got {_shown(prompt)}", param="prompt")
     if rest["thinking_budget"] is not None and shape is None:
@@ -146,7 +146,7 @@ def embedding_request(
     timeout: float | None,
     priority: int,
 ) -> EmbeddingRequest:
-    """Raises `InvalidParameter`."""
+    """The request of `embed`. Raises `InvalidParameter`."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise InvalidParameter("give a list of texts, not one text", param="input")
     items = tuple(texts)
@@ -167,7 +167,7 @@ def embedding_request(
 def rerank_request(
     query: str, documents: Sequence[str], *, truncate: bool, timeout: float | None, priority: int
 ) -> RerankRequest:
-    """Raises `InvalidParameter`."""
+    """The request of `rerank`. Raises `InvalidParameter`."""
     if not isinstance(query, str):
         raise InvalidParameter(f"query must be a string, got {_shown(query)}", param="query")
     if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
@@ -180,26 +180,26 @@ def rerank_request(
 
 
 def to_tokens(name: str, tokens: object) -> tuple[int, ...]:
-    """Raises `InvalidParameter`."""
+    """The token ids as Python integers. Raises `InvalidParameter`."""
     if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
         raise InvalidParameter(f"{name} must be a list of token ids, got {_shown(tokens)}", param=name)
     return tuple(_integer(name, token) for token in tokens)
 
 
 def to_top_n(top_n: int | None) -> int | None:
-    """Raises `InvalidParameter`."""
+    """The checked number. Raises `InvalidParameter`."""
     if top_n is not None and _integer("top_n", top_n) < 1:
         raise InvalidParameter(f"top_n must be at least 1, or None for all, got {top_n}", param="top_n")
     return top_n
 
 
 def check_cancel(cancel: Cancel | None) -> Cancel | None:
-    """Raises `InvalidParameter`."""
+    """The checked `cancel`. Raises `InvalidParameter`."""
     return None if cancel is None else _of_type("cancel", cancel, Cancel, "a localllm.Cancel")
 
 
 def check_callback(name: str, callback: Callable[..., object] | None) -> None:
-    """Raises `InvalidParameter`."""
+    """Raises `InvalidParameter` for anything but a function or None."""
     if callback is not None and not callable(callback):
         raise InvalidParameter(f"{name} must be a function, got {_shown(callback)}", param=name)
 
@@ -227,7 +227,7 @@ def _waiting(timeout: float | None, priority: int) -> dict[str, Any]:
 
 
 def _checked(name: str, value: msgspec.Struct, kind: type[T], changed: Mapping[str, Any]) -> T:
-    """A struct made in Python has checked its ranges, not its types: the worker would refuse it."""
+    """The changed struct with its types checked: constructing one in Python checks only its ranges."""
     try:
         return msgspec.convert({**msgspec.to_builtins(value), **changed}, kind)
     except (msgspec.ValidationError, TypeError) as error:

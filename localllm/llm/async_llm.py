@@ -114,9 +114,9 @@ class AsyncLLM:
     async def close(self) -> None:
         """Unload the model and end its process; running answers fail with `Draining`. Idempotent."""
         loading = self._loading
-        if (
-            self._loop is None or loading is None or os.getpid() != self._pid
-        ):  # the model belongs to the parent of this fork
+        if os.getpid() != self._pid:  # in a fork: the model belongs to the parent
+            return
+        if self._loop is None or loading is None:
             return
         runtime, self._loaded = self._runtime, None
         self._num_closes += 1
@@ -293,8 +293,8 @@ class AsyncLLM:
     ) -> npt.NDArray[np.float32]:
         """One vector per text, shape (texts, dimensions), float32; with pooling `none` one per token, in order.
 
-        `dimensions`: keep only the first so many components (Matryoshka models); `normalize` scales the result to unit
-        length. A text that is too long is refused, or truncated at its end with `truncate`.
+        `dimensions`: keep only this many of the first components (Matryoshka models); `normalize` scales the result to
+        unit length. A text that is too long is refused, or truncated at its end with `truncate`.
         """
         request = arguments.embedding_request(
             texts, dimensions=dimensions, normalize=normalize, truncate=truncate, timeout=timeout, priority=priority

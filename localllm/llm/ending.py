@@ -1,4 +1,4 @@
-"""Ends what nobody waits for any more: a cancelled call, and the model of a dropped `AsyncLLM`."""
+"""Ends abandoned work: a cancelled call, and the model of a dropped `AsyncLLM`."""
 
 from __future__ import annotations
 

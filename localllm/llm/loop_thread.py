@@ -74,14 +74,14 @@ class LoopThread:
             raise
 
     def post(self, callback: Callable[[], object], otherwise: Callable[[], object] = lambda: None) -> None:
-        """Have it called on the loop, after what was asked for before; where that is closed call `otherwise`."""
+        """Call it on the loop, after what was posted before; call `otherwise` instead if the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:  # the loop is closed
             otherwise()
 
     def end(self) -> None:
-        """Begin to end; never blocks. Idempotent. Nothing in a forked child, where the thread is not."""
+        """Begin to end; never blocks. Idempotent. Does nothing in a forked child, which has no such thread."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -94,7 +94,7 @@ class LoopThread:
             self._ended = True
 
     def join(self, timeout_s: float | None = None) -> None:
-        """Wait until the thread has ended. Any number of threads may wait; returns at once on the thread itself."""
+        """Wait until the thread has ended. Any number of threads may wait; on the thread itself it does not wait."""
         if os.getpid() != self._pid or self.is_current or self._thread.ident is None:
             return
         waited_s = 0.0

@@ -22,7 +22,7 @@ _KEYS = ("role", "content", "name", "tool_calls", "tool_call_id", *THOUGHTS)
 
 
 def to_messages(messages: Messages) -> tuple[Message, ...]:
-    """Raises `InvalidParameter`."""
+    """The conversation as `Message` objects. Raises `InvalidParameter`."""
     if isinstance(messages, str | bytes | Mapping | Message) or not isinstance(messages, Iterable):
         raise InvalidParameter(
             'messages must be a list like [{"role": "user", "content": "Hello"}]; complete() takes plain text',

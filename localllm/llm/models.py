@@ -36,7 +36,7 @@ class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int | None
     """Tokens per slot, if its manifest sets that."""
     entry: AvailableModel | None
-    """Its entry in `list`; None for a file outside of the store."""
+    """Its entry in `list`; None for a file outside the store."""
 
 
 class Models:
@@ -101,7 +101,7 @@ class Models:
                         on_progress(state)
         except BaseException:
             pulling.stop()
-            while _next(news) is not None:
+            while pulling.ident is not None and _next(news) is not None:  # without an ident it never started
                 pass
             raise
         return pulling.result()
@@ -148,7 +148,7 @@ class AsyncModels:
                         on_progress(state)
         except BaseException:
             pulling.stop()
-            while await news.get() is not None:
+            while pulling.ident is not None and await news.get() is not None:
                 pass
             raise
         return pulling.result()

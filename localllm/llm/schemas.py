@@ -23,8 +23,8 @@ class Adapter(Protocol[T_co]):
     def validate_json(self, data: str, /) -> T_co: ...
 
 
-SchemaLike = Mapping[str, Any] | str | bytes | Structure | GenericAlias | UnionType
-"""A JSON Schema, as a dict or JSON text; another `Structure`; or a type that `type[T]` does not cover."""
+SchemaLike = Mapping[str, Any] | str | bytes | Structure | GenericAlias | UnionType | Adapter[Any]
+"""A JSON Schema, as a dict or JSON text; another `Structure`; an adapter; or a type that `type[T]` does not cover."""
 
 
 class Shape(Generic[T]):
@@ -47,7 +47,8 @@ class Shape(Generic[T]):
 
 
 def to_shape(schema: object) -> Shape[Any] | None:
-    """Raises `InvalidParameter`. Keywords that no grammar can enforce are refused later, by the grammar compiler."""
+    """The shape of an answer with this schema. Keywords that no grammar can enforce are refused later, by the grammar
+    compiler. Raises `InvalidParameter`."""
     if schema is None:
         return None
     if isinstance(schema, Structure):

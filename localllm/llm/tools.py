@@ -30,7 +30,7 @@ class Toolbox(NamedTuple):
 
 
 def toolbox(tools: Tools | None, choice: str = "auto", *, parallel: bool = True) -> Toolbox:
-    """`choice`: `auto`, `required`, `none`, or the name of the one to call. Raises `InvalidParameter`."""
+    """The checked tools. `choice`: `auto`, `required`, `none`, or the tool to call. Raises `InvalidParameter`."""
     if not isinstance(choice, str):
         raise InvalidParameter(f"tool_choice must be a string, got {clipped(repr(choice))}", param="tool_choice")
     if not isinstance(parallel, bool):

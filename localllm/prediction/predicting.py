@@ -36,8 +36,8 @@ def speeds(
     *,
     may_measure: bool = True,
 ) -> list[Speed | NotPredicted]:
-    """One for each model, loaded with `options` while `devices` are present. Blocks for about 0.2 s for each tensor
-    type that was never measured here. Without `may_measure`, speeds that need such a measurement are not predicted."""
+    """A prediction for each model, loaded with `options` while `devices` are present. Blocks for about 0.2 s for each
+    tensor type never measured here. Without `may_measure`, speeds that need such a measurement are not predicted."""
     wanted = [_wanted(info, options, devices) for info in infos]
     asked = [each for each in wanted if isinstance(each, Kernels)]
     if not asked:
@@ -64,7 +64,7 @@ def speeds(
 
 
 def ask(question: ProbeQuestion) -> ProbeAnswer:
-    """A crash becomes an answer with an error."""
+    """The probe's answer; a crash becomes an answer with an error."""
     try:
         child = subprocess.run(
             child_command(),

@@ -12,13 +12,13 @@ class KernelSpeed(msgspec.Struct, frozen=True, kw_only=True):
     """For matrices of one tensor type."""
 
     cached_byte_s: float
-    """Seconds per byte of weights for one token, where all of them fit into the CPU's caches."""
+    """Seconds per byte of weights for one token, if all of them fit into the CPU's caches."""
     byte_s: float
-    """The same where they come from main memory."""
+    """Seconds per byte of weights for one token, if they come from main memory."""
     matrix_s: float
     """Additional seconds per matrix, however small."""
     product_s: float
-    """Seconds per product (weight and token) where many tokens are computed at once."""
+    """Seconds per product (weight and token) if many tokens are computed at once."""
     output_s: float
     """Additional seconds per output number."""
     spread: float
@@ -31,9 +31,9 @@ class AttentionWay(msgspec.Struct, frozen=True, kw_only=True):
     """One way of computing attention."""
 
     cached_token_s: float
-    """One token at a time, where the KV cache fits into the CPU's caches."""
+    """One token at a time, if the KV cache fits into the CPU's caches."""
     memory_s: float
-    """Additional time for a cell's keys and values of one head, where they come from main memory."""
+    """Additional time for a cell's keys and values of one head, if they come from main memory."""
     prompt_s: float
     """Many tokens computed at once."""
 
@@ -52,7 +52,7 @@ class MachineSpeed(msgspec.Struct, frozen=True, kw_only=True):
     node_s: float
     """Cost of starting one operation, however small."""
     element_s: float
-    """Seconds per number written by operations between the matrices, where many tokens are computed at once."""
+    """Seconds per number written by operations between the matrices, if many tokens are computed at once."""
     kernels: dict[str, KernelSpeed] = {}
     """By ggml's type name; for experts `NAME experts`."""
     attention: dict[str, AttentionSpeed] = {}
@@ -68,7 +68,7 @@ class ProbeQuestion(msgspec.Struct, frozen=True, kw_only=True):
     kernels: tuple[str, ...]
     heads: tuple[int, ...]
     may_measure: bool = True
-    """False: other work runs, which would falsify what is measured now."""
+    """False while other work runs, which would distort the measurements."""
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

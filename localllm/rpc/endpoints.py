@@ -49,7 +49,7 @@ def parse_endpoint(text: str, param: str = "rpc") -> Endpoint:
 
 
 def parse_endpoints(text: str | None) -> tuple[Endpoint, ...]:
-    """Comma-separated ones, each once. Raises `InvalidParameter`."""
+    """The distinct endpoints of a comma-separated list. Raises `InvalidParameter`."""
     parts = [part for part in (text or "").split(",") if part.strip()]
     found = tuple(dict.fromkeys(map(parse_endpoint, parts)))
     if len(found) > MAX_ENDPOINTS:
@@ -71,7 +71,7 @@ def check_bind(endpoint: Endpoint, *, allow_public: bool) -> ipaddress.IPv4Addre
         everywhere = " is every address of this machine" if address.is_unspecified else " is a public address"
         raise InvalidParameter(
             f"rpc: {endpoint.host}{everywhere}, and the protocol has no authentication: name 127.0.0.1 or an address "
-            "in your own network, or pass --allow-public where a firewall keeps strangers away",
+            "in your own network, or pass --allow-public if a firewall keeps strangers away",
             param="rpc",
         )
     return address

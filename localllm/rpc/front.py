@@ -86,7 +86,13 @@ class Front:
                 self._say(f"{name} is refused: {self._most} clients are served already (--max-clients)")
                 client.close()
                 continue
-            threading.Thread(target=self._serve, args=(client, name), name="rpc-client", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(client, name), name="rpc-client", daemon=True).start()
+            except RuntimeError as error:  # no more threads
+                self._say(f"{name} is not served: {error}")
+                client.close()
+                with self._lock:
+                    self.num_clients -= 1
 
     def close(self) -> None:
         """End everything; clients lose their connection."""
@@ -120,7 +126,7 @@ class Front:
             def bring_answers() -> None:
                 _pump(inner, client)
                 hung_up.set()
-                _shut(client, socket.SHUT_RDWR)  # nobody reads what it sends now
+                _shut(client, socket.SHUT_RDWR)  # what it sends now would be lost
 
             answers = threading.Thread(target=bring_answers, name="rpc-answers", daemon=True)
             answers.start()
@@ -140,16 +146,20 @@ class Front:
         """An idle process, else a new one. Raises `LocalLLMError`."""
         with self._lock:
             child = self._idle.pop() if self._idle else None
-        if child is None or child.death(0) is not None:
+        if child is not None and child.death(0) is not None:
+            child.close()
+            child = None
+        if child is None:
             child = self._start()
         with self._lock:
-            self._busy.add(child)
-            if self._closed:
-                raise OSError("it ends")
-        return child
+            if not self._closed:
+                self._busy.add(child)
+                return child
+        child.close()  # `close` did not see it
+        raise OSError("the server is ending")
 
     def _give_back(self, child: Child | None, death: str | None, name: str) -> None:
-        """Keep a process or two for the next clients."""
+        """Keep the process for the next client, unless it died or enough are idle."""
         with self._lock:
             self.num_clients -= 1
             if child is None or self._closed:
@@ -165,7 +175,7 @@ class Front:
 
 
 def _pump(source: socket.socket, sink: socket.socket, on_many: Callable[[], None] | None = None) -> int:
-    """Copies until one of them ends. Returns the number of bytes; `on_many` is called at `WORTH_A_LINE_BYTES`."""
+    """Copies bytes until either side ends. Returns their number; `on_many` is called at `WORTH_A_LINE_BYTES`."""
     block = memoryview(bytearray(BLOCK_BYTES))
     num_bytes = 0
     with contextlib.suppress(OSError):

@@ -59,7 +59,7 @@ def ask(endpoint: Endpoint, timeout_s: float = TIMEOUT_S) -> int:
 
 
 def _call(connection: socket.socket, command: int, request: bytes, num_bytes: int, deadline_s: float) -> bytes:
-    """Raises `OSError`, `TimeoutError`."""
+    """Send a command and return its answer of `num_bytes`. Raises `OSError`, `TimeoutError`."""
     connection.settimeout(max(0.001, deadline_s - time.monotonic()))
     connection.sendall(struct.pack("<BQ", command, len(request)) + request)
     (size,) = struct.unpack("<Q", _receive(connection, 8, deadline_s))

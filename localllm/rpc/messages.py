@@ -15,7 +15,7 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     plugin_dir: str | None
     devices: tuple[str, ...] | None
-    """None: all GPUs, or the CPU where there are none."""
+    """None: all GPUs, or the CPU without any."""
     threads: int | None
     cache_dir: str | None
     """Where large tensors are cached, so that they are sent only once; None: nowhere."""
@@ -23,7 +23,7 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Serving(msgspec.Struct, frozen=True, tag=True):
-    """It answers on this port of the loopback address."""
+    """The child serves on this port of the loopback address."""
 
     port: int
     library: str
@@ -31,7 +31,7 @@ class Serving(msgspec.Struct, frozen=True, tag=True):
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """It cannot serve, and ends."""
+    """The child cannot serve, and ends."""
 
     error: ErrorInfo
 

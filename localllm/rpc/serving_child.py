@@ -1,4 +1,4 @@
-"""The process that serves devices, seen from its parent: starting it, asking it, following it to its end.
+"""The process that serves devices, seen from its parent: its start, its request, its end.
 
 Never loads llama.cpp.
 """
@@ -25,7 +25,7 @@ LAST_LINES = 20
 
 
 def child_command() -> list[str]:
-    """Its argv."""
+    """The child's argv."""
     return own_command("localllm.llama.rpc_child")
 
 

@@ -18,8 +18,8 @@ from localllm.types import Beginning, ChatFormat, Delta, GenerationRequest, Maki
 
 
 class Answer(AsyncIterator[Delta]):
-    """An accepted request: iterate for its deltas; the last has `finish`. `cancel()`, `aclose()`, `async with`, or
-    letting go of it, cancels what has not been made yet.
+    """An accepted request: iterate for its deltas; the last has `finish`. `cancel()`, `aclose()`, leaving `async with`,
+    or dropping the last reference cancels the rest.
 
     Raises, while iterating, `WorkerCrashed` and every other error that ends an answer early.
     """
@@ -27,9 +27,9 @@ class Answer(AsyncIterator[Delta]):
     notes: tuple[str, ...] = ()
     """How messages were changed because the model's template does not accept them as they are."""
     cache_miss: str | None = None
-    """Set at its end, if its request asked for it: why its prompt was not in the cache; or empty."""
+    """Why its prompt was not in the cache, or empty; set at the end, if the request asked for it."""
     making: Making | None = None
-    """If its request asked for it: what it is made from."""
+    """What it is made from, if the request asked for it."""
 
     def __init__(self, pending: Pending, num_prompt_tokens: int, reading: Reading | None = None) -> None:
         """`reading`: how to read its text; None: all of it is text."""
@@ -55,9 +55,9 @@ class Answer(AsyncIterator[Delta]):
         return delta if self._reading is None else self._reading.read(delta)
 
     def cancel(self) -> None:
-        """End it if it still runs; frees the slot by the next step. Idempotent.
+        """End it if it still runs; frees the slot by the next step. Idempotent. Call on the event loop.
 
-        A reader gets what has arrived, then a finish that says `cancelled` and counts what was read. On the event loop.
+        A reader gets what has arrived, then the finish `cancelled`, which counts what was read.
         """
         if not self._finished:
             self._pending.cancel()
@@ -80,7 +80,7 @@ class Answer(AsyncIterator[Delta]):
 
 
 def reading_for(request: GenerationRequest, format: ChatFormat, beginning: Beginning) -> Reading | None:
-    """For an answer of a model with this format; None: all of it is text."""
+    """How to read an answer of a model with this format; None: all of it is text."""
     if request.messages is None:
         return None
     calling = request.calling
@@ -104,7 +104,7 @@ class Reading:
     """Converts a worker's deltas to deltas with separate parts."""
 
     def __init__(self, reader: Reader, closing: str) -> None:
-        """`closing`: of reasoning."""
+        """`closing`: the tag that ends reasoning."""
         self._reader = reader
         self._tokens = _ReasoningTokens(closing.strip())
 

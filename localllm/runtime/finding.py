@@ -25,7 +25,7 @@ from localllm.types.states import AvailableModel
 
 Found = tuple[Candidate, int | None]
 """A model, and the context that its manifest sets."""
-ChatTemplate = Callable[[str], str | None]
+OptionsOf = Callable[[str], LoadOptions]
 
 
 class Started(NamedTuple):
@@ -66,17 +66,17 @@ class Finder:
         return set(self._pending)
 
     def started(self, id: str) -> Started | None:
-        """How the owner had the model of this id loaded, if that was so."""
+        """How the owner had the model of this id loaded; None if the owner had not."""
         return self._started.get(id)
 
     def remember(self, candidate: Candidate, started: Started) -> None:
-        """From now on the model is found by its id, wherever it is."""
+        """Find the model by its id from now on, wherever its file is."""
         self._started[candidate.id] = started
         if _is_path(started.model):
             self._files[candidate.id] = candidate.path, _listed(candidate)
 
     def forget(self, id: str) -> None:
-        """Another model has this id now: what was read of the earlier one no longer applies."""
+        """Drop what was read of the model with this id, which is another one now."""
         for model in [model for model in self._described if model.id == id]:
             del self._described[model]
 
@@ -85,7 +85,7 @@ class Finder:
         return [model for model in self.listed() if model.problem is None]
 
     def listed(self) -> Sequence[AvailableModel]:
-        """Likewise, and those that cannot be used, with their `problem`."""
+        """The same, with models that cannot be used and their `problem`."""
         from localllm.registry.listing import listed
 
         there = listed(self._data_dir)
@@ -94,7 +94,7 @@ class Finder:
         return [*there, *(found for id, (path, found) in files if id not in ids and path.exists())]
 
     async def described(self, model: AvailableModel) -> Described:
-        """Raises as `find`. What was read once is cached until the model gets its name again."""
+        """What the model's file and manifest say; cached until another model gets its id. Raises as `find`."""
         if model not in self._described:
             candidate, ctx = await self.find(model.id, allow_paths=False)
             candidate.release()
@@ -106,22 +106,17 @@ class Finder:
     async def find_to_load(
         self, model: str | Path, options: LoadOptions | None, given: Mapping[str, Any], *, allow_paths: bool
     ) -> tuple[Candidate, LoadOptions]:
-        """The model with what is set for it, and how to load it: `options`, or without them as the settings say for
-        this model, but for the fields in `given`; else as its manifest says. Raises as `find`, and `InvalidParameter`.
+        """The model with its own settings, and how to load it: `options`, or the settings for this model overridden by
+        `given`; its manifest's context if these set none. Raises as `find`, and `InvalidParameter`.
         """
 
         def wanted(id: str) -> LoadOptions:
             return options or msgspec.structs.replace(self._settings.for_model(id).load_options(), **given)
 
-        def chat_template(id: str) -> str | None:
-            return wanted(id).chat_template
-
-        candidate, ctx = await self.find(model, allow_paths=allow_paths, chat_template=chat_template)
+        candidate, ctx = await self.find(model, allow_paths=allow_paths, wanted=wanted)
         try:
             found = wanted(candidate.id)
             defaults = self._settings.sections().defaults(candidate.id, candidate.defaults)
-            if found.draft is not None and found.speculation != "off" and candidate.info.causal:
-                candidate = await self._threads.run(_with_draft, candidate, found.draft, self._data_dir)
         except BaseException:
             candidate.release()
             raise
@@ -129,15 +124,15 @@ class Finder:
             found = msgspec.structs.replace(found, ctx=ctx)
         return candidate._replace(defaults=defaults), found
 
-    async def find(self, model: str | Path, *, allow_paths: bool, chat_template: ChatTemplate | None = None) -> Found:
-        """Raises `ModelNotFound`, `LoadFailed`s. `allow_paths`: a path is a name too;
-        `chat_template`: of an id as `LoadOptions` has it.
+    async def find(self, model: str | Path, *, allow_paths: bool, wanted: OptionsOf | None = None) -> Found:
+        """The model of that name, which the caller releases. Raises `ModelNotFound`, `LoadFailed`s.
+
+        `allow_paths`: a path is accepted as a name. `wanted`: the options for an id, whose chat template and draft
+        model are then part of the result.
         """
         started = None if allow_paths else self.started(str(model))
         named = (model, allow_paths) if started is None else (started.model, True)
-        finding = asyncio.ensure_future(
-            self._threads.run(_candidate, named[0], self._data_dir, named[1], chat_template)
-        )
+        finding = asyncio.ensure_future(self._threads.run(_candidate, named[0], self._data_dir, named[1], wanted))
         self._pending.add(finding)
         finding.add_done_callback(self._pending.discard)
         try:
@@ -179,7 +174,7 @@ def _listed(candidate: Candidate) -> AvailableModel:
 
 
 def _with_draft(candidate: Candidate, wanted: str, data_dir: Path) -> Candidate:
-    """Raises `ModelNotFound`, `InvalidParameter`, `LoadFailed`s."""
+    """The candidate with its draft, or why it has none. Raises `ModelNotFound`, `InvalidParameter`, `LoadFailed`s."""
     from localllm.registry.drafts import find_draft
 
     found = find_draft(wanted, candidate.id, data_dir)
@@ -196,16 +191,20 @@ def _with_draft(candidate: Candidate, wanted: str, data_dir: Path) -> Candidate:
 
 
 def _candidate(
-    model: str | Path, data_dir: Path, allow_paths: bool, chat_template: ChatTemplate | None
+    model: str | Path, data_dir: Path, allow_paths: bool, wanted: OptionsOf | None
 ) -> tuple[Candidate, int | None]:
     from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
 
     file = resolve(model, data_dir, allow_paths=allow_paths)
     try:
-        info = read_info(file, None if chat_template is None else chat_template(file.id))
+        options = None if wanted is None else wanted(file.id)
+        info = read_info(file, None if options is None else options.chat_template)
         tunings = Tunings(data_dir).of(file.path)
+        found = Candidate(file.id, file.path, info, file.defaults, file.release, tunings)
+        if options is not None and options.draft is not None and options.speculation != "off" and info.causal:
+            found = _with_draft(found, options.draft, data_dir)
     except BaseException:
         file.release()
         raise
-    return Candidate(file.id, file.path, info, file.defaults, file.release, tunings), file.ctx
+    return found, file.ctx

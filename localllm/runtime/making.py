@@ -1,4 +1,4 @@
-"""Models created on this machine for clients: files that are uploaded, and what is made of them.
+"""Models created on this machine for clients, from uploaded files and from models that are here.
 
 Belongs to one event loop; the work is done on threads. Knows nothing of HTTP.
 """
@@ -14,7 +14,7 @@ from localllm.runtime.threads import Threads
 from localllm.types.states import AvailableModel, MakeState, NewModel
 
 WRITTEN_BYTES = 1024 * 1024
-"""Written at a time, of a file being uploaded."""
+"""Bytes of an upload that are written at a time."""
 MAX_WAITING = 16
 
 
@@ -35,7 +35,7 @@ class Making:
     async def receive(self, digest: str, pieces: AsyncIterator[bytes], size_bytes: int | None) -> None:
         """Store uploaded content; an incomplete upload leaves nothing. `size_bytes`: the announced size, if known.
 
-        Raises `InvalidParameter` where it does not match its digest, `DiskFull`, and what `pieces` raises.
+        Raises `InvalidParameter` if it does not match its digest, `DiskFull`, and what `pieces` raises.
         """
         from localllm.registry.digest import Digest
         from localllm.registry.listing import store_of
@@ -58,9 +58,9 @@ class Making:
             await asyncio.shield(self._writes.run(uploading.__exit__, None, None, None))
 
     async def make(self, wanted: NewModel, on_state: Callable[[MakeState], None]) -> AvailableModel:
-        """`on_state` is called on the event loop. Cancelling it stops the work, and leaves no model.
+        """Create a model. `on_state` is called on the event loop. Cancelling stops the work, and leaves no model.
 
-        Raises `InvalidParameter`, `ModelNotFound`, `DiskFull`, `LoadFailed`s, `QueueFull` where too many wait already.
+        Raises `InvalidParameter`, `ModelNotFound`, `DiskFull`, `LoadFailed`s, `QueueFull` if too many wait already.
         """
         loop, cancel = asyncio.get_running_loop(), threading.Event()
 

@@ -31,7 +31,7 @@ class Pulls:
         )
 
     async def pull(self, name: str, on_state: Callable[[PullState], None]) -> AvailableModel:
-        """As `Runtime.pull`."""
+        """See `Runtime.pull`."""
         loop, cancel = asyncio.get_running_loop(), threading.Event()
 
         def report(state: PullState) -> None:
@@ -50,7 +50,7 @@ class Pulls:
         return await self._finish(work, cancel)
 
     async def push(self, id: str, on_state: Callable[[PushState], None]) -> str:
-        """Send a model of this machine to the registry that its name says; returns the name by which it is pulled.
+        """Send a model of this machine to the registry in its name; returns the name by which it is pulled.
 
         `on_state` is called on the event loop. Raises `ModelNotFound`, `InvalidParameter`, `UnsupportedParameter`,
         `PullFailed`s, `QueueFull`.

@@ -108,7 +108,7 @@ class Runtime:
         return self._finder.available()
 
     def listed(self) -> Sequence[AvailableModel]:
-        """The same, and those that cannot be used, with their `problem`."""
+        """The same, with models that cannot be used and their `problem`."""
         return self._finder.listed()
 
     async def described(self, model: AvailableModel) -> Described:
@@ -124,8 +124,8 @@ class Runtime:
     async def pull(self, name: str, on_state: Callable[[PullState], None] = lambda _: None) -> AvailableModel:
         """Download a model that a client named; what is already here is not fetched again.
 
-        `on_state` is called on the event loop. A cancelled pull goes on from where it was next time. Raises
-        `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`, `QueueFull` where too many wait already.
+        `on_state` is called on the event loop. A cancelled pull is resumed by the next one. Raises `InvalidParameter`,
+        `ModelNotFound`, `PullFailed`s, `DiskFull`, `QueueFull` if too many wait already.
         """
         return await self.pulls.pull(name, on_state)
 
@@ -148,7 +148,7 @@ class Runtime:
         await self._removing.run(remove_whole, id, self._settings.data_dir)
 
     async def own_bytes(self, name: str) -> int | None:
-        """What the disk would have again without this model; None: not known. Raises `ModelNotFound`."""
+        """Disk space that removing this model would free; None: unknown. Raises `ModelNotFound`."""
         from localllm.registry.listing import own_bytes
 
         return await self._removing.run(own_bytes, name, self._settings.data_dir)
@@ -158,11 +158,11 @@ class Runtime:
         return self._supervisor.loaded()
 
     def restarting(self) -> Sequence[str]:
-        """Those whose process died and is being restarted."""
+        """Ids of models whose process died and is being restarted."""
         return self._supervisor.restarting()
 
     def observe(self, observer: Observer) -> None:
-        """Report to it from now on what becomes of requests and workers."""
+        """Report what becomes of requests and workers to this observer from now on."""
         self._supervisor.observer = observer
 
     async def chat(self, model_id: str, messages: Sequence[Message], params: SamplingParams) -> Answer:
@@ -178,13 +178,13 @@ class Runtime:
     async def submit(
         self, model_id: str, requests: Sequence[GenerationRequest], *, keep_alive_s: float | None = None
     ) -> list[Answer]:
-        """All of these or none. Returns once the worker has accepted them.
+        """Submit all of these requests or none. Returns once the worker has accepted them.
 
         `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
         """
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
-        session.check_room(len(requests))  # all or none: send nothing that would be cancelled at once
+        session.check_room(len(requests))  # all or none: send nothing that would be cancelled immediately
         sent: list[Pending] = []
         try:
             for number, request in enumerate(requests, 1):
@@ -264,7 +264,7 @@ class Runtime:
     async def keep(self, model_id: str) -> int:
         """Store what the model's slots hold on disk; returns how many had something new.
 
-        Raises `UnsupportedParameter` where it was loaded without a disk.
+        Raises `UnsupportedParameter` if it was loaded without a disk.
         """
         count: int = await self._call(model_id, "keep")
         return count
@@ -281,7 +281,7 @@ class Runtime:
     async def _session_for(
         self, model_id: str, requests: Sequence[TimedT], keep_alive_s: float | None, *, embeds: bool = False
     ) -> tuple[Sequence[TimedT], Session]:
-        """As `_session`, for no longer than these requests may wait; also returns them with the time that remains."""
+        """Like `_session`, within the time that these requests may wait; also returns them with the remaining time."""
         limits_s = [limit_s for each in requests for limit_s in (each.timeout_s, each.queue_timeout_s) if limit_s]
         began_s = time.monotonic()
         try:
@@ -328,7 +328,7 @@ class Runtime:
 
     async def widen(self, id: str, ctx: int) -> None:
         """Make sure that the context of the model with this id has `ctx` tokens: load it, or reload it if it is unused.
-        It stays unchanged where the settings fix its size, where it was not trained for more, or where memory is short.
+        It stays unchanged if the settings fix its size, if it was not trained for more, or if memory is short.
         Raises as `load`."""
         while id in self._loads:
             await asyncio.wait({self._loads[id]})
@@ -352,7 +352,7 @@ class Runtime:
         return await self._load_again(id, ctx)
 
     async def _load_on_demand(self, model_id: str, name: str) -> str:
-        """The id under which it is now loaded."""
+        """Loads the model, or joins its load; returns the id under which it is loaded."""
         if name != model_id and name in self._supervisor.ids():
             return name
         task = self._loads.get(name) or self._begin_load(name, self._load_again(name))
@@ -364,7 +364,7 @@ class Runtime:
         return task
 
     def _load_again(self, id: str, least_ctx: int = 0) -> Coroutine[Any, Any, LoadedModel]:
-        """As its owner had it loaded, or by the settings for models loaded on demand."""
+        """Loads it as its owner had it loaded, or by the settings for models loaded on demand."""
         started = self._finder.started(id)
         if started is None:
             return self.load(id, keep_alive_s=None, stays=False, allow_paths=False, least_ctx=least_ctx)

@@ -1,6 +1,6 @@
 """Threads for blocking work: each kind of work has its own, so that none can use up another's.
 
-asyncio's default executor has a few for everybody: six downloads from a hanging hub would stop everything else that
+asyncio's default executor shares a few among all work: six downloads from a hanging hub would stop everything else that
 needs a thread. Knows nothing of the work.
 """
 
@@ -41,7 +41,7 @@ class Threads:
         return self._running >= self._most
 
     def check_room(self) -> None:
-        """Raises `QueueFull` where `max_waiting` others wait already."""
+        """Raises `QueueFull` if `max_waiting` others wait already."""
         if self._max_waiting is not None and self.is_busy and len(self._waiting) >= self._max_waiting:
             raise QueueFull(
                 f"{self._running} run and {len(self._waiting)} wait already{self._full}",
@@ -52,7 +52,7 @@ class Threads:
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What `work` returns or raises. A cancelled caller stops waiting; running work keeps its thread to its end.
 
-        Raises `QueueFull` where `max_waiting` others wait already.
+        Raises `QueueFull` if `max_waiting` others wait already.
         """
         await self._enter()
         loop = asyncio.get_running_loop()
@@ -72,12 +72,16 @@ class Threads:
             value, failure = None, None
             try:
                 value = context.run(work, *args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 (whoever awaits it gets it)
+            except BaseException as error:  # noqa: BLE001 (raised in the caller)
                 failure = error
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and no caller is left
                 loop.call_soon_threadsafe(ended, value, failure)
 
-        threading.Thread(target=body, name=self.name, daemon=True).start()
+        try:
+            threading.Thread(target=body, name=self.name, daemon=True).start()
+        except RuntimeError:  # no more threads
+            self._leave()
+            raise
         return await result
 
     async def _enter(self) -> None:
@@ -97,7 +101,7 @@ class Threads:
             raise
 
     def _leave(self) -> None:
-        """The place goes to whoever has waited longest."""
+        """Passes the place on to the caller that has waited longest."""
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():

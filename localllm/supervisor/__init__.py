@@ -1,1 +1,1 @@
-"""Which models are loaded, on which device, with how many layers and slots, and who must go."""
+"""Which models are loaded, on which device, with how many layers and slots, and which must make room."""

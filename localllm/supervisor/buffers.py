@@ -16,7 +16,7 @@ F32, F16 = 4, 2
 RECURRENT_WIDTHS = 13
 """Embedding-wide vectors that a token takes up in a state-space layer."""
 MORE_COPIES = 3
-"""Additional copies of a step's inputs where devices work in a pipeline: GGML_SCHED_MAX_COPIES less the first."""
+"""Additional copies of a step's inputs if devices work in a pipeline: GGML_SCHED_MAX_COPIES less the first."""
 
 
 class Step(NamedTuple):
@@ -27,7 +27,7 @@ class Step(NamedTuple):
     seen: int
     """Cells that each row attends to."""
     windowed: int
-    """The same, in a layer with a sliding window."""
+    """Cells that each row attends to in a layer with a sliding window."""
     outputs: int
     """Rows of logits."""
     states: int = 0
@@ -77,8 +77,8 @@ def encoder_bytes(info: ModelInfo, rows: int, *, flash: bool) -> int:
 
 
 def encoder_device_bytes(info: ModelInfo, rows: int, texts: int, *, flash: bool, copied: int = 0) -> int:
-    """The same on a device, which gets the embedded tokens from the CPU. `copied`: of the largest matrix that the CPU
-    has, where it has layers too: long texts of these are computed by the device as well.
+    """Size of an encoder's compute buffer on a device, which gets embedded tokens from the CPU. `copied`: bytes of the
+    largest matrix in main memory if the CPU has layers too, since the device also computes those for long texts.
     """
     embedding, inner = info.embedding_length or 0, info.feed_forward_length or 0
     beside = (F16 if flash else F32) * rows * rows + F32 * rows * texts
@@ -89,7 +89,7 @@ def encoder_device_bytes(info: ModelInfo, rows: int, texts: int, *, flash: bool,
 
 
 def encoder_host_bytes(info: ModelInfo, rows: int, texts: int, *, flash: bool) -> int:
-    """Of what the CPU prepares for a device: three embeddings of each token, who sees whom, and which is whose."""
+    """Size of what the CPU prepares for a device: three embeddings per token, the mask, and each token's text."""
     return 3 * F32 * rows * (info.embedding_length or 0) + (F16 if flash else F32) * rows * rows + F32 * rows * texts
 
 

@@ -1,6 +1,6 @@
-"""Which devices a load uses and in which order: those asked for by name, else the GPUs of this machine.
+"""Which devices a load uses and in which order: those requested by name, else the GPUs of this machine.
 
-Raises an error for what cannot be had. Knows nothing of layers and sizes.
+Raises an error for a request that cannot be met. Knows nothing of layers and sizes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main_of(options: LoadOptions, gpus: Sequence[DeviceInfo]) -> int:
 
 
 def shares_of(options: LoadOptions, gpus: Sequence[DeviceInfo]) -> tuple[float, ...] | None:
-    """One share for each GPU. Raises `InvalidParameter` where there are more or fewer."""
+    """One share for each GPU. Raises `InvalidParameter` if there are more or fewer."""
     shares = options.tensor_split
     if shares is not None and len(shares) != len(gpus):
         there = ", ".join(gpu.name for gpu in gpus) or "no GPU"
@@ -78,7 +78,7 @@ def overrides_of(options: LoadOptions, devices: Sequence[DeviceInfo], gpus: Sequ
 
 
 def _main(options: LoadOptions, gpus: Sequence[DeviceInfo], devices: Sequence[DeviceInfo]) -> DeviceInfo:
-    """The one asked for, else the one with the most free memory."""
+    """The requested GPU, else the one with the most free memory."""
     if options.main_gpu is None:
         return max(gpus, key=lambda gpu: gpu.free_bytes)
     if options.main_gpu.isdecimal():

@@ -1,6 +1,6 @@
 """Default context length of a slot: as long as a bounded share of memory allows, in powers of two.
 
-Decided by the machine's total memory, so that the answer is the same tomorrow; by free memory only where that is less.
+Decided by the machine's total memory, so that the answer is the same tomorrow; by free memory only if that is short.
 Bounded, because llama.cpp writes a whole cache when it creates it (a second or two per gigabyte on a slow machine), and
 copies between slots move all of their cells. Pure functions; knows nothing of processes.
 """
@@ -24,20 +24,20 @@ from localllm.types.load_options import LoadOptions
 STEPS = (16_384, 32_768, 65_536, 131_072)
 """Contexts beyond `plan.MAX_DEFAULT_CTX`, which every model gets. Agents need 32 k and more."""
 SHARE = 1 / 8
-"""Most of total memory that a model's KV cache and compute buffers may take."""
+"""Largest share of total memory for a model's KV cache and compute buffers."""
 FREE_SHARE = 1 / 2
-"""Most of the memory free at load time that the whole model may take."""
+"""Largest share of the memory free at load time for the whole model."""
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Main memory in bytes; None where the system does not say."""
+    """Main memory in bytes; None if the system does not report it."""
 
     total_bytes: int | None
     free_bytes: int | None
 
 
 def with_context(info: ModelInfo, options: LoadOptions, memory: Memory) -> LoadOptions:
-    """The options with a context, where none was asked for and more than `plan.MAX_DEFAULT_CTX` is sensible."""
+    """The options, with a context if none was requested and more than `plan.MAX_DEFAULT_CTX` is sensible."""
     for ctx in reversed(STEPS):
         wider = msgspec.structs.replace(options, ctx=ctx)
         if _may_have(info, options, ctx) and _is_sensible(info, wider, memory):
@@ -46,7 +46,7 @@ def with_context(info: ModelInfo, options: LoadOptions, memory: Memory) -> LoadO
 
 
 def on_devices(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -> LoadOptions:
-    """The context of `with_context`, or a shorter one where GPUs would otherwise hold fewer layers. Raises as
+    """The context of `with_context`, or a shorter one if GPUs would otherwise hold fewer layers. Raises as
     `plan`."""
     shortest = msgspec.structs.replace(options, ctx=None)
     layers = plan(info, shortest, devices).gpu_layers
@@ -58,8 +58,8 @@ def on_devices(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceIn
 
 
 def _may_have(info: ModelInfo, options: LoadOptions, ctx: int) -> bool:
-    """At most what the model was trained for (40,960 tokens: 32,768). `kv_cells`, if given, counts for all slots
-    together."""
+    """Whether a context may be chosen, and `ctx` is within what the model was trained for. `kv_cells`, if given, is for
+    all slots together and leaves no choice."""
     if not info.causal or not info.layer_memory or options.ctx is not None or options.kv_cells is not None:
         return False
     return info.context_length is not None and ctx <= longest_context(info.context_length, options)

@@ -32,7 +32,8 @@ class DraftModel(NamedTuple):
 
 
 def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> LoadOptions:
-    """As many slots as the target has, each as long, up to what the draft was trained for. Raises `LoadFailed`."""
+    """The draft's options: the target's slots and context, the latter at most as the draft was trained for. Raises
+    `LoadFailed`."""
     if not draft.info.causal:
         raise LoadFailed(f"{draft.id} is an embedding model; it cannot guess text (draft)", param="draft")
     if draft.info.architecture in TIED:
@@ -63,13 +64,13 @@ def draft_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int
 
 
 class PlacedDraft(NamedTuple):
-    """Where it goes."""
+    """Where the draft goes."""
 
     load: DraftLoad
     share: DeviceShare | None
-    """What it has of a GPU; None: it is on the CPU."""
+    """Its share of a GPU; None: it is on the CPU."""
     devices: Sequence[DeviceInfo]
-    """With what they have left."""
+    """All devices with the memory that the draft leaves free."""
 
 
 def place_draft(info: ModelInfo, options: LoadOptions, draft: DraftModel, devices: Sequence[DeviceInfo]) -> PlacedDraft:
@@ -101,5 +102,5 @@ def place_draft(info: ModelInfo, options: LoadOptions, draft: DraftModel, device
                 msgspec.structs.replace(device, free_bytes=device.free_bytes - need) if device is roomiest else device
                 for device in devices
             ]
-    info = msgspec.structs.replace(draft.info, tensors={})  # only planning needs their names
+    info = msgspec.structs.replace(draft.info, tensors={})  # only planning needs tensor names
     return PlacedDraft(DraftLoad(draft.id, str(draft.path), info, placement), share, devices)

@@ -1,4 +1,4 @@
-"""What an encoder has to have on each device beside its weights: it computes whole texts, and keeps nothing of them.
+"""What an encoder needs on each device besides its weights: it computes whole texts, and keeps nothing of them.
 
 Pure functions of its header and the longest text. Knows nothing of options and devices.
 """
@@ -14,16 +14,16 @@ ROWS, TEXTS = 512, 128
 
 FIRST_COPIES, LATER_COPIES = 8, 4
 """Embeddings of all tokens that llama.cpp keeps on the first and on a later one of several devices, so that one can
-compute while another does. Read off its allocations, as `buffers` has it (`tests/gpu/test_device_planning.py`)."""
+compute while another does. Read off its allocations, like `buffers` (`tests/gpu/test_device_planning.py`)."""
 
 
 def output_bytes(info: ModelInfo, texts: int = TEXTS) -> int:
-    """Of vectors, and of the logits that llama.cpp makes room for whether it computes any or not: one row a text."""
+    """Size of the vectors, and of the logits that llama.cpp allocates even if it computes none: one row per text."""
     return buffers.F32 * texts * (info.vocabulary_size + (info.embedding_length or 0))
 
 
 def demand_of(info: ModelInfo, sizes: Sizes, ctx: int, *, flash: bool) -> Demand:
-    """What a placement has to hold for texts of `ctx` tokens."""
+    """The memory that a placement must provide for texts of `ctx` tokens."""
     rows = max(ctx, ROWS)
     width = buffers.F32 * rows * (info.embedding_length or 0)
     beside = buffers.encoder_host_bytes(info, rows, TEXTS, flash=flash) - 3 * width

@@ -42,23 +42,23 @@ NOTHING = HeadsBytes(0, 0, 0)
 
 
 def why_none(info: ModelInfo, options: LoadOptions) -> str:
-    """Why they guess nothing; empty: they do, or the model has none."""
+    """Why the heads do not guess; empty: they do, or the model has none."""
     if info.heads is None:
         return ""
     if options.mtp == "off" or options.speculation == "off":
-        return "as asked for"
+        return "as requested"
     if options.draft not in (None, "auto"):
         return "a draft model guesses instead"
     return info.no_heads
 
 
 def context_of_heads(info: ModelInfo, options: LoadOptions, ctx: int) -> int:
-    """Tokens of a slot that they look back, where a slot has `ctx`; 0: they are not used."""
+    """Tokens that the heads look back in a slot of `ctx` tokens; 0: they are not used."""
     return 0 if info.heads is None or why_none(info, options) else min(ctx, CTX)
 
 
 def heads_bytes(info: ModelInfo, options: LoadOptions, *, ctx: int, slots: int) -> HeadsBytes:
-    """For slots of `ctx` tokens."""
+    """Memory that the heads need for slots of `ctx` tokens."""
     seen = context_of_heads(info, options, ctx)
     if info.heads is None or not seen:
         return NOTHING

@@ -11,7 +11,7 @@ import math
 from localllm.worker.messages import Ping, Pong
 
 BEATS = 10
-"""Beats in the shorter of the two timeouts: so many must pass without an answer."""
+"""Beats in the shorter of the two timeouts: this many must pass without an answer."""
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.05, 5.0
 
 

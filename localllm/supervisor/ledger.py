@@ -53,14 +53,14 @@ class Ledger:
         return self.free(self._seen.get(library, ()), without)
 
     def free(self, devices: Iterable[DeviceInfo], without: Collection[str] = ()) -> tuple[DeviceInfo, ...]:
-        """The same for devices that were just reported."""
+        """These devices, just reported, with their free memory as if the models in `without` were gone."""
         return tuple(
             msgspec.structs.replace(device, free_bytes=self._free(device, without)) if _is_gpu(device) else device
             for device in devices
         )
 
     def hold(self, id: str, shares: Iterable[DeviceShare], devices: Iterable[DeviceInfo]) -> None:
-        """A load begins that will take these shares."""
+        """Count these shares as taken by a model whose load begins."""
         keys = {device.name: device.memory_key for device in _gpus(devices)}
         planned: dict[str, int] = {}
         for share in shares:
@@ -69,12 +69,12 @@ class Ledger:
         self._holdings[id] = _Holding(planned)
 
     def allocated(self, id: str) -> None:
-        """Its load is complete."""
+        """Record that a model's load is complete, so that its memory is in what devices report."""
         if id in self._holdings:
             self._holdings[id].is_allocated = True
 
     def release(self, id: str) -> None:
-        """Its process has ended."""
+        """Free a model's memory after its process has ended."""
         self._holdings.pop(id, None)
 
     def holders(self) -> dict[str, int]:

@@ -10,10 +10,8 @@ logger = logging.getLogger("localllm")
 
 
 def log_load(model: LoadedModel, *, chose_ctx: bool) -> None:
-    """Its context, if it has slots, why it has no draft model, if it was to have one, and its chat format, if it chats.
-
-    `chose_ctx`: nobody asked for a context.
-    """
+    """Log its context, if it has slots, why it has no draft model, if one was requested, and its chat format, if it
+    chats. `chose_ctx`: no context was requested."""
     if model.info.causal:
         fields = {"model": model.id, "ctx": model.ctx, "slots": model.slots}
         logger.info("context", extra={"fields": fields | ({"chosen": "by memory"} if chose_ctx else {})})

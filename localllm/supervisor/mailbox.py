@@ -19,16 +19,16 @@ class Mailbox:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.accepted: asyncio.Future[int] = loop.create_future()
-        # If it is rejected before anybody awaits it: no "exception was never retrieved".
+        # Avoids "exception was never retrieved" if it is rejected before it is awaited.
         self.accepted.add_done_callback(lambda accepted: accepted.cancelled() or accepted.exception())
         self.notes: tuple[str, ...] = ()
         """How its messages were changed for the model's template. Set when accepted."""
         self.beginning: Beginning = "text"
         """Where the answer begins. Set when accepted."""
         self.cache: CacheReport | None = None
-        """If the request asked for it. Set when accepted."""
+        """Set when accepted, if the request asked for it."""
         self.making: Making | None = None
-        """If the request asked for it. Set when accepted."""
+        """Set when accepted, if the request asked for it."""
         self._news = asyncio.Event()
         self._delta: Delta | None = None
         self._error: LocalLLMError | None = None

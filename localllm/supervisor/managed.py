@@ -1,6 +1,6 @@
 """One model that should be loaded: its process, restarting it after a crash, unloading it when idle for too long.
 
-Restarts at once after the first crash, then after growing pauses. Knows nothing of other models.
+Restarts immediately after the first crash, then after growing pauses. Knows nothing of other models.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ MAX_DEATHS_RETRIED = 3
 """Crashes within `DEATHS_WITHIN_S`. A model that crashes more often is not restarted for each request it was serving.
 """
 FOREVER_S = -1.0
-"""As a keep-alive time: it stays until it is unloaded explicitly."""
+"""Keep-alive time of a model that stays until it is unloaded explicitly."""
 
 
 class Owner(Protocol):
-    """Whoever manages this model beside others."""
+    """The manager of this model and others."""
 
     observer: Observer
     ledger: Ledger
@@ -59,7 +59,7 @@ class Owner(Protocol):
         """A request ended, or a load succeeded or failed."""
 
     def expired(self, id: str) -> None:
-        """Nobody has used it for its keep-alive time."""
+        """The model has not been used for its keep-alive time."""
 
 
 class ManagedModel:
@@ -85,7 +85,7 @@ class ManagedModel:
     ) -> None:
         """`stays`: never evicted for another model. `release` is called once its file is no longer needed. `tunings`:
         one may apply, depending on the library and devices the worker will report. `chose_ctx`: the context of
-        `options` was chosen here, not asked for.
+        `options` was chosen here, not requested.
 
         Raises `InvalidParameter`, `LoadFailed` for a context or a pooling that the model cannot have.
         """
@@ -133,11 +133,11 @@ class ManagedModel:
 
     @property
     def need_bytes(self) -> int:
-        """Main memory. Embedding counts only once it was asked for, unless the model does nothing else."""
+        """Main memory. Embedding counts only once it was requested, unless the model does nothing else."""
         return self.on_devices.main_bytes(self._base_bytes) + (self._embedding_bytes if self._embeds else 0)
 
     def will_embed(self) -> None:
-        """Texts are about to be embedded."""
+        """Count the memory for embedding from now on: texts are about to be embedded."""
         self._embeds = True
 
     @property
@@ -162,7 +162,7 @@ class ManagedModel:
         return self._closing or self.num_requests > 0 or self.waiting_for_load > 0
 
     def held(self) -> Held:
-        """For `room.decide`."""
+        """What `room.decide` needs to know of it."""
         stays = self._stays and not self._closing
         return Held(self.id, self.need_bytes, self.is_busy, stays, self._last_used_s)
 
@@ -185,7 +185,7 @@ class ManagedModel:
         )
 
     def used(self, keep_alive_s: float | None = None) -> None:
-        """It is used now. A keep-alive time given with the request applies from now on."""
+        """Restart its idle time. A keep-alive time given with the request applies from now on."""
         self._last_used_s = time.monotonic()
         if keep_alive_s is not None:
             self._keep_alive_s = keep_alive_s

@@ -96,7 +96,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needs(info: ModelInfo, options: LoadOptions) -> Needs:
-    """The need in main memory alone; the larger one where the worker chooses by measuring. Raises as `plan`."""
+    """The need in main memory alone; the larger one if the worker chooses by measuring. Raises as `plan`."""
     if not info.causal:
         return Needs(weights=info.size_bytes, kv=0, compute=embedding_bytes(info, options), process=FIXED_BYTES)
     heads = heads_of(info, options)

@@ -52,9 +52,9 @@ class OnDevices:
         """The session that ran out of it."""
         self._most_layers: int | None = None
         self.placement: Placement | None = None
-        """Of the last load."""
+        """The model's placement in its last load."""
         self.draft: PlacedDraft | None = None
-        """Likewise."""
+        """The draft's placement in that load."""
 
     @property
     def every(self) -> int:

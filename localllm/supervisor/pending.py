@@ -30,7 +30,7 @@ R = TypeVar("R", bound=GenerationRequest | EmbeddingRequest | RerankRequest)
 
 
 class Holder(Protocol):
-    """Whoever holds the request now: a session, or the retries."""
+    """What holds the request now: a session, or the retries."""
 
     @property
     def is_silent(self) -> bool:
@@ -50,7 +50,7 @@ class Pending:
         self.request = request
         self.holder = holder
         self.id = 0
-        """Its number with the holder."""
+        """Its id in the holder's messages to the worker."""
         self.was_retried = False
         self.begun = asyncio.Event()
         """Set when the answer has begun, or the request has ended."""
@@ -76,14 +76,14 @@ class Pending:
         self._end(error.code)
 
     def cancel(self) -> None:
-        """Nobody waits for it any more. Idempotent."""
+        """End it, since its answer is no longer wanted. Idempotent."""
         if not self._has_ended:
             self.holder.withdraw(self)
             self._end("cancelled")
 
     def abandon(self) -> None:
         """`cancel`, from any thread: an answer was garbage-collected before its end."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and the request with it
             self._loop.call_soon_threadsafe(self.cancel)
 
     def remaining(self) -> GenerationRequest:

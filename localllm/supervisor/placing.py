@@ -20,7 +20,7 @@ from localllm.worker.messages import DeviceShare
 
 CPU = "CPU"
 DRIVER_BYTES = 128 * 1024 * 1024
-"""Memory of each GPU that its driver and backend take, which no header tells. An allowance, not a measurement."""
+"""Memory of each GPU that its driver and backend take, unknown from headers. An allowance, not a measurement."""
 _BLOCK = re.compile(r"blk\.(\d{1,4})\.")
 _READS_TOKENS = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.")
 
@@ -33,7 +33,7 @@ class Sizes(NamedTuple):
     """The embedding and other tensors that stay on the CPU."""
     output: int
     output_copy: int
-    """The embedding a second time, where it also serves as the output head and that is on another device."""
+    """The embedding a second time, if it also serves as the output head and that is on another device."""
     moved: dict[str, int]
     """Device -> bytes sent there by `override_tensor`."""
 
@@ -45,21 +45,21 @@ class Demand(NamedTuple):
     kept: Sequence[int]
     """Keys, values and states, per layer."""
     compute: int
-    """Compute buffer of a device where GPUs compute all layers."""
+    """Compute buffer of a device if GPUs compute all layers."""
     compute_partly: int
-    """Compute buffer of a device where the CPU has layers too: their weights are brought over for long prompts."""
+    """Compute buffer of a device if the CPU has layers too, whose weights are copied to the device for long prompts."""
     compute_output: int
     """Compute buffer of a device that has only the output head."""
     host: int
-    """Buffers of the CPU where devices compute."""
+    """Buffers of the CPU if devices compute."""
     copies: int
-    """Copies of a step's inputs: llama.cpp prepares the next ubatches while several devices compute."""
+    """Copies of a step's inputs on the first of several devices: llama.cpp prepares the next ubatches meanwhile."""
     copies_later: int
-    """The same on a device that others compute before."""
+    """Such copies on each device after the first."""
     copies_host: int
-    """The same in main memory."""
+    """Such copies in main memory."""
     host_alone: int
-    """Compute buffer of the CPU where it computes alone."""
+    """Compute buffer of the CPU if it computes alone."""
     outputs: int
     """Logits, in main memory."""
 
@@ -85,7 +85,7 @@ class Placed(NamedTuple):
 
 
 def sizes_of(info: ModelInfo, overrides: Mapping[str, str] | Sequence[tuple[str, str]] = ()) -> Sizes:
-    """Raises `InvalidParameter` for a pattern of `overrides` (pattern and device) that matches no tensor's name."""
+    """Sizes of the weights. Raises `InvalidParameter` for a pattern of `overrides` that matches no tensor's name."""
     pairs = [(re.compile(pattern), device) for pattern, device in dict(overrides).items()]
     if not info.tensors:  # a file that is not downloaded yet, or a test
         return Sizes(tuple(info.layer_bytes), info.other_bytes, 0, info.other_bytes, {})
@@ -115,7 +115,7 @@ def sizes_of(info: ModelInfo, overrides: Mapping[str, str] | Sequence[tuple[str,
 
 
 def fit_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, most: int) -> Placed:
-    """As many of the last `most` layers as free memory holds; none where not even the output head fits."""
+    """As many of the last `most` layers as free memory holds; none if not even the output head fits."""
     for count in range(most if gpus else 0, 0, -1):
         placed = next((one for one in _ways(demand, gpus, wish, count) if fits(one, gpus)), None)
         if placed is not None:
@@ -143,7 +143,7 @@ def fits(placed: Placed, gpus: Sequence[DeviceInfo]) -> bool:
 
 
 def _ways(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) -> Iterator[Placed]:
-    """By the requested shares; else in proportion to free memory, then filling one device before the next."""
+    """Placements to try: the requested shares; else in proportion to free memory, then filling device by device."""
     if wish.shares is not None or len(gpus) < 2:
         yield place(demand, gpus, wish, divided(count, wish.shares or (1.0,) * len(gpus)))
         return

@@ -1,6 +1,6 @@
 """Where a model's layers go and how long its slots are: a pure function of its header, the options and the devices.
 
-Raises an error for what cannot be had; never settles for less than what was asked for explicitly. Knows no processes.
+Raises an error if an explicit request cannot be met, and never settles for less. Knows no processes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MORE_OUTPUTS, LEAST_MORE_OUTPUTS = 64, 8
 MORE_OUTPUTS_BYTES = 32 * 1024 * 1024
 """Memory for those further rows."""
 EMBEDDING_STATES = 4
-"""Texts computed at once where a layer is recurrent: `llama.embedding.MAX_STATES`."""
+"""Texts computed at once if a layer is recurrent: `llama.embedding.MAX_STATES`."""
 
 
 def plan(
@@ -83,7 +83,7 @@ def plan(
 def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
     """How the slots share the KV cache, and why. For the figures see benchmarks/LOG.md."""
     if options.kv != "auto":
-        return options.kv, "as asked for"
+        return options.kv, "as requested"
     if options.kv_cells is not None:
         return "unified", "kv_cells asks for one cache for all slots"
     return "partitioned", (
@@ -95,7 +95,7 @@ def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
 def _flash_attn(info: ModelInfo, options: LoadOptions, *, uses_gpus: bool) -> tuple[FlashAttn, str]:
     """How attention is computed, and why. On the CPU `auto` leaves it to the worker's measurement."""
     if options.flash_attn != "auto":
-        return options.flash_attn, "as asked for"
+        return options.flash_attn, "as requested"
     if uses_gpus:
         return "auto", "on GPUs as llama.cpp chooses"
     if options.kv_type != "f16":
@@ -171,12 +171,12 @@ def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool, copied:
 
 
 def cpu_compute_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """The same for a model on the CPU; the larger one where `auto` may choose either."""
+    """Size of the CPU's compute buffer; the larger size if `auto` may choose flash attention or not."""
     return max(compute_bytes(info, options, flash=flash) for flash in _possible_flash(info, options))
 
 
 def heads_of(info: ModelInfo, options: LoadOptions) -> HeadsBytes:
-    """What the model's own NextN layers add, where they guess."""
+    """Memory that the model's own NextN layers add, if they guess."""
     return heads_bytes(info, options, ctx=context_of(info, options), slots=slots_of(info, options))
 
 
@@ -199,12 +199,12 @@ def cells_of(info: ModelInfo, options: LoadOptions) -> int:
 
 
 def slots_of(info: ModelInfo, options: LoadOptions) -> int:
-    """0 for an encoder, whatever was asked for."""
+    """Number of slots; 0 for an encoder, whatever the options say."""
     return (options.slots or DEFAULT_SLOTS) if info.causal else 0
 
 
 def pooling_of(info: ModelInfo, options: LoadOptions) -> Pooling:
-    """As asked for, else as the model says, else what is usual for such models.
+    """The requested pooling, else the model's, else the usual one for such models.
 
     Raises `InvalidParameter` for ranking with a model that has no head for it.
     """
@@ -274,7 +274,7 @@ def place(
 ) -> tuple[list[DeviceInfo], Placed, bool]:
     """The GPUs in use, what each holds, and whether the user insists. Raises `DeviceUnavailable`, `InvalidParameter`.
 
-    `most_layers`: upper bound on GPUs, where their number is ours to choose.
+    `most_layers`: upper bound for layers on GPUs, if their number is automatic.
     """
     gpus = choosing.gpus_of(options, devices)
     wish = Wish(options.split, choosing.shares_of(options, gpus))
@@ -289,7 +289,7 @@ def place(
     wanted = every if options.gpu_layers == "all" else min(options.gpu_layers, every)
     if wanted and not gpus:
         raise DeviceUnavailable(
-            f"gpu_layers {options.gpu_layers} was asked for, but no GPU is in use; `localllm doctor` lists devices, "
+            f"gpu_layers {options.gpu_layers} was requested, but no GPU is in use; `localllm doctor` lists devices, "
             "--gpu-layers 0 runs on the CPU",
             param="gpu_layers",
         )
@@ -322,13 +322,13 @@ def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
 
 
 def cpu_memory_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Keys, values and states of all slots, for a model on the CPU; the larger figure where `auto` may choose
-    either."""
+    """Keys, values and states of all slots, for a model on the CPU; the larger size if `auto` may choose flash
+    attention or not."""
     return max(sum(memory_bytes(info, options, flash=flash)) for flash in _possible_flash(info, options))
 
 
 def _possible_flash(info: ModelInfo, options: LoadOptions) -> tuple[bool, ...]:
-    """What the worker may choose on the CPU: it measures where nothing else decides."""
+    """Whether the worker uses flash attention on the CPU; both answers if it is to measure."""
     return {"on": (True,), "off": (False,), "auto": (True, False)}[_flash_attn(info, options, uses_gpus=False)[0]]
 
 

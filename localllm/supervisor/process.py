@@ -20,8 +20,7 @@ from localllm.worker.messages import Down, Pong, Shutdown, Up
 logger = logging.getLogger("localllm")
 
 UNKILLABLE_S = 10.0
-"""Time for a killed process to disappear. One that a driver holds in the kernel is then abandoned; nobody waits for it.
-"""
+"""Time for a killed process to disappear. One that a driver holds in the kernel is then abandoned."""
 SAVING_ANSWER_S, SAVING_ADVANCE_S = 5.0, 120.0
 """Timeouts while a process that shuts down saves conversations: for a ping, and for one conversation."""
 JOIN_S = 0.1
@@ -45,7 +44,7 @@ class WorkerProcess:
         """`on_exit` is called once, after the last `on_message`. For the timeouts see `Heartbeat`, which `watch`
         starts.
 
-        Raises `WorkerCrashed` where no process can be started.
+        Raises `WorkerCrashed` if no process can be started.
         """
         self._loop = asyncio.get_running_loop()
         self._on_message = on_message
@@ -83,7 +82,7 @@ class WorkerProcess:
         self._handle.send(message)
 
     def watch(self) -> None:
-        """It reads messages from now on: start checking that it keeps responding."""
+        """Start checking that it keeps responding, now that it reads messages."""
         if self._next_beat is None:
             self._beat()
 
@@ -94,7 +93,7 @@ class WorkerProcess:
             self.send(Shutdown())
 
     def prepared(self) -> None:
-        """It has accepted or rejected a request."""
+        """Record that it has accepted or rejected a request."""
         self._heartbeat.prepared()
 
     async def aclose(self, *, saves: bool) -> None:
@@ -123,7 +122,7 @@ class WorkerProcess:
 
     def _post(self, callback: Callable[[Any], None], item: object) -> None:
         """Hand an item over to the loop, from any thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it whatever waited
             self._loop.call_soon_threadsafe(self._guarded, callback, item)
 
     def _guarded(self, callback: Callable[..., None], *args: object) -> None:

@@ -1,7 +1,7 @@
 """Retries requests whose worker died before it had sent any of their answers: on a new worker, one at a time.
 
-One at a time, because one of them may be what killed it, and the others must not die twice of it. Requests that arrived
-since then run beside them and have their own retry. Knows nothing of processes. Lives on one event loop.
+One at a time, because one of them may have killed it and must not take the others down a second time. Requests that
+arrived since then run beside them and have their own retry. Knows nothing of processes. Lives on one event loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Retries(Generic[S]):
     is_silent = True
 
     def __init__(self, make_session: Callable[[], Awaitable[S]], may_retry: Callable[[], bool]) -> None:
-        """`make_session` gives a session that can answer, or raises. `may_retry`: False where the worker dies too
+        """`make_session` returns a session that can answer, or raises. `may_retry`: False if the worker dies too
         often."""
         self._make_session = make_session
         self._may_retry = may_retry
@@ -66,7 +66,7 @@ class Retries(Generic[S]):
             self.num_waiting -= is_waiting
 
     def close(self) -> None:
-        """The model is being unloaded."""
+        """Fail all requests: the model is being unloaded."""
         self._closed = True
         for pending in list(self._tasks):
             self.withdraw(pending)

@@ -1,4 +1,4 @@
-"""Whether a model may be loaded now, or which others must go first: pure functions of what is loaded and free.
+"""Whether a model may be loaded now, or which others must be unloaded first: pure functions of what is loaded and free.
 
 Covers main memory and device memory. Knows nothing of processes and time.
 """
@@ -28,7 +28,7 @@ from localllm.types.load_options import LoadOptions
 USABLE_SHARE = 0.9
 """Share of main memory that models may use; the rest is left to the system."""
 FIXED_BYTES = 96 * 2**20
-"""A worker's own: Python, the library, and its child for templates."""
+"""Memory of a worker itself: Python, the library, and its child for templates."""
 
 
 class Held(NamedTuple):
@@ -100,7 +100,7 @@ def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:
 
 
 def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
-    """What to do so that a model of `need` bytes can be loaded. Raises `LoadConflict` where it never can.
+    """What to do so that a model of `need` bytes can be loaded. Raises `LoadConflict` if it never can.
 
     Idle models go first, least recently used first; then busy ones, once their requests have ended. A model that would
     be alone is loaded whatever the estimate says: an estimate is no reason to refuse.
@@ -125,8 +125,7 @@ def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
 
 
 def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Sequence[Held]) -> Load | Evict:
-    """The same for devices: which model to evict so that the new one gets more layers there; none if that gains
-    nothing.
+    """Which model to evict so that the new one gets more layers on devices; `Load` if that gains nothing.
 
     `layers_without`: layers it would get if these models were gone. `holders`: the models that hold device memory. Only
     idle models are evicted: fewer layers are better than waiting, and the load reports it.

@@ -85,7 +85,7 @@ class Session:
         `on_end` is called with how each request ended, its finish or an error code; `on_embedded` when a request for
         embeddings was answered; `on_called` when a call is over; `on_death` when a session that had answered ends
         without being closed. `retries` gets the requests for which nothing was sent before the worker died. Raises
-        `WorkerCrashed` where no process can be started.
+        `WorkerCrashed` if no process can be started.
         """
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
@@ -103,7 +103,7 @@ class Session:
         self._pending: dict[int, Pending] = {}
         self._collectors: dict[int, Collector] = {}
         self._num_texts = 0
-        """In all collectors together."""
+        """Texts in all collectors together."""
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._num_calls = {True: 0, False: 0}
         """Open calls: True counts those in `TEXT_METHODS`, False the others."""
@@ -166,12 +166,12 @@ class Session:
         pending.id, pending.holder = id, self
 
     def withdraw(self, pending: Pending) -> None:
-        """Nobody waits for this answer any more."""
+        """Cancel a request whose answer is no longer wanted."""
         if self._pending.pop(pending.id, None) is not None:
             self._process.send(Cancel(pending.id))
 
     def check_room(self, num_requests: int) -> None:
-        """Raises `QueueFull` where there is no room for that many more."""
+        """Raises `QueueFull` if there is no room for that many more."""
         slots = self.ready.result().slots
         if len(self._pending) + num_requests > slots + self._max_waiting:
             waiting = max(0, len(self._pending) - slots)
@@ -182,7 +182,7 @@ class Session:
     async def embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
         """The vectors of all texts; for reranking, one vector of a single number per document: its score.
 
-        Cancelled with the task. Raises what the worker answers, `QueueFull`, `RequestTimeout`, `WorkerCrashed`.
+        Cancelled with the task. Raises the worker's error, `QueueFull`, `RequestTimeout`, `WorkerCrashed`.
         """
         if self._death is not None:
             raise self._death
@@ -246,7 +246,7 @@ class Session:
             collector.fail(texts.late_in_queue(request))
 
     async def call(self, method: str, *args: Any) -> Any:
-        """A short call. Raises what the worker answers, `QueueFull`, `RequestTimeout`, `WorkerCrashed`."""
+        """The result of a short call. Raises the worker's error, `QueueFull`, `RequestTimeout`, `WorkerCrashed`."""
         timeout_s = SLOT_CALL_TIMEOUT_S if method in SLOT_METHODS else CALL_TIMEOUT_S
         try:
             async with asyncio.timeout(timeout_s):
@@ -387,7 +387,7 @@ class Session:
 
 
 def _guarded(callback: Callable[[], None]) -> None:
-    """A callback that fails must not keep the others from learning of the end."""
+    """Call it, and log an error, so that the remaining callbacks still learn of the end."""
     try:
         callback()
     except Exception:

@@ -29,7 +29,7 @@ MIXTURE_NODES, MIXTURE_S = 12, 1.5e-5
 UNMASKED_SHARE = 9 / 16
 """Share of a prompt's token pairs in tiles that flash attention computes: it skips fully masked ones."""
 PLAIN_GAIN = 1.05
-"""Attention without flash is used where it is faster by this factor, as a load decides (`llama.attention.MARGIN`)."""
+"""Attention without flash is used if it is faster by this factor, as a load decides (`llama.attention.MARGIN`)."""
 CACHED_BYTES, COLD_BYTES = 4 * 2**20, 48 * 2**20
 """Models up to the first size stay in a CPU's caches; from the second on they are read from main memory for every
 token."""
@@ -46,7 +46,7 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kernels(info: ModelInfo) -> Kernels | NotPredicted:
-    """What to have the probe measure."""
+    """What the probe has to measure for this model, or why nothing can be predicted."""
     if not info.causal:
         return NotPredicted("an encoder writes no answers")
     if any(layer.state for layer in info.layer_memory):
@@ -61,7 +61,7 @@ def kernels(info: ModelInfo) -> Kernels | NotPredicted:
 
 
 def predict(info: ModelInfo, options: LoadOptions, machine: MachineSpeed) -> Speed | NotPredicted:
-    """For the model with all layers on the CPU. `machine` has measured what `kernels` asks for."""
+    """The speed with all layers on the CPU. `machine` has measured what `kernels` requires."""
     needed = kernels(info)
     if isinstance(needed, NotPredicted):
         return needed
@@ -153,7 +153,7 @@ def _num_elements(info: ModelInfo) -> float:
 
 
 def _head_size(info: ModelInfo) -> int | None:
-    """None where heads differ in size, or keys and values are stored as one (latent attention)."""
+    """Numbers per head; None if heads differ in size, or keys and values are stored as one (latent attention)."""
     sizes = {kept // (info.num_kv_heads or 1) for layer in info.layer_memory for kept in (layer.keys, layer.values)}
     size = max(sizes, default=0)
     return size if len(sizes) == 1 and 0 < size <= 1024 else None

@@ -1,4 +1,4 @@
-"""Which models are loaded: on demand, several at a time; when memory runs short, the least recently used idle one goes.
+"""Which models are loaded: on demand, several at a time; the least recently used idle one makes room for others.
 
 Knows nothing of names, contents of requests or HTTP. `room` decides what to do, `managed` is one model's life.
 """
@@ -49,7 +49,7 @@ class Candidate(NamedTuple):
     draft: DraftModel | None = None
     """Its draft model, whose file is released together with this one."""
     no_draft: str = ""
-    """Why there is none, where `auto` found none."""
+    """Why `auto` found no draft model."""
 
 
 class Supervisor:
@@ -60,7 +60,7 @@ class Supervisor:
         self._models: dict[str, ManagedModel] = {}
         self._leaving: list[ManagedModel] = []
         self._wanted: dict[str, tuple[str, ...]] = {}
-        """Model that waits for room -> busy models that must go for it and therefore accept no new requests."""
+        """Model that waits for room -> busy models that must make it and therefore accept no new requests."""
         self._claims: Counter[str] = Counter()
         """Requests that loaded a model and are not submitted yet."""
         self._news = asyncio.Event()
@@ -77,7 +77,7 @@ class Supervisor:
         return [model.loaded for model in self._models.values() if model.loaded is not None]
 
     def ids(self) -> list[str]:
-        """All models that were asked for and not unloaded."""
+        """All models that are loaded, loading or restarting."""
         return list(self._models)
 
     def running(self) -> list[RunningModel]:
@@ -157,7 +157,7 @@ class Supervisor:
     async def acquire_to_embed(
         self, id: str, keep_alive_s: float | None = None, *, is_claimed: bool = False
     ) -> Session:
-        """The same, for texts to embed."""
+        """Like `acquire`, for texts to embed."""
         session = await self.acquire(id, keep_alive_s, is_claimed=is_claimed)
         self._models[id].will_embed()
         return session
@@ -176,8 +176,8 @@ class Supervisor:
         return model is not None and model.loaded is not None and not model.is_busy
 
     def widened(self, id: str, info: ModelInfo, options: LoadOptions, ctx: int) -> LoadOptions:
-        """The options with room for `ctx` tokens, or as many as the model was trained for; unchanged where that is no
-        more than it has, or where memory does not allow it beside the other models."""
+        """The options with room for `ctx` tokens, or as many as the model was trained for; unchanged if that is no more
+        than it has, or if memory does not allow it beside the other models."""
         trained = info.context_length
         wanted = ctx if trained is None else min(ctx, longest_context(trained, options))
         there = self._models.get(id)
@@ -208,12 +208,12 @@ class Supervisor:
         await asyncio.gather(*self._unloads, return_exceptions=True)
 
     def changed(self) -> None:
-        """Wake everybody who waits for room or for a model."""
+        """Wake all callers that wait for room or for a model."""
         self._news.set()
         self._news = asyncio.Event()
 
     def expired(self, id: str) -> None:
-        """Its keep-alive time is over."""
+        """Unload a model whose keep-alive time is over."""
         logger.info("model_expired", extra={"fields": {"model": id}})
         task = asyncio.get_running_loop().create_task(self._expire(id))
         self._unloads.add(task)
@@ -302,7 +302,7 @@ def _memory() -> Memory:
 
 
 def _check_same(model: ManagedModel, candidate: Candidate, options: LoadOptions) -> None:
-    """Raises `LoadConflict` unless what is loaded will do. Asking for less than what is loaded is fine."""
+    """Raises `LoadConflict` if another file is loaded, or these options request more than the loaded model has."""
     if not candidate.info.causal:
         options = msgspec.structs.replace(options, ctx=None, slots=None)  # an encoder has no slots
     if model.path != candidate.path:

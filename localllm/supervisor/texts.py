@@ -24,7 +24,7 @@ def count(request: EmbeddingRequest | RerankRequest) -> int:
 
 
 def check_room(num_texts: int, waiting_texts: int, waiting_requests: int, max_waiting: int) -> None:
-    """Raises `QueueFull`, or `InvalidParameter` where there will never be room."""
+    """Raises `QueueFull`, or `InvalidParameter` if there will never be room."""
     if waiting_requests >= max_waiting:
         raise QueueFull(
             f"{waiting_requests} requests with texts are waiting already, of {max_waiting} that may (max_waiting); "
@@ -45,7 +45,7 @@ def check_room(num_texts: int, waiting_texts: int, waiting_requests: int, max_wa
 
 
 def late(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
-    """For a request that the worker should have ended."""
+    """The error for a request that the worker should have ended."""
     return RequestTimeout(
         f"its texts were not computed within the {request.timeout_s:.3g} s that the request allows (timeout); "
         "the model's process does not answer"
@@ -53,7 +53,7 @@ def late(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
 
 
 def late_in_queue(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
-    """The same, for one that did not begin in time."""
+    """The error for a request of which no text began in time."""
     return RequestTimeout(
         f"none of its texts began within the {request.queue_timeout_s:.3g} s that a request may wait "
         "(queue_timeout_s); the model's process does not answer"

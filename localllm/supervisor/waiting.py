@@ -40,7 +40,7 @@ class QueueTimes:
 
 
 def check_calls(num_waiting: int, max_waiting: int) -> None:
-    """Raises `QueueFull` where too many short calls are waiting already."""
+    """Raises `QueueFull` if too many short calls are waiting already."""
     if num_waiting >= max_waiting:
         raise QueueFull(
             f"{num_waiting} short calls are waiting already, of {max_waiting} that may (max_waiting); try again later",

@@ -1,7 +1,7 @@
 """Which ways of loading a model are worth measuring: one setting changed at a time. A pure function.
 
-A setting is changed only where the user has not set it. Settings that change answers by more than
-rounding (the type of the KV cache) are measured only on request, and suggested, never applied automatically.
+A setting is changed only if the user has not set it. Settings that change answers by more than rounding (the type of
+the KV cache) are measured only on request, and suggested, never applied automatically.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ def candidates(
     if on_cpu and options.threads_batch is None:
         found += [_one("threads_batch", count) for count in _batch_threads(loaded.threads, machine.usable_cpus)]
     if on_cpu and options.threads is None:
-        for count in _threads(
-            loaded.threads, machine.usable_cpus
-        ):  # for answers only: prompts have a setting of their own
+        # For answers only: prompts have a setting of their own.
+        for count in _threads(loaded.threads, machine.usable_cpus):
             found.append(Candidate("threads", Values(threads=count, threads_batch=loaded.threads_batch)))
     if on_cpu and machine.repacks and options.repack == "auto":
         found.append(_one("repack", "off"))
@@ -89,7 +88,7 @@ def candidates(
 
 
 def combined(winners: list[Candidate]) -> Candidate:
-    """All of them at once; each changes a different setting."""
+    """One candidate with the changes of all; each changes a different setting."""
     given = {name: value for winner in winners for name, value in winner.values.given().items()}
     given |= {winner.setting: winner.values.given()[winner.setting] for winner in winners}
     return Candidate(", ".join(winner.setting for winner in winners), msgspec.convert(given, Values))
@@ -100,16 +99,17 @@ def _one(setting: str, value: object) -> Candidate:
 
 
 def _layers(loaded: LoadedModel, on_cpu: int) -> list[int]:
-    """None on GPUs, since integrated ones may be slower than the CPU; and half of them, where not all fit."""
+    """Numbers of layers on GPUs to measure: none, since integrated GPUs may be slower than the CPU; and half as many as
+    now, if not all fit."""
     offloaded = sum(loaded.layers_per_device.values()) - on_cpu
     return [0, offloaded // 2] if on_cpu > 1 and offloaded > 1 else [0]
 
 
 def _batch_threads(threads: int, usable: int) -> list[int]:
-    """Prompts may gain from hardware threads; where cores are unequal, from fewer threads."""
+    """Counts to measure for prompts: these may gain from hardware threads or, on unequal cores, from fewer threads."""
     return [count for count in (usable, threads // 2) if count not in (0, threads) and (count > threads or threads > 3)]
 
 
 def _threads(threads: int, usable: int) -> list[int]:
-    """Counts to measure. At run time the engine itself tries fewer threads (`engine.scheduling.trials`), never more."""
+    """Counts to measure for answers. A running engine tries fewer threads (`engine.scheduling.trials`), never more."""
     return [count for count in (usable, threads // 2) if count not in (0, threads)]

@@ -124,7 +124,7 @@ class Comparison:
 
     @property
     def is_clearly_faster(self) -> bool:
-        """By enough, and slower in neither prompts nor answers."""
+        """Whether the gain is large enough, and neither prompts nor answers are slower."""
         gain = self.gain("sure")
         return gain.low > 0.0 and gain.mean > math.log(MIN_GAIN) and not self.is_one_sided
 
@@ -149,7 +149,7 @@ def holds(check: Comparison) -> bool:
 
 
 def typical(rates: Sequence[Rates]) -> Rates | None:
-    """The median of prompts and of answers; None for no rates."""
+    """The medians of prompts and of answers; None without rates."""
     if not rates:
         return None
     return Rates(

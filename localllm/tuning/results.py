@@ -2,8 +2,8 @@
 
     tuned/<model>.json    a file per model, by its content; in it one tuning for each library, devices and settings
 
-A tuning applies where everything is as it was measured; otherwise a load goes by its settings alone, and says why. Only
-what a setting leaves to localllm is ever changed. Knows nothing of how it is measured.
+A tuning applies if everything is as it was when measured; otherwise a load uses its settings alone and says why. Only
+settings that the user has left open are ever changed. Knows nothing of how they are measured.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     """Its name when it was tuned."""
     place: Place
     base: dict[str, Any]
-    """The settings then, as far as they have an effect: see `base_of`."""
+    """The settings at that time that affect speed: see `base_of`."""
     ctx: int
-    """Tokens of a slot then."""
+    """Tokens of a slot at that time."""
     values: Values
-    """Empty where nothing was faster than the default."""
+    """Empty if nothing was faster than the default."""
     gain: float = 1.0
     """Speed with these values relative to speed without, in the last check; `noise`: its possible error."""
     noise: float = 0.0
@@ -116,7 +116,7 @@ class Match(NamedTuple):
 
     tuning: Tuning | None
     why_not: str = ""
-    """Why none of the existing ones applies; empty where there are none."""
+    """Why none of the existing ones applies; empty if there are none."""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ class Match(NamedTuple):
         return options if self.tuning is None else self.tuning.values.applied(options)
 
     def story(self) -> str:
-        """A description for people; empty where the model was never tuned."""
+        """A description for people; empty if the model was never tuned."""
         if self.tuning is not None:
             return self.tuning.story()
         return f"not used: {self.why_not}" if self.why_not else ""
@@ -157,7 +157,7 @@ def base_of(options: LoadOptions) -> dict[str, Any]:
 
 
 def match(tunings: Sequence[Tuning], place: Place, options: LoadOptions, ctx: int) -> Match:
-    """The newest one that applies to a load with these options and slots of `ctx` tokens."""
+    """The newest tuning that applies to a load with these options and slots of `ctx` tokens."""
     base, why_not = base_of(options), ""
     for tuning in reversed(tunings):
         why_not = why_not or _why_not(tuning, place, base, ctx)
@@ -173,7 +173,7 @@ def possible(tunings: Sequence[Tuning], options: LoadOptions) -> list[LoadOption
 
 
 def _why_not(tuning: Tuning, place: Place, base: dict[str, Any], ctx: int) -> str:
-    """Empty if it applies."""
+    """Why the tuning does not apply; empty if it does."""
     was = tuning.place
     if was.backend != place.backend:
         return f"it was tuned with {was.backend}, and this is {place.backend}"
@@ -226,7 +226,7 @@ class Tunings:
         return kept.tunings
 
     def kept(self, path: Path) -> TuningFile:
-        """The same with what is wrong with it, without logging. Raises `OSError`."""
+        """The file of that model's tunings, with any damage, which is not logged. Raises `OSError`."""
         return _read(self.file_of(path))
 
     def every(self) -> Iterator[TuningFile]:

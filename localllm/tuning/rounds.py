@@ -21,8 +21,8 @@ class Bench(Protocol):
     """Takes measurements."""
 
     async def rates(self, candidate: Candidate, number: int, *, guesses: bool) -> Rates:
-        """The speed of one run with the `number`-th prompts. Raises `LocalLLMError` where it cannot be loaded
-        that way."""
+        """The speed of one run with the `number`-th prompts. Raises `LocalLLMError` if it cannot be loaded that
+        way."""
 
 
 class CandidateFailed(Exception):

@@ -29,7 +29,7 @@ from localllm.tuning.workload import Work, work_for
 from localllm.types.load_options import LoadOptions
 
 OTHERS_S = 0.5
-"""Duration of a look at what other programs use."""
+"""Time for measuring what other programs use."""
 PILOTS = (Work((64,), 16), Work((128,), 32))
 """Runs that determine how long runs should be; only the second counts."""
 NOTHING: Mapping[str, Any] = {}
@@ -80,10 +80,10 @@ class Watcher(Protocol):
     """Receives progress."""
 
     def say(self, text: str) -> None:
-        """A stage begins."""
+        """Show that a stage begins."""
 
     def state(self, text: str, elapsed_s: float) -> None:
-        """What is being done at the moment."""
+        """Show what is being done at the moment."""
 
 
 class Tuner:
@@ -158,7 +158,7 @@ class Tuner:
         )
 
     async def _check(self, rounds: Rounds, winner: Contender) -> Comparison | None:
-        """None where it fails this time."""
+        """The winner compared with the default again; None if it fails this time."""
         self._watcher.say(f"check: {winner.candidate.words} against the default again")
         num_pairs = pairs_needed(winner.comparison)
         try:
@@ -187,7 +187,7 @@ class _Bench:
 
 
 def outcome_of(winner: Contender | None, check: Comparison | None, spread: float, *, is_whole: bool) -> Outcome:
-    """`spread`: between equal rounds; `is_whole`: every candidate was decided."""
+    """How a tuning ended. `spread`: between equal rounds; `is_whole`: every candidate was decided."""
     if spread > TOO_NOISY:
         return "noisy"
     if winner is None:

@@ -35,13 +35,13 @@ from localllm.worker.messages import Hello, Load
 MOST_LOADED = 8
 """Workers at a time: an idle one costs only memory, and a load may take longer than a run."""
 USED_SHARE = 0.5
-"""Share of the free memory; the rest is for others on this machine."""
+"""Share of the free memory; the rest is left to other programs."""
 TEXT_WORDS = 3 * DEPTHS[0]
 WARM_UP = Work((32,), 8)
 """For the first answer of a process, which is not measured."""
 FORGOTTEN_S = 0.7
-"""Where the system tells workers nothing of each other: after so long without a step one does not take what others
-computed meanwhile for cores that they still want: `IDLE_S` of `engine/team.py`, and some more."""
+"""Idle time after which a worker no longer counts what others computed meanwhile as cores in use, on systems that do
+not show workers each other's CPU time: `IDLE_S` of `engine/team.py` and a margin."""
 NO_GUESSES = Speculative(n_max=0)
 
 
@@ -51,7 +51,7 @@ class Loaded(NamedTuple):
     session: Session
     model: LoadedModel
     place: Place
-    """As its process found it."""
+    """As its process reported it."""
     uses_gpus: bool
     """Whether some of its layers are on GPUs."""
 
@@ -69,11 +69,11 @@ class Workers:
         self._options = msgspec.structs.replace(options, kv_ram_mb=0, kv_disk_mb=0)
         self._on_load = on_load
         self._loaded: dict[Candidate, Loaded] = {}
-        """The one used last at the end."""
+        """Most recently used last."""
         self._ran: Candidate | None = None
-        """Which measured itself last."""
+        """The candidate that was measured last."""
         self._ended_s: dict[Candidate, float] = {}
-        """When each did so last."""
+        """When the last measurement of each candidate ended."""
         self._text: list[int] = []
         free = osdep.available_memory()
         need = need_bytes(model.info, options)
@@ -139,6 +139,8 @@ class Workers:
             plugin_dir=settings.plugin_dir,
             verbose=settings.verbose,
             debug=False,
+            devices=options.devices or (),
+            rpc=settings.rpc,
         )
         session = Session(
             command,
@@ -168,7 +170,7 @@ class Workers:
         text = await self._tokens(session)
         timed = []
         for depth in work.depths:
-            # What guesses gain where they are right and what they cost where none can be count alike.
+            # Equal weight for what guesses gain where they are right and what they cost where they never are.
             for repeats in (True, False) if guesses else (False,):
                 prompt = prompt_tokens(text, depth, number, repeats=repeats)
                 timed.append(await _ask(session, prompt, work.answer, guesses=guesses))

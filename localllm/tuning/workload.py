@@ -24,7 +24,7 @@ SPARE = 16
 RUNS = 64
 """Runs that should fit into the whole time: a run is one measurement of one candidate."""
 LEAST_ANSWER_S = 0.15
-"""A shorter answer says too little."""
+"""Shorter answers are not timed precisely enough."""
 DEEPER = 1.5
 """A token of a long prompt may take this many times as long as one of a short prompt."""
 STEP = 509
@@ -72,7 +72,7 @@ def work_for(speed: Rates, ctx: int, total_s: float) -> Work:
 
 def prompt_tokens(text: Sequence[int], depth: int, number: int, *, repeats: bool) -> tuple[int, ...]:
     """The `number`-th prompt of `depth` tokens, cut out of a longer text. `repeats`: its last third repeats its start,
-    as when a text is to be given back: that is where guessed tokens are right."""
+    as in a request to edit a text, where guessed tokens are right."""
     own = depth - depth // 3 if repeats else depth
     start = number * STEP % len(text)
     first = [text[(start + index) % len(text)] for index in range(own)]

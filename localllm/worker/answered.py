@@ -112,7 +112,7 @@ class AnsweredTurns:
         return len(self._turns)
 
     def answers_to(self, key: Key) -> Sequence[Turn]:
-        """Latest one last."""
+        """The turns that answered these messages, latest last."""
         return self._answers.get(key, ())
 
     def add(self, turn: Turn) -> None:

@@ -36,7 +36,7 @@ class Settled(NamedTuple):
 
 
 def settle(library: Library, model: LlamaModel, load: Load, threads: int, data_dir: Path) -> Settled:
-    """The placement's choice; where that is `auto` on the CPU, the faster one, measured now or at an earlier load."""
+    """The placement's choice; if that is `auto` on the CPU, the faster one, as measured now or at an earlier load."""
     placed = load.placement
     if placed.flash_attn != "auto" or placed.gpu_layers > 0:
         return Settled(placed.flash_attn, placed.ubatch_tokens, placed.flash_attn_reason)
@@ -69,7 +69,7 @@ def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_
 
 
 def shape_of(info: ModelInfo) -> Shape | None:
-    """None if no layer attends to all tokens."""
+    """What a measurement depends on; None if no layer attends to all tokens."""
     attending = [index for index, layer in enumerate(info.layer_memory) if layer.keys and not layer.is_windowed]
     if info.layer_memory and not attending:
         return None

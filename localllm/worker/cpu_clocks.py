@@ -23,7 +23,7 @@ def make_team(
 
 
 def helpers_cpu_s() -> float:
-    """CPU time of all Python threads except the calling one; 0 where the system has no such files."""
+    """CPU time of all Python threads except the calling one; 0 if the system has no such files."""
     caller = threading.current_thread()
     return sum(_thread_cpu_s(each.native_id) for each in threading.enumerate() if each is not caller)
 
@@ -37,7 +37,7 @@ def _thread_cpu_s(native_id: int | None) -> float:
 
 
 def num_runnable() -> int | None:
-    """Threads of the whole system that are running or runnable, including the caller; None where the system has no such
+    """Threads of the whole system that are running or runnable, including the caller; None if the system has no such
     file."""
     try:
         with open("/proc/loadavg", encoding="ascii") as file:

@@ -22,7 +22,7 @@ MOST_OUTPUTS = 32
 def load_draft(
     library: Library, draft: DraftLoad, target: LlamaModel, backend: LlamaBackend, threads: int
 ) -> LlamaBackend:
-    """Raises `LoadFailed`, naming what is incompatible, and `DeviceUnavailable`."""
+    """Loads the draft model. Raises `LoadFailed`, naming what is incompatible, and `DeviceUnavailable`."""
     if not backend.max_rollback:
         raise LoadFailed(
             f"a {backend.memory_kind} memory of this architecture cannot roll back rejected tokens; remove draft",

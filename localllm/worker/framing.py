@@ -101,7 +101,7 @@ def _parts(path: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def _first(items: list[Any] | tuple[Any, ...], is_wrong: Callable[[Any], bool]) -> int | None:
-    """By bisection, since there may be a million tokens."""
+    """Index of the first wrong item, by bisection, since there may be a million tokens."""
     begin, end = 0, len(items)
     while end - begin > 1:
         middle = (begin + end) // 2
@@ -140,7 +140,7 @@ class FrameReader(Generic[T]):
             return self._decoder.decode(body)
         except msgspec.MsgspecError as error:
             what, _, path = str(error).partition(" - at `$")
-            # The frame's own index in it (`[2]`) means nothing to whoever sent the request.
+            # The frame's own index in it (`[2]`) means nothing to the client.
             field = path.rstrip("`").partition(".")[2].removeprefix("params.") or None
             raise UndecodableFrame(what, _id_of(body), field) from error
         except LocalLLMError as error:  # raised by a request's own checks
@@ -161,7 +161,7 @@ class FrameReader(Generic[T]):
 
 
 def _id_of(body: bytes) -> int | None:
-    """For a frame that holds a request: `[tag, id, ...]`."""
+    """The id in a frame that holds a request: `[tag, id, ...]`."""
     try:
         match msgspec.msgpack.decode(body):
             case [str(), int(id), *_]:

@@ -49,8 +49,8 @@ class GrammarChild:
     def write(
         self, structure: Structure, preface: Preface | None, special: SpecialTokens, *, deadline_s: float | None = None
     ) -> Composed:
-        """Its text for llguidance, and notes. Raises `InvalidParameter`, and `OverLimit` where it ran past
-        `deadline_s`, which comes before its limits.
+        """The structure's grammar for llguidance, and notes. Raises `InvalidParameter`, or `OverLimit` if writing it
+        took longer than `deadline_s`, which is tighter than the child's own limits.
 
         An `answer` that exceeds the limits is retried without the schemas of its functions.
         """

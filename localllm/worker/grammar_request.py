@@ -1,6 +1,6 @@
 """What the grammar process is asked: a structure, the limits, and the special tokens that it may name.
 
-Knows nothing of processes; imports llguidance only where its limits are wanted.
+Knows nothing of processes; imports llguidance only for its limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SpecialTokens(msgspec.Struct, frozen=True):
     vocabulary_size: int
     spellings: tuple[tuple[int, bytes], ...]
     ends: tuple[int, ...] = ()
-    """Those that end an answer."""
+    """Tokens that end an answer."""
 
 
 class GrammarRequest(msgspec.Struct, frozen=True):

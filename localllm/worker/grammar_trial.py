@@ -41,7 +41,7 @@ def checked_grammar(request: GrammarRequest) -> Composed:
 
 
 def _loosened(request: GrammarRequest, literals: Literals, error: str) -> Composed:
-    """The same without the schemas that do not compile, or without any where that does not help."""
+    """The grammar without the schemas that do not compile, or without any if that does not help."""
     source = source_of(request.structure)
     if source.text is not None and (of_text := _error(request, grammar_of(source.text))) is not None:
         raise _refusal(source.text, of_text, _culprit(request, source.text))
@@ -67,7 +67,7 @@ class _Parts:
         self._literals = literals
 
     def bad(self) -> list[int]:
-        """Those that do not; of two halves that compile alone but not together, the longer one."""
+        """Functions that do not compile; of two halves that compile alone but not together, the longer one."""
         return sorted(self._bad([*range(len(self._source.functions))]))
 
     def _bad(self, places: list[int]) -> list[int]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SMALL_CHARACTERS = 16 * 1024
 """Sources up to this size never wait for larger ones."""
 QUICK_S = 0.3
-"""Nor for one that takes longer than this."""
+"""Time for an ordinary source; a slower one moves to the separate thread."""
 MAX_KEPT = 128
 """Compiled structures in the cache."""
 MAX_KEPT_CHARACTERS = 1_000_000
@@ -117,8 +117,8 @@ class Grammars:
         child: GrammarChild,
         start_child: Callable[[GrammarLimits], GrammarChild] = GrammarChild,
     ) -> None:
-        """`vocabulary` waits until there is one, or raises the reason why there cannot be. `child` tries ordinary
-        structures; another one is started for the first that is not."""
+        """`vocabulary` waits until it is made, or raises the reason why there is none. `child` tries ordinary
+        structures; another child is started for the first slow or long one."""
         self._vocabulary = vocabulary
         self.limits = limits
         self._lock = threading.Lock()
@@ -188,7 +188,7 @@ class Grammars:
             taker.done(error)
 
     def special_tokens(self) -> SpecialTokens:
-        """Raises `UnsupportedParameter`."""
+        """Special tokens that grammars may name. Raises `UnsupportedParameter`."""
         vocabulary = self._vocabulary()
         return SpecialTokens(vocabulary.size, vocabulary.special, vocabulary.end_tokens)
 
@@ -283,7 +283,7 @@ class _Lane:
 
 
 def _budget(preface: Preface | None, vocabulary: Vocabulary) -> Budget | None:
-    """For reasoning with a limited number of tokens; None without a limit, or where none is allowed."""
+    """For reasoning with a limited number of tokens; None without a limit, or if the limit is zero."""
     if preface is None or preface.thought is None or not preface.budget:
         return None
     tokenizer, spellings = vocabulary.tokenizer, dict(vocabulary.special)

@@ -1,5 +1,5 @@
-"""What a request asks of guessing that cannot be done: refused by name, or noted. Knows nothing of how tokens are
-guessed."""
+"""Refuses sources of guesses that a model does not have, and notes why nothing is guessed. Knows nothing of how tokens
+are guessed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_sources(wanted: Speculative, model: LoadedModel) -> None:
 
 
 def notes_on(wanted: Speculative, model: LoadedModel, *, takes_guesses: bool) -> tuple[str, ...]:
-    """For an answer whose request has the field, if nothing is guessed for it."""
+    """Why nothing is guessed for an answer, if its request has the field."""
     if not wanted.is_named or wanted.is_off:
         return ()
     if model.speculation == "off":

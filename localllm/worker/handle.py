@@ -59,7 +59,7 @@ class Outbox:
                 self._changed.notify()
 
     def get(self) -> bytes | bytearray | None:
-        """The next frame, once there is one; None when it is closed."""
+        """The next frame; blocks until there is one. None once the outbox is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._frames or self._closed)
             if self._closed:
@@ -69,7 +69,7 @@ class Outbox:
             return frame
 
     def close(self) -> None:
-        """No frames will be taken any more."""
+        """Discard all frames, now and from now on."""
         with self._changed:
             self._closed = True
             self._frames.clear()
@@ -88,7 +88,7 @@ class WorkerHandle:
         on_exit: Callable[[WorkerCrashed], None],
         echo_stderr: bool = False,
     ) -> None:
-        """Raises `WorkerCrashed` where no process can be started."""
+        """Raises `WorkerCrashed` if no process can be started."""
         self._on_message = on_message
         self._on_exit = on_exit
         self._echo_stderr = echo_stderr
@@ -123,7 +123,7 @@ class WorkerHandle:
         return self._process.pid
 
     def send(self, message: Down) -> None:
-        """Queue one frame; never blocks. If the worker is gone, that is no error here: `on_exit` reports it.
+        """Queue one frame; never blocks. Does not raise if the worker is gone: `on_exit` reports that.
 
         Raises `InvalidParameter` for what exceeds a frame, `QueueFull` while too much is unread.
         """

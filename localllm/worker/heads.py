@@ -1,4 +1,5 @@
-"""A model's own NextN layers in the worker: made beside its backend, or why not. Knows nothing of when they guess."""
+"""Creates the context of a model's own NextN layers beside its backend, or says why not. Knows nothing of when they
+guess."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ class Found(NamedTuple):
 
 
 def functions_for(library: Library, load: Load) -> NextFunctions | None:
-    """None where the model's heads are not to be loaded, or this library cannot compute them."""
+    """None if the model's heads are not to be loaded, or this library cannot compute them."""
     return find(library.api) if load.placement.heads_ctx and load.draft is None else None
 
 
 def load_heads(library: Library, model: LlamaModel, load: Load, backend: LlamaBackend | None, threads: int) -> Found:
-    """A model whose heads fail answers without them."""
+    """Never raises `LoadFailed`: a model whose heads fail answers without them."""
     if load.info.heads is None or backend is None:
         return Found(None)
     if load.placement.no_heads or load.draft is not None:

@@ -19,7 +19,7 @@ LEAST_ANSWER = 16
 
 
 class Marks(NamedTuple):
-    """Tokens of a vocabulary; None where it has no such token."""
+    """Tokens of a vocabulary; None if it has no such token."""
 
     prefix: int
     suffix: int

@@ -35,7 +35,7 @@ class DiskStates(NamedTuple):
 def open_disk(
     library: Library, load: Load, backend: LlamaBackend, layers_per_device: Mapping[str, int], data_dir: Path
 ) -> DiskStates | None:
-    """None where no disk is to be used (`kv_disk_mb` 0)."""
+    """None if the disk is not to be used (`kv_disk_mb` 0)."""
     max_bytes = load.options.kv_disk_mb * 10**6
     if max_bytes == 0:
         return None
@@ -52,13 +52,13 @@ def open_disk(
 
 
 def by_devices(layers_per_device: Mapping[str, int], devices: Sequence[DeviceInfo]) -> dict[str, str]:
-    """What computes the layers, for the fingerprint; nothing where the CPU computes all of them, whose code is a part
-    of the library's hash.
+    """What computes the layers, for the fingerprint; empty if the CPU computes all of them, since its code is part of
+    the library's hash.
 
     A GPU rounds otherwise. Of the demo with 3 of 5 layers on a device (Vulkan), log-probabilities after a state of its
     own differ from fresh ones by 0.007 (median of the largest of each token; at most 0.02), after one that the CPU or
-    all layers on the device had computed by 0.08 (0.24): benchmarks/LOG.md, "States of other devices". What is not
-    taken is computed anew, what is taken is believed.
+    all layers on the device had computed by 0.08 (0.24): benchmarks/LOG.md, "States of other devices". A rejected state
+    is only computed again, whereas an accepted one is trusted.
     """
     known = {device.name: device for device in devices if device.kind != "cpu"}
     used = [
@@ -86,6 +86,6 @@ def _parts(library: Library, load: Load, backend: LlamaBackend, computed_by: dic
 
 
 def _stretched(load: Load) -> dict[str, str]:
-    """Empty where positions are not stretched, so that states saved before there was a choice are still found."""
+    """Empty if positions are not stretched, so that states saved before this was configurable are still found."""
     rope = rope_of(load.options)
     return {} if rope == AS_TRAINED else {"rope": rope.text()}

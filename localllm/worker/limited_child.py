@@ -42,7 +42,7 @@ class LimitedChild(Generic[Answer]):
         self._is_ready = False
 
     def ask(self, frame: bytearray, deadline_s: float) -> Answer:
-        """Raises `OverLimit`, also when it took longer than `deadline_s`, and `InternalError`."""
+        """Send one request and return its answer. Raises `OverLimit`, also after `deadline_s`, and `InternalError`."""
         if self._process.poll() is not None:
             self._restart()
         self._wait_until_ready()
@@ -61,16 +61,22 @@ class LimitedChild(Generic[Answer]):
     def _wait_until_ready(self) -> None:
         if not self._is_ready:
             ready, overran = self._exchange(None, START_S)
-            if ready is None:
+            if ready is None or overran:
                 self._raise_end(overran=overran)
             self._is_ready = True
 
     def _exchange(self, frame: bytearray | None, deadline_s: float) -> tuple[Answer | None, bool]:
-        """The next answer, or none if it ended, and whether the deadline ended it."""
+        """The next answer, or None if the child ended, and whether the deadline ended it."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        watchdog = threading.Timer(deadline_s, process.kill)
+        overran = threading.Event()
+
+        def overrun() -> None:
+            overran.set()
+            process.kill()
+
+        watchdog = threading.Timer(deadline_s, overrun)
         watchdog.start()
         try:
             if frame is not None:
@@ -80,9 +86,11 @@ class LimitedChild(Generic[Answer]):
             answer = None
             process.kill()  # it may be alive, after an invalid answer
         finally:
-            overran = watchdog.finished.is_set()
             watchdog.cancel()
-        return answer, overran
+            watchdog.join()  # from here on it kills nothing
+        if overran.is_set():
+            process.wait()  # so that the next request finds it ended, even if this one was answered just in time
+        return answer, overran.is_set()
 
     def _raise_end(self, *, overran: bool) -> NoReturn:
         reason = osdep.exit_reason(self._process.wait())

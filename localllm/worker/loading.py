@@ -51,7 +51,7 @@ class Loaded(NamedTuple):
     draft: DraftBackend | None
     """The draft model, or the model's own heads."""
     streams: DraftStreams | None
-    """Of the heads."""
+    """The streams of the heads; None without heads."""
 
 
 def load_model(
@@ -179,9 +179,9 @@ def _reason(attention: Settled, backend: LlamaBackend) -> str:
 
 
 def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
-    """Empty where guesses are made."""
+    """Empty if guesses are made."""
     if load.options.speculation == "off":
-        return AS_TUNED if "speculation" in load.tuned_settings else "as asked for"
+        return AS_TUNED if "speculation" in load.tuned_settings else "as requested"
     if not backend.max_rollback:
         return f"a {backend.memory_kind} memory of this architecture cannot roll back wrong guesses"
     return ""

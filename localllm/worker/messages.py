@@ -62,11 +62,11 @@ class Placement(msgspec.Struct, frozen=True):
     ubatch_tokens: int
     """Tokens of a batch that are computed at once."""
     max_outputs: int
-    """The most rows of logits that a batch gives."""
+    """The most rows of logits that one batch returns."""
     snapshots: int
     """Earlier recurrent states kept per slot for rollback."""
     plain_ubatch_tokens: int
-    """`ubatch_tokens` where the worker finds that it is faster without flash attention."""
+    """`ubatch_tokens` if the worker finds that the model is faster without flash attention."""
     num_cells: int
     """Tokens that the whole KV cache holds."""
     gpu_layers: int
@@ -87,7 +87,7 @@ class Placement(msgspec.Struct, frozen=True):
     heads_ctx: int = 0
     """Tokens that the model's own NextN layers look back; 0: they do not guess."""
     no_heads: str = ""
-    """Why they do not, where it has some."""
+    """Why its NextN layers do not guess, if it has any."""
     note: str = ""
     """How it differs from a placement on an idle machine."""
 
@@ -116,7 +116,7 @@ class Load(_Frame, frozen=True, tag=True, array_like=True):
     """Fields of the options that the tuning set."""
     draft: DraftLoad | None = None
     no_draft: str = ""
-    """Why there is none, where one was asked for."""
+    """Why there is no draft model, although one was requested."""
 
 
 class Submit(_Frame, frozen=True, tag=True, array_like=True):
@@ -178,9 +178,9 @@ class Hello(_Frame, frozen=True, tag=True, array_like=True):
     backend: str
     devices: tuple[DeviceInfo, ...]
     fingerprint: str = ""
-    """Of the library's files."""
+    """Digest of the library's files."""
     absent: tuple[str, ...] = ()
-    """Why backends of devices that the library has do not load here, each in a sentence."""
+    """Why device backends of the library do not load here, one sentence each."""
 
 
 class Loading(_Frame, frozen=True, tag=True, array_like=True):
@@ -204,9 +204,9 @@ class Accepted(_Frame, frozen=True, tag=True, array_like=True):
     """How messages were changed for the model's template, and what of a tool's schema is not enforced."""
     beginning: Beginning = "text"
     cache: CacheReport | None = None
-    """If the request asked for it."""
+    """Set if the request asked for it."""
     making: Making | None = None
-    """If the request asked for it."""
+    """Set if the request asked for it."""
 
 
 class Rejected(_Frame, frozen=True, tag=True, array_like=True):

@@ -18,7 +18,7 @@ class Outbox:
     """`put` may be called from any thread."""
 
     def __init__(self, writer: FrameWriter, on_gone: Callable[[], None]) -> None:
-        """`on_gone`: nobody reads any more."""
+        """`on_gone` is called when the parent no longer reads."""
         self.on_failed: Callable[[int], None] = lambda _: None
         """Called with the request that failed because its result cannot be sent, so that nothing more is done for it.
         """
@@ -53,7 +53,7 @@ class Outbox:
             self._writer.write_frame(frame)
 
     def _instead(self, message: Up, error: NotEncodable) -> list[Up]:
-        """What can be sent instead; raises the error where nothing can: then the worker cannot continue."""
+        """What can be sent instead; raises the error if nothing can, and then the worker cannot continue."""
         if isinstance(message, Deltas) and len(message.items) > 1:
             return [one for item in message.items for one in self._sayable(Deltas(message.step, (item,)))]
         info = InternalError(f"the answer of the model's process cannot be sent: {error.reason}").info()

@@ -1,7 +1,7 @@
 """Turns a submitted request into a sequence of tokens for the engine, or rejects it with the reason.
 
 Has threads of its own: neither templates nor tokenizing may stall a step or delay a cancel. Requests with the same
-prompt (`n` answers) share the work; work that nobody waits for any more is dropped. Also answers short calls (tokenize,
+prompt (`n` answers) share the work; work whose requests are all gone is dropped. Also answers short calls (tokenize,
 render ...). Knows nothing of batches or KV.
 """
 
@@ -94,7 +94,7 @@ class Preparer:
         experience: Experience | None = None,
     ) -> None:
         """`defaults`: for requests without values of their own; `grammars`: for structured answers; `experience`: for
-        guesses, None where none are made."""
+        guesses, None if none are made."""
         self._model = model
         self._defaults = defaults
         self._vocab = vocab
@@ -125,7 +125,7 @@ class Preparer:
             self._begin(draft)
 
     def cancel(self, id: int) -> None:
-        """Wherever the request is: still here, or with the engine."""
+        """Cancel a request, whether it is still here or with the engine."""
         if not self._wanted.take(id):
             self._engine.cancel(id)
             return

@@ -91,7 +91,7 @@ class TextPreparer:
         self._turns.add(self._draft(message, self._loop.clock()), lambda: message.id in self._wanted)
 
     def cancel(self, id: int) -> None:
-        """Wherever the request is: still here, or with the embedder. Nothing more is sent for it."""
+        """Cancel a request, whether it is still here or with the embedder. Nothing more is sent for it."""
         if not self._wanted.take(id):
             self._loop.call_soon(lambda: self._jobs.cancel(id))
 

@@ -1,9 +1,9 @@
 """The worker's main: loads the library, then one model, then answers until its parent is gone.
 
-Threads: a reader (frames in, pings answered; end-of-file ends the process at once, whatever the others do), a preparer
-(templates and tokens, so that a slow or bad request never stalls a step), the engine on the main thread, a writer
-(frames out). A thread that fails ends the process, and with it all requests, with the reason. Knows nothing of HTTP or
-of which models exist.
+Threads: a reader (frames in, pings answered; end-of-file ends the process immediately, whatever the others do), a
+preparer (templates and tokens, so that a slow or bad request never stalls a step), the engine on the main thread, a
+writer (frames out). A thread that fails ends the process, and with it all requests, with the reason. Knows nothing of
+HTTP or of which models exist.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def _sampler(threads: int, team: int | None) -> Sampler:
-    """The compiled one, else the slow one; `localllm doctor` says which, and why."""
+    """The compiled sampler, else the slow one; `localllm doctor` says which, and why."""
     try:
         return native.load(threads=threads, team=team)
     except compiled.NotCompiled:
@@ -123,7 +123,8 @@ def _end_loudly(problem: BaseException | None = None) -> NoReturn:
 
 
 def _drafts(backend: DraftBackend, streams: DraftStreams | None, load: Load, team: Team) -> Drafts:
-    """Raises `LoadFailed` if a draft that was named cannot compute; any other is dropped."""
+    """The draft model or the heads, warmed up. Raises `LoadFailed` if a draft that was named cannot compute; any other is
+    dropped."""
     of = load.info
     size_bytes = sum(of.layer_bytes[-1:]) + of.other_bytes if load.draft is None else load.draft.info.size_bytes
     drafts = Drafts(backend, share=size_bytes / of.size_bytes, streams=streams, team=team)
@@ -275,7 +276,8 @@ class Worker:
         engine.run()
 
     def refuse_frame(self, id: int, error: UndecodableFrame) -> None:
-        """A malformed request, of a type that no field has. Called on the reader thread."""
+        """Reject a request that cannot be decoded, such as one with a value of a wrong type. Called on the reader
+        thread."""
         sentence = f"{error.field}: {error.reason}" if error.field and error.field not in error.reason else error.reason
         info = InvalidParameter(sentence, param=error.field).info()
         self._outbox.put(Rejected(id, info))
@@ -300,7 +302,7 @@ class Worker:
 
     def _emit(self, output: StepOutput) -> None:
         if self._preparer is not None:
-            self._preparer.remembered.take(output)  # first: a client that sees the end may continue at once
+            self._preparer.remembered.take(output)  # first: a client that sees the end may continue immediately
         if output.deltas:
             self._outbox.put(Deltas(output.step, tuple(output.deltas)))
         for id, error in output.failures:

@@ -42,19 +42,19 @@ class Prompt(NamedTuple):
     asked: Asked | None = None
     """What was found of the conversation, if answers to it are to be remembered."""
     text: str = ""
-    """If it was asked for."""
+    """Text of all tokens, if requested."""
 
 
 class Rendered(NamedTuple):
     text: str
     beginnings: dict[int, str]
-    """Number of messages -> the text of these alone; absent where the template refuses them."""
+    """Number of messages -> the text of these alone; absent if the template refuses them."""
     notes: tuple[str, ...] = ()
     asked: Asked | None = None
 
     @property
     def head(self) -> Head | None:
-        """What need not be tokenized."""
+        """The beginning, which need not be tokenized."""
         return None if self.asked is None else self.asked.taken
 
 
@@ -130,7 +130,7 @@ class Prompts:
         )
 
     def _request(self, messages: tuple[Message, ...], rendering: Rendering) -> RenderRequest:
-        """For these messages alone."""
+        """Renders these messages alone."""
         return RenderRequest(
             template=self._template(messages, rendering),
             messages=with_beginning(messages, self._defaults),
@@ -142,14 +142,14 @@ class Prompts:
         )
 
     def _template(self, messages: tuple[Message, ...], rendering: Rendering) -> str:
-        """The model's own template for tool calls or documents, where the request has these and the model has one."""
+        """The model's own template for tool calls or documents, if the request has these and the model has one."""
         templates = self._model.info.chat_templates
         if rendering.tools or any(message.tool_calls or message.role == "tool" for message in messages):
             return templates.get("tool_use", templates["default"])
         return templates.get("rag", templates["default"]) if rendering.documents else templates["default"]
 
     def make(self, source: Source, rendered: Rendered | None) -> Generator[None, None, Prompt]:
-        """Each step takes some milliseconds. Raises `InvalidParameter`, `ContextLengthExceeded`."""
+        """The prompt, in steps of some milliseconds. Raises `InvalidParameter`, `ContextLengthExceeded`."""
         param = "prompt" if source.messages is None else "messages"
         if rendered is None:
             tokens, notes = yield from self._tokens(source)
@@ -185,7 +185,7 @@ class Prompts:
         return b"".join(pieces).decode("utf-8", "replace")
 
     def predicted(self, text: str) -> Generator[None, None, list[int]]:
-        """The tokens of the predicted answer, up to what it may have."""
+        """The tokens of the predicted answer, at most as many as the context holds."""
         tokens: list[int] = []
         for step in self._vocab.tokenize_in_steps(text, add_special=False, parse_special=False):
             tokens += step
@@ -218,7 +218,7 @@ class Prompts:
         return self._vocab.fill_in_middle(tokens, behind), ()
 
     def _infill(self, infill: Infill) -> Generator[None, None, tuple[list[int], tuple[str, ...]]]:
-        """Raises `UnsupportedParameter`."""
+        """The tokens of a prompt for filling in the middle, and notes. Raises `UnsupportedParameter`."""
         found = self._vocab.infill_marks
         missing = [name for name in ("prefix", "suffix", "middle") if found[name] is None]
         if missing:
@@ -270,7 +270,7 @@ class Prompts:
         return at
 
     def _check_length(self, num_tokens: int, param: str, *, at_least: bool = False) -> None:
-        """Raises `ContextLengthExceeded`."""
+        """Raises `ContextLengthExceeded` for a prompt that leaves no room for an answer."""
         if num_tokens < self._model.ctx:
             return
         larger = self._model.ctx < (self._model.info.context_length or self._model.ctx)
@@ -293,7 +293,7 @@ class Prompts:
 
 
 def with_beginning(messages: tuple[Message, ...], defaults: ModelDefaults) -> tuple[Message, ...]:
-    """Adds the model's default system message, unless the chat has one, and the messages the model wants before it."""
+    """Adds the model's default system message, unless the chat has one, and the model's messages before the turns."""
     system, turns = (messages[:1], messages[1:]) if messages and messages[0].is_system else ((), messages)
     if not system and defaults.system is not None:
         system = (Message("system", defaults.system),)

@@ -22,7 +22,7 @@ def _as_local_error(error: Exception) -> LocalLLMError:
 
 @contextmanager
 def errors_to(refuse: Callable[[LocalLLMError], None]) -> Iterator[None]:
-    """An error inside rejects one request: it must not end a thread that serves all others."""
+    """Pass an error inside to `refuse`, so that it rejects one request and does not end a thread that serves all."""
     try:
         yield
     except Exception as error:  # noqa: BLE001  see above

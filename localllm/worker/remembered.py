@@ -84,7 +84,7 @@ class Remembered:
         self._ended: queue.SimpleQueue[tuple[_Running, FinishReason]] = queue.SimpleQueue()
 
     def restore(self, source: Source) -> Restored | None:
-        """Called before it is rendered. None: nothing is remembered of such requests."""
+        """The conversation in its original words; call before rendering. None if such requests are not remembered."""
         messages = source.messages
         if not messages or not source.cache_prompt or source.rendering.continues(messages):
             return None
@@ -121,7 +121,7 @@ class Remembered:
         return asked
 
     def explain(self, asked: Asked) -> CacheReport:
-        """How much of it was cached, and why not more."""
+        """How many tokens of the conversation could be reused, and why not more."""
         restored = asked.restored
         with self._lock:
             near = self._turns.nearest(restored.domain, restored.digests)
@@ -135,12 +135,11 @@ class Remembered:
             )
         if asked.taken is None or asked.head is None:
             return CacheReport(0, why)
-        return CacheReport(
-            len(asked.taken.tokens) - len(asked.head.made), why
-        )  # a grammar's last tokens were never computed
+        # Without the answer itself: the last tokens that a grammar forced were never computed.
+        return CacheReport(len(asked.taken.tokens) - len(asked.head.made), why)
 
     def begun(self, asked: Asked | None, sequence: Generated, request: GenerationRequest) -> None:
-        """The engine gets it; `take` learns how it ends."""
+        """Call before the engine gets the sequence; `take` learns how it ends."""
         if asked is not None and not sequence.ignore_eos:
             calling = request.calling
             reads_calls = calling is not None and calling.choice != "none" and request.structure is None
@@ -162,7 +161,7 @@ class Remembered:
                 self._turns.add(turn)
 
     def _turn(self, running: _Running, finish: FinishReason) -> Turn | None:
-        """None where its tokens no longer are those of its prompt."""
+        """The answered turn; None if a context shift removed tokens of its prompt."""
         asked, sequence, functions = running
         if sequence.num_shifted:
             return None

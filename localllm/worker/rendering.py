@@ -19,9 +19,9 @@ from localllm.worker.template_child import TemplateChild
 SMALL_CHARACTERS = 64 * 1024
 """Conversations up to this size never wait for larger ones."""
 MESSAGE_CHARACTERS = 50
-"""What a message counts for besides its content."""
+"""Size that a message counts for besides its content."""
 CHARACTERS_PER_S = 100_000
-"""A conversation longer by this much lets one go first that arrives up to a second later."""
+"""A conversation that is longer by this much yields to one that arrives up to a second later."""
 
 NO_RENDERING = Rendering()
 
@@ -64,6 +64,7 @@ def _size(message: Message) -> int:
 class _Lane:
     def __init__(self, name: str, start_child: Callable[[], TemplateChild]) -> None:
         self._start_child = start_child
+        self._child: TemplateChild | None = None
         self._numbers = itertools.count()
         self._queue: queue.PriorityQueue[tuple[float, int, Work, Callable[[], bool]]] = queue.PriorityQueue()
         start_thread(self._run, name)
@@ -72,9 +73,12 @@ class _Lane:
         self._queue.put((order, next(self._numbers), work, is_wanted))
 
     def _run(self) -> None:
-        child: TemplateChild | None = None
         while True:
             _, _, work, is_wanted = self._queue.get()
             if is_wanted():
-                child = child or self._start_child()
-                work(child.render)
+                work(self._render)
+
+    def _render(self, request: RenderRequest) -> RenderedText:
+        """Starts the child if needed: one that cannot be started fails this request and not the thread."""
+        self._child = self._child or self._start_child()
+        return self._child.render(request)

@@ -52,7 +52,7 @@ _FILTERS_OFF: dict[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "xtc_p
 def resolve_sampling(params: SamplingParams, model: dict[str, float]) -> ResolvedSampling:
     """The request's value, else the model's own, else our default; without a seed, or with -1, a random one.
 
-    Mirostat decides by itself how many tokens to keep, so filters that were not asked for are disabled with it.
+    Mirostat decides by itself how many tokens to keep, so it disables filters that the request does not set.
     """
     values: dict[str, Any] = {} if params.logit_bias is None else {"logit_bias": params.logit_bias}
     by_surprise = params.mirostat if params.mirostat is not None else model.get("mirostat")

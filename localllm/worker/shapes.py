@@ -26,7 +26,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Shape:
-    """`ending`: of the rendered prompt, empty if it was not rendered. Raises `InvalidParameter`."""
+    """`ending`: how the rendered prompt ends; empty if it was not rendered. Raises `InvalidParameter`."""
     if not ending:
         return Shape(request.structure, None, "text")
     messages = request.messages or ()

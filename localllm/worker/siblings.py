@@ -1,8 +1,7 @@
-"""CPU time of the other workers of our parent: of one server, or of one program that has several models.
+"""CPU time of our parent's other workers: those of the same server, or of the same program with several models.
 
-Read from the system, so that nobody has to tell anybody anything: the parent's children that run our module, and each
-one's own CPU clock. Where the system has no such files (macOS, Windows) there are none, and what other workers compute
-counts as any other program's.
+Read from the system, without communication: the parent's children that run our module, and the CPU clock of each.
+Systems without such files (macOS, Windows) have no siblings: other workers then count as other programs.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 MODULE = b"localllm.worker"
-"""In the command line of each."""
+"""Part of every worker's command line."""
 LOOK_S = 0.5
-"""Between two looks for new ones."""
+"""Seconds between two searches for new workers."""
 MOST = 32
-"""More are not looked at: each reading costs half a microsecond for each."""
+"""Workers that are read at most, since reading each costs half a microsecond."""
 
 
 def are_known() -> bool:
-    """Whether this system tells of them."""
+    """Whether this system shows them."""
     return _process_cpu_s(os.getpid()) is not None and any(Path("/proc/self/task").glob("*/children"))
 
 
@@ -35,12 +34,12 @@ class Siblings:
         self._module = module
         self._now = now
         self._seen_s: dict[int, float] = {}
-        """Of each by its process id, what its clock said last."""
+        """Process id -> the last reading of its clock."""
         self._total_s = 0.0
         self._next_look_s = 0.0
 
     def cpu_s(self) -> float:
-        """Of all together since they were first seen; it never falls, though processes end."""
+        """Their total since each was first seen; it never falls, although processes end."""
         now_s = self._now()
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + LOOK_S
@@ -49,7 +48,7 @@ class Siblings:
                     self._seen_s[pid] = clock_s
         for pid, before_s in list(self._seen_s.items()):
             clock_s = _process_cpu_s(pid)
-            if clock_s is None or clock_s < before_s:  # it is gone, and its number may be another's
+            if clock_s is None or clock_s < before_s:  # it is gone, and another process may have its id
                 del self._seen_s[pid]
             else:
                 self._total_s += clock_s - before_s
@@ -58,7 +57,7 @@ class Siblings:
 
     def _workers(self) -> set[int]:
         found: set[int] = set()
-        for path in self._proc.glob(f"{os.getppid()}/task/*/children"):  # of each thread that started some
+        for path in self._proc.glob(f"{os.getppid()}/task/*/children"):  # a thread lists the children it started
             found.update(map(int, _read(path).split()))
         found.discard(os.getpid())
         return {pid for pid in sorted(found)[-MOST:] if self._module in _read(self._proc / str(pid) / "cmdline")}
@@ -72,7 +71,7 @@ def _read(path: Path) -> bytes:
 
 
 def _process_cpu_s(pid: int) -> float | None:
-    """None: there is no such process, or this system gives nobody another's clock."""
+    """None if there is no such process, or this system does not show another process's clock."""
     clock = getattr(time, "clock_gettime", None)
     try:  # Linux's number of the CPU clock of a process (clock_getcpuclockid)
         return None if clock is None else float(clock(~pid << 3 | 2))

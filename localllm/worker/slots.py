@@ -30,7 +30,7 @@ class SlotFiler:
     """`call` comes from the reader thread; the work is done on this object's own thread."""
 
     def __init__(self, engine: Engine, named: NamedStates | None, send: Callable[[Up], None]) -> None:
-        """`named`: None where no disk is to be used."""
+        """`named`: None if the disk is not to be used."""
         self._engine = engine
         self._named = named
         self._send = send
@@ -78,7 +78,7 @@ class SlotFiler:
         if writeback is None:
             raise _no_disk("model")
         count, first = 0, 0
-        while (slot := self._on_engine(lambda: writeback.store_next(first))) is not None:  # noqa: B023  called at once
+        while (slot := self._on_engine(lambda: writeback.store_next(first))) is not None:  # noqa: B023  called immediately
             writeback.flush()
             count, first = count + 1, slot + 1
         return count

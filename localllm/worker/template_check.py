@@ -14,7 +14,7 @@ QUESTION = "What is the capital of France?"
 
 
 def check_template(text: str) -> None:
-    """Raises `InvalidParameter` for one that fails, or whose prompt lacks the question."""
+    """Raises `InvalidParameter` for a template that fails or leaves out the question."""
     child = TemplateChild()
     try:
         made = child.render(RenderRequest(text, (Message("user", QUESTION),)))

@@ -60,7 +60,7 @@ class TemplateChild:
         return answer.made
 
     def find_format(self, request: FormatRequest) -> ChatFormat:
-        """The generic format, with a note saying why, where none can be found within the limits."""
+        """How the template writes answers; the generic format, with a note saying why, if the limits do not suffice."""
         try:
             answer = self._child.ask(_encoded(request), FINDING_DEADLINE_S)
         except OverLimit as reason:
@@ -93,8 +93,8 @@ def _generic(note: str) -> ChatFormat:
 
 
 def _encoded(message: Question | Rendered) -> bytearray:
-    """Raises `TemplateError` for what fits into no frame: too long, or an unpaired surrogate from the template
-    itself."""
+    """The message as a frame. Raises `TemplateError` if it fits into none: too long, or an unpaired surrogate from the
+    template itself."""
     try:
         return encode(message)
     except NotEncodable as error:

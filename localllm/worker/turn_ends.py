@@ -36,7 +36,7 @@ class TurnEnds:
         self._vocab = vocab
 
     def spelled(self, made: Sequence[int]) -> str | None:
-        """What was generated; None where a client cannot have received all of it."""
+        """Text of the generated tokens; None if a client cannot have received all of it."""
         pieces = []
         for token in made:
             piece = self._vocab.token_bytes(token)
@@ -68,7 +68,7 @@ class TurnEnds:
         return self._in_other_words(text, start, answer, functions, in_thought=in_thought) if end is None else end
 
     def _as_made(self, text: str, start: int, made: Sequence[int]) -> int | None:
-        """Surrounding white space may differ."""
+        """The end of the answer if it stands there as generated, except for white space around it."""
         spelled = self.spelled(made)
         if spelled is None:
             return None
@@ -99,7 +99,7 @@ class TurnEnds:
 
     @functools.cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """Matches spellings of such tokens."""
+        """Matches the spellings of tokens that end a turn."""
         tokens = self._vocab.end_tokens
         spelled = [self._vocab.piece(token, special=True).decode("utf-8", "replace") for token in tokens]
         texts = filter(None, {*spelled, self._format.turn_end.strip()})

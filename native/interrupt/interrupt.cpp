@@ -91,7 +91,7 @@ void li_begin(li_state *state, const int32_t *sequences, int32_t num_sequences, 
     state->sequences.assign(sequences, sequences + num_sequences);
     state->has_begun = false;
     state->listens = true;
-    // Requested before anything was computed: ending at once loses nothing.
+    // Requested before anything was computed: ending immediately loses nothing.
     state->end_by(after_ns(state->is_asked.load(std::memory_order_relaxed) ? 0 : within_s));
 }
 

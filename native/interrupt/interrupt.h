@@ -31,7 +31,8 @@ LI_API void li_destroy(li_state *state);
 LI_API void li_interrupt(li_state *state, double within_s);
 // Before a decode: discards requests made so far.
 LI_API void li_clear(li_state *state);
-// To enclose a decode of these sequences, which may be interrupted, and is after that many seconds. Others never are.
+// Enclose a decode of these sequences, which may be interrupted, and is interrupted after that many seconds. Decodes
+// outside are never interrupted.
 LI_API void li_begin(li_state *state, const int32_t *sequences, int32_t num_sequences, double within_s);
 LI_API void li_end(li_state *state);
 

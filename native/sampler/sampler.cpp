@@ -162,7 +162,7 @@ int32_t draw_plainly(const Row & row, float best, float floor, float bar, const 
 }
 
 // Draws from the whole row. If only a share of it counts, draws until a token is in the share, which nearly always succeeds
-// at once: that takes one pass over the row per draw, while computing the share takes many. -1: it did not succeed.
+// the first time: that takes one pass over the row per draw, while computing the share takes many. -1: it did not succeed.
 int32_t draw_from_row(const Row & row, float best, float floor, float bar, const ls_params & p,
                       Scratch & scratch) {
     const float scale = kLog2E / p.temperature;
@@ -259,7 +259,7 @@ void sample(const float * logits, int32_t vocab, const ls_params & p, Scratch & 
     Row row = {logits, vocab, p.mask};
     const Best asked = best_of(row);
     if (!asked.is_sound) return;
-    // Not needed if a token is drawn from the row and nothing else.
+    // Needed only to report log-probabilities, or to tell a mask that allows nothing from a row without finite numbers.
     const Best own = p.mask != nullptr && (p.num_top >= 0 || asked.logit == kForbidden) ? best_of(all) : asked;
     if (own.logit == kForbidden) return;
     Best best = asked;

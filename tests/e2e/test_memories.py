@@ -94,7 +94,7 @@ def test_a_memory_that_takes_back_some_rows_guesses_and_who_does_not_says_why(
         answers = [llm.complete("one two one two one two " * 4, params=asked) for _ in range(3)]
     with loaded(path, ctx=512, speculation="off") as llm:
         plain = llm.complete("one two one two one two " * 4, params=asked)
-        assert "as asked for" in llm.info.speculation_reason
+        assert "as requested" in llm.info.speculation_reason
     assert {answer.text for answer in answers} == {plain.text}
     usages = [answer.finish.usage for answer in (*(answers if reason else ()), plain)]
     assert not any(usage.accepted_guesses + usage.rejected_guesses for usage in usages)
@@ -157,7 +157,7 @@ def test_what_was_computed_without_flash_attention_goes_on_after_a_restart_and_o
     model = write_llama(tmp_path / "model.gguf", chat_template=CHATML, n_embd=128)
     chat = [SYSTEM, Message("user", "Hello there.")]
     with loaded(model, kv_disk_mb=100, flash_attn="off") as llm:
-        assert (llm.info.flash_attn, llm.info.flash_attn_reason) == ("off", "as asked for")
+        assert (llm.info.flash_attn, llm.info.flash_attn_reason) == ("off", "as requested")
         whole = llm.chat(chat, params=GREEDY)
     with loaded(model, kv_disk_mb=100, flash_attn="on") as llm:
         assert llm.info.flash_attn == "on"

@@ -69,7 +69,7 @@ def test_a_source_that_is_not_there_is_refused_and_a_server_that_never_guesses_s
         assert not any(slot["speculative"] for slot in client.get("/slots").json())
         wanted: tuple[object, ...] = (True, {}, {"n_max": 4}, {"sources": ["lookup"]})
         for value in wanted:
-            assert warnings_of(ask(client, speculative=value)) == ["speculative: nothing is guessed: as asked for"]
+            assert warnings_of(ask(client, speculative=value)) == ["speculative: nothing is guessed: as requested"]
         nothing: tuple[object, ...] = (False, {"n_max": 0}, {"sources": []}, None)
         for value in nothing:
             assert warnings_of(ask(client, speculative=value)) == []
@@ -98,10 +98,10 @@ def test_the_models_own_heads_guess_and_say_so(tmp_path: Path) -> None:
         assert warnings_of(noted) == ["speculative: nothing is guessed with mirostat"]
         assert 'source="mtp"' in client.get("/metrics").text
     with served(str(path), "--ctx=512", "--mtp=off") as client:
-        assert client.get("/v1/models").json()["data"][0]["mtp_reason"] == "as asked for"
+        assert client.get("/v1/models").json()["data"][0]["mtp_reason"] == "as requested"
         refused = ask(client, speculative={"sources": ["mtp"]})
         assert refused.status_code == 400
-        assert "do not guess: as asked for" in refused.json()["error"]["message"]
+        assert "do not guess: as requested" in refused.json()["error"]["message"]
 
 
 def test_a_memory_that_takes_nothing_back_says_so(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -224,6 +226,33 @@ def test_progress_grows_to_the_whole(loaded_library: Library, tmp_path: Path, mo
     assert len(done) > 1
     assert done == sorted(done)
     assert done[-1] == steps[-1].total_bytes
+
+
+def test_progress_counts_a_tensor_once_that_is_logged_while_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantize, "POLL_S", 0.001)
+    polls = threading.Semaphore(0)
+
+    class Busy:
+        """A log that gets a line after each mark, so that the next read finds it again."""
+
+        def __init__(self) -> None:
+            self.lines: list[str] = []
+
+        def mark(self) -> int:
+            return len(self.lines)
+
+        def lines_since(self, mark: int, *, min_level: int) -> list[str]:  # noqa: ARG002
+            if len(self.lines) < 4:
+                self.lines.append(f"[   {len(self.lines) + 1}/   4]   t{len(self.lines)} - [ 8, 8, 1, 1], type = f16")
+            polls.release()
+            return self.lines[mark:]
+
+    source = quantize.Source(cast(Any, None), (), {f"t{number}": 10 for number in range(4)}, {}, None, {})
+    steps: list[Step] = []
+    with quantize._progress(cast(Any, SimpleNamespace(log=Busy())), source, steps.append):
+        for _ in range(7):
+            assert polls.acquire(timeout=20)
+    assert [step.done_bytes for step in steps] == [10, 20, 30]
 
 
 def test_a_target_that_comes_into_being_meanwhile_is_not_replaced(tmp_path: Path) -> None:

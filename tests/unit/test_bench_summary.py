@@ -101,7 +101,7 @@ def test_tokens_without_usage_are_counted_by_pieces_and_that_is_said() -> None:
     assert level.output_tokens == 3
     assert not level.output_tokens_counted
     assert (level.prompt_tokens_per_s, level.prompt_tokens_per_answer) == (None, None)
-    assert any("tells no usage" in note for note in remarks([level], PLAN, ()))
+    assert any("reports no usage" in note for note in remarks([level], PLAN, ()))
 
 
 def test_what_makes_figures_doubtful_is_said() -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, assert_type, cast
 
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,6 +136,7 @@ if TYPE_CHECKING:
         assert_type(llm.chat(asked, schema=Person).parsed, Person)
         assert_type(llm.chat(asked, schema=list[Person]).parsed, list[Person])
         assert_type(llm.chat(asked, schema={"type": "object"}), ParsedChat[Any])
+        assert_type(llm.chat(asked, schema=pydantic.TypeAdapter(set[int])), ParsedChat[Any])
         assert_type(llm.complete("x", schema=Person, stream=True, thinking_budget=3), ParsedStream[Person])
         assert_type(llm.complete("x", schema=Person, stream=True).result().parsed, Person)
         assert_type((await other.chat(asked, schema=Person, timeout=3)).parsed, Person)

@@ -190,3 +190,48 @@ def test_whoever_only_looks_is_not_worth_a_line(message: bytes) -> None:
             client.sendall(message)
         front.gone.get(timeout=20)
         assert front.said.empty()
+
+
+def test_a_process_that_starts_while_the_server_ends_is_ended_too() -> None:
+    is_starting, may_start = threading.Event(), threading.Event()
+    late: list[Echo] = []
+
+    def start() -> Echo:
+        is_starting.set()
+        may_start.wait(20)
+        late.append(Echo())
+        return late[-1]
+
+    front = Served(start=start)
+    with _running(front), front.connect() as one, front.connect():
+        assert _echo(one, b"one") == b"one"
+        assert is_starting.wait(20)
+    may_start.set()
+    front.gone.get(timeout=20)
+    front.gone.get(timeout=20)
+    assert late[0].closed
+
+
+def test_an_idle_process_that_died_is_closed_and_replaced() -> None:
+    with _running(Served()) as front:
+        front.children[0].dead.set()
+        with front.connect() as client:
+            assert _echo(client, b"one") == b"one"
+        assert front.children[0].closed
+
+
+def test_a_client_without_a_thread_is_refused_and_the_next_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, failures = threading.Thread.start, ["can't start new thread"]
+
+    def start_thread(thread: threading.Thread) -> None:
+        if thread.name == "rpc-client" and failures:
+            raise RuntimeError(failures.pop())
+        start(thread)
+
+    with _running(Served(most=1)) as front:
+        monkeypatch.setattr(threading.Thread, "start", start_thread)
+        with front.connect() as one:
+            assert one.recv(1) == b""
+        assert "is not served: can't start new thread" in front.said.get(timeout=20)
+        with front.connect() as other:
+            assert _echo(other, b"other") == b"other"

@@ -244,7 +244,8 @@ def _stub_pip(tmp_path: Path, body: str) -> tuple[str, str]:
     return sys.executable, str(path)
 
 
-def test_a_build_is_told_how_far_it_is_and_what_to_build(tmp_path: Path) -> None:
+def test_a_build_is_told_how_far_it_is_and_what_to_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: name)  # a machine with glslc
     pip = _stub_pip(
         tmp_path,
         f"with zipfile.ZipFile(folder + '/made.whl', 'w') as wheel:\n"
@@ -306,7 +307,8 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_compiled(tmp_path: P
         building.build("cpu", tmp_path / "data", name="mine", check=_nothing_against, pip=("no-such-program",))
 
 
-def test_a_build_that_fails_tells_the_compilers_last_lines(tmp_path: Path) -> None:
+def test_a_build_that_fails_tells_the_compilers_last_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: name)  # a machine with glslc
     pip = _stub_pip(tmp_path, "print('error: glslc not found'); sys.exit(1)")
     with pytest.raises(LoadFailed, match="glslc not found"):
         building.build("vulkan", tmp_path / "data", check=_nothing_against, pip=pip)

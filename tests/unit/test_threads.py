@@ -117,3 +117,19 @@ def test_what_the_work_raises_is_raised_and_its_context_is_the_callers() -> None
             await Threads("test", 1).run(fail)
 
     asyncio.run(scenario())
+
+
+def test_a_thread_that_cannot_be_started_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def scenario() -> None:
+        threads = Threads("test", 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="new thread"):
+                await threads.run(int)
+        assert not threads.is_busy
+        assert await threads.run(int, "7") == 7
+
+    asyncio.run(scenario())

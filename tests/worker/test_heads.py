@@ -40,7 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_with_heads_answers_as_it_does_without(model: Path) -> None:
     with LLM(model, slots=2, threads=1, options=LoadOptions(mtp="off")) as plain:
         assert plain.info.sources == ("lookup", "prediction")
-        assert plain.info.mtp_reason == "as asked for"
+        assert plain.info.mtp_reason == "as requested"
         expected = [plain.complete(prompt, params=GREEDY).text for prompt in PROMPTS]
     with LLM(model, slots=2, threads=1) as llm:
         assert llm.info.sources == ("lookup", "prediction", "mtp")

@@ -94,3 +94,27 @@ def test_a_conversation_that_nobody_waits_for_is_not_rendered(children: list[Tem
     bench.add("last", LARGE)
     wait.set()
     assert [bench.next().split(":")[0] for _ in range(2)] == ["first", "last"]
+
+
+def test_a_child_that_cannot_be_started_fails_one_conversation_and_the_next_tries_again(
+    children: list[TemplateChild],
+) -> None:
+    bench, failures = Bench(children), [OSError(12, "Cannot allocate memory")]
+    start = bench._start
+
+    def start_child() -> TemplateChild:
+        if failures:
+            raise failures.pop()
+        return start()
+
+    def work(render: Render) -> None:
+        try:
+            bench.done.put(render(RenderRequest(TEMPLATE, LARGE)).text)
+        except OSError as error:
+            bench.done.put(str(error))
+
+    renderer = Renderer(children[0], start_child)
+    for _ in range(2):
+        renderer.add(LARGE, work, lambda: True)
+    assert bench.next() == "[Errno 12] Cannot allocate memory"
+    assert bench.next() == "user 1"
