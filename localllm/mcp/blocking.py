@@ -76,8 +76,8 @@ class BlockingHub:
                 try:
                     return future.result(WAIT_SLICE_S)
                 except concurrent.futures.TimeoutError:
-                    if future.done():
-                        raise
+                    if future.done():  # its own timeout, or it ended just after this one
+                        return future.result()
         except BaseException:
             future.cancel()
             raise
