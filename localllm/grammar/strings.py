@@ -1,4 +1,4 @@
-"""The keywords of texts: lengths, `pattern` and `format`, as regular expressions of llguidance."""
+"""Rewrites the keywords of texts: lengths, `pattern` and `format`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_MIN_LENGTH = 50_000
 
 
 def rewritten(named: dict[str, Any], path: str, *, may_be_text: bool) -> dict[str, Any]:
-    """`minLength`, `maxLength` and `pattern`, with a second pattern in `allOf`. Raises `InvalidParameter`."""
+    """`minLength`, `maxLength` and `pattern`; a second pattern goes into `allOf`. Raises `InvalidParameter`."""
     if not may_be_text:
         return {}
     found: dict[str, Any] = {}

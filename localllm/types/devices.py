@@ -80,9 +80,7 @@ def check_split(split: Split, main_gpu: str | None, shares: Sequence[float] | No
     if not shares or len(shares) > MAX_DEVICES or not all(math.isfinite(share) and share >= 0 for share in shares):
         raise InvalidParameter("tensor_split is one number of 0 or more for each device", param="tensor_split")
     if not sum(shares) > 0:
-        raise InvalidParameter(
-            "all shares of tensor_split are 0; at least one must be above 0", param="tensor_split"
-        )
+        raise InvalidParameter("all shares of tensor_split are 0; at least one must be above 0", param="tensor_split")
 
 
 def check_overrides(overrides: Sequence[tuple[str, str]]) -> None:
