@@ -40,7 +40,7 @@ Connect = Callable[[], "tuple[Client, str | None]"]
 
 
 def unheard(_num_tokens: int, _most: int | None, _news: str) -> None:
-    """Nobody listens."""
+    """Ignore progress."""
 
 
 class Answering:
