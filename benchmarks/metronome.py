@@ -25,23 +25,23 @@ class Metronome:
     def __init__(self, writer: FrameWriter) -> None:
         self._writer = writer
         self._lock = threading.Lock()
-        self._left: dict[int, int] = {}
+        self._tokens_left: dict[int, int] = {}
 
     def submit(self, message: Submit) -> None:
         """Start a request; its first token is sent immediately."""
         arrived = time.monotonic_ns()
         with self._lock:
-            self._left[message.id] = message.request.params.max_tokens or 1
+            self._tokens_left[message.id] = message.request.params.max_tokens or 1
             self._send(Accepted(message.id, 1))
             self._beat([message.id], f"{arrived} ")
 
     def cancel(self, id: int) -> None:
         with self._lock:
-            self._left.pop(id, None)
+            self._tokens_left.pop(id, None)
 
     def beat(self) -> None:
         with self._lock:
-            self._beat(list(self._left))
+            self._beat(list(self._tokens_left))
 
     def answer(self, ping: Ping) -> None:
         with self._lock:
@@ -51,9 +51,9 @@ class Metronome:
         made: list[tuple[int, Delta]] = []
         text = f"{before}{time.monotonic_ns()} "
         for id in ids:
-            self._left[id] -= 1
-            if self._left[id] == 0:
-                del self._left[id]
+            self._tokens_left[id] -= 1
+            if self._tokens_left[id] == 0:
+                del self._tokens_left[id]
                 made.append((id, Delta(text, 1, Finish("length", Usage(1, 1), Timings(0.0, 0.0, 0.0)))))
             else:
                 made.append((id, Delta(text, 1)))

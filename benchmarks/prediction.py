@@ -54,9 +54,9 @@ def one_round(models: dict[str, Path], infos: dict[str, ModelInfo], home: Path, 
     """Predict all speeds after a probe, then measure, so that no prediction knows a measurement."""
     (home / "speed.json").unlink(missing_ok=True)
     settings = config.load({"home": home, "device": "cpu"})
-    told = speeds(settings, LoadOptions(threads=threads, gpu_layers=0), list(infos.values()), ())
+    predicted = speeds(settings, LoadOptions(threads=threads, gpu_layers=0), list(infos.values()), ())
     rows: dict[str, Row] = {}
-    for (name, path), speed in zip(models.items(), told, strict=True):
+    for (name, path), speed in zip(models.items(), predicted, strict=True):
         if not isinstance(speed, Speed):
             raise SystemExit(f"{name}: {speed.reason}")
         rows[name] = Row(speed, *measured(path, home, threads))

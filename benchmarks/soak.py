@@ -121,7 +121,7 @@ def _command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
-async def _left_behind(sidecar: Sidecar) -> int:
+async def _slots_in_use(sidecar: Sidecar) -> int:
     """The number of slots still in use up to five seconds after all clients have gone."""
     import httpx
 
@@ -144,7 +144,7 @@ def main() -> None:
     with Sidecar.start(["demo", f"--slots={SLOTS}", "--log-level=warning"]) as sidecar:
         soak = Soak(sidecar, time.monotonic() + options.minutes * 60, options.seed)
         figures = asyncio.run(soak.run(options.minutes))
-        figures["slots_left_taken"] = asyncio.run(_left_behind(sidecar))
+        figures["slots_left_taken"] = asyncio.run(_slots_in_use(sidecar))
     grown = max(each["most"] / each["warm"] for each in figures["memory_mib"].values())
     checks = {
         "all_answered": figures["ends"].get("unfinished", 0) == 0,

@@ -165,7 +165,7 @@ def llama_server(peers: Path, model: Path, options: list[str]) -> AbstractContex
     return started(peers, model, "-np", SLOTS, "-c", SLOTS * CTX, "-t", THREADS, *options)
 
 
-class Told(NamedTuple):
+class Answer(NamedTuple):
     """An answer and its figures."""
 
     token_s: float
@@ -204,7 +204,7 @@ class Party(NamedTuple):
         finally:
             writer.close()
 
-    async def answer(self, prompt: list[int]) -> Told:
+    async def answer(self, prompt: list[int]) -> Answer:
         times, pieces = [], []
         usage: dict[str, Any] = {}
         async for event in self.events(prompt):
@@ -213,14 +213,14 @@ class Party(NamedTuple):
                 times.append(time.perf_counter())
                 pieces.append(piece)
         details = usage.get("completion_tokens_details") or {}
-        return Told(
+        return Answer(
             (times[-1] - times[0]) / (OUT - 1),
             "".join(pieces),
             details.get("accepted_prediction_tokens", 0),
             details.get("rejected_prediction_tokens", 0),
         )
 
-    async def answers(self, prompts: list[list[int]]) -> list[Told]:
+    async def answers(self, prompts: list[list[int]]) -> list[Answer]:
         return list(await asyncio.gather(*(self.answer(prompt) for prompt in prompts)))
 
 
@@ -247,14 +247,14 @@ def compare(asked: Asked, streams: int, rounds: int, parties: dict[str, Party], 
     for number in range(rounds + 1):
         random.shuffle(order)
         for name in order:
-            told = asyncio.run(parties[name].answers(asked.streams(streams)))
-            for each, text_of in zip(told, expected, strict=True):
+            answers = asyncio.run(parties[name].answers(asked.streams(streams)))
+            for each, text_of in zip(answers, expected, strict=True):
                 assert each.text.strip() == text_of.strip(), f"{name} gave another answer"
             time.sleep(SETTLED_S)
             if number:
-                found[name].append(1e3 * statistics.median(each.token_s for each in told))
+                found[name].append(1e3 * statistics.median(each.token_s for each in answers))
             if number and name == "ours":
-                guesses += [(each.accepted, each.rejected) for each in told]
+                guesses += [(each.accepted, each.rejected) for each in answers]
     row: dict[str, Any] = {f"{name}_ms": round(statistics.median(times), 3) for name, times in found.items()}
     for name, times in found.items():
         if name != "ours":

@@ -74,7 +74,7 @@ class Hub:
 
     def take_notes(self) -> list[str]:
         """Notes for the user, each reported once."""
-        new = [note for note, is_told in self._notes.items() if not is_told]
+        new = [note for note, is_reported in self._notes.items() if not is_reported]
         self._notes = dict.fromkeys(self._notes, True)
         return new
 
