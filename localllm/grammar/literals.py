@@ -113,6 +113,11 @@ def either(expressions: Sequence[str]) -> str:
     return expressions[0] if len(expressions) == 1 else f"({' | '.join(expressions)})"
 
 
+def parts_of(literal: str) -> list[str]:
+    """Split a literal at white space that readers treat as optional: at its edges and around line ends."""
+    return [part for part in re.split(r"^\s+|\s+$|\s*\n\s*", literal) if part]
+
+
 def escaped(text: str) -> str:
     """The text, escaped for a regular expression between slashes."""
     special = set(r"\/.^$|?*+()[]{}-&~#")

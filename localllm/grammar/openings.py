@@ -7,11 +7,10 @@ a call's content.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from localllm.grammar.literals import BLANKS, Literals, Segments, escaped
+from localllm.grammar.literals import BLANKS, Literals, Segments, escaped, parts_of
 from localllm.types.formats import Calls, ChatFormat, ObjectCall
 
 LEAST_PART = 4
@@ -69,11 +68,6 @@ def openings_of(format_: ChatFormat, calls: Calls, literals: Literals) -> Openin
         found for text in dict.fromkeys(literal) if (found := _marked(text.lstrip(), others, literals)) is not None
     ]
     return Openings(tuple(dict.fromkeys(spelled)), tuple(marked))
-
-
-def parts_of(literal: str) -> list[str]:
-    """Split a literal at white space that readers treat as optional: at its edges and around line ends."""
-    return [part for part in re.split(r"^\s+|\s+$|\s*\n\s*", literal) if part]
 
 
 def _begins(calls: Calls) -> Iterator[str]:

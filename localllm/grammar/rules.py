@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
-from localllm.grammar.literals import ANY, Literals, joined, quoted
+from localllm.grammar.literals import ANY, Literals, joined, parts_of, quoted
 
 Grammar = dict[str, Any]
 """One entry of llguidance's list: `name` and either `json_schema` or `lark_grammar`."""
@@ -83,4 +82,4 @@ class Rules:
 
 def mark_of(literal: str) -> str:
     """The part of a closing literal that readers look for: its first part, without surrounding white space."""
-    return next(filter(None, re.split(r"^\s+|\s+$|\s*\n\s*", literal)), literal)
+    return next(iter(parts_of(literal)), literal)
