@@ -41,7 +41,7 @@ def found(schema: Any, param: str, keywords: Collection[str], *, is_deep: bool) 
         where
         for parent, key, where, is_named in _places(schema, param)
         if isinstance(parent, dict) and not is_named and key in keywords and (is_deep or parent is schema)
-        if key != "allOf" or len(parent[key]) > 1
+        if key != "allOf" or (isinstance(parent[key], list) and len(parent[key]) > 1)
     ]
 
 

@@ -96,7 +96,7 @@ def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base
         found["properties"] = dict.fromkeys(allowed, value)
     elif asked.keys() == {"pattern"}:
         found["patternProperties"] = {strings.pattern(asked["pattern"], under(where, "pattern")): value}
-    elif asked.keys() == {"format"} and asked["format"] in FORMATS:
+    elif asked.keys() == {"format"} and isinstance(asked["format"], str) and asked["format"] in FORMATS:
         found["patternProperties"] = {f"^(?:{FORMATS[asked['format']]})$": value}
     elif asked and asked.keys() <= {"minLength", "maxLength"}:
         lengths = strings.rewritten(asked, where, may_be_text=True)

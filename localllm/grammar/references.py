@@ -34,7 +34,7 @@ class References:
         self._resources: dict[str, tuple[Any, str]] = {"": (root, path)}
         self._anchors: dict[tuple[str, str], Target] = {}
         if isinstance(root, dict) and isinstance(root.get("id"), str):  # Draft 4
-            self._resources[urldefrag(root["id"]).url] = (root, path)
+            self._resources[_joined("", root["id"]) or ""] = (root, path)
         self._survey(root, path)
 
     def _survey(self, root: Any, path: str) -> None:
@@ -60,10 +60,9 @@ class References:
         """The target of the reference at `path`. Raises `InvalidParameter`."""
         if not isinstance(reference, str):
             raise refused(path, "must be a string")
-        uri, fragment = urldefrag(urljoin(base, reference) if base and not reference.startswith("#") else reference)
-        if reference.startswith("#"):
-            uri = base
-        if uri not in self._resources:
+        uri = base if reference.startswith("#") else _joined(base, reference)
+        fragment = reference.partition("#")[2]
+        if uri is None or uri not in self._resources:
             raise refused(path, f"points outside the schema ({reference[:80]}); copy the target into $defs")
         if fragment and not fragment.startswith("/"):
             anchored = self._anchors.get((uri, unquote(fragment)))
@@ -78,11 +77,20 @@ class References:
 
 
 def base_of(schema: Any, base: str) -> str:
-    """The base URI of references in the schema, given that of its parent."""
+    """The base URI of references in the schema, given that of its parent. An invalid `$id` is ignored."""
     identifier = schema.get("$id") if isinstance(schema, dict) else None
     if not isinstance(identifier, str) or identifier.startswith("#"):
         return base
-    return urldefrag(urljoin(base, identifier) if base else identifier).url
+    joined = _joined(base, identifier)
+    return base if joined is None else joined
+
+
+def _joined(base: str, reference: str) -> str | None:
+    """The absolute URI of a reference, without its fragment; None if it is invalid."""
+    try:
+        return urldefrag(urljoin(base, reference) if base else reference).url
+    except ValueError:
+        return None
 
 
 def _member(schema: Any, where: str, step: str, reference: str, path: str) -> tuple[Any, str]:
