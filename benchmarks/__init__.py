@@ -1,1 +1,1 @@
-"""Measurements against the raw library and the best peer: ratios from one run, never bare times."""
+"""Benchmarks against the raw library and the best peer. They report ratios within one run, never bare times."""

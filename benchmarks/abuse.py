@@ -1,13 +1,13 @@
-"""What everybody else waits for while one client misbehaves: an innocent `/health` and chat beside each attack.
+"""Measures how long other clients wait while one misbehaves: an innocent `/health` and chat during each attack.
 
-Beside `pulls` it is `/v1/models` that is asked for, which needs a thread as downloads do.
+During `pulls`, `/v1/models` is requested instead of `/health`, because it needs a thread, like downloads.
 
     python -m benchmarks.abuse                                  # all attacks in turn, a new server for each
     python -m benchmarks.abuse --only messages --seconds 20
     python -m benchmarks.abuse --python OTHER/bin/python        # the server of another installation, to compare
 
-The innocent ask one after the other, the attack comes from a process of its own. A wait of PATIENCE_S counts as that.
-Linux only (/proc). Loopback only; every attack is bounded in requests and time.
+The innocent clients send one request after the other; the attack runs in a process of its own. Waits end after
+PATIENCE_S. Linux only (/proc). Loopback only; every attack is bounded in requests and time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}], "m
 
 
 class Server(NamedTuple):
-    """A server of ours and where it writes its log."""
+    """A running localllm server and its log."""
 
     process: subprocess.Popen[bytes]
     target: Target
@@ -47,7 +47,7 @@ class Server(NamedTuple):
 
 @contextlib.contextmanager
 def server(python: str, attack: Attack) -> Iterator[Server]:
-    """`serve demo` with what the attack needs."""
+    """Run `serve demo` with the options that the attack needs."""
     with tempfile.TemporaryDirectory() as folder, hanging_hub() as hub:
         log = Path(folder) / "log"
         env = os.environ | {"LOCALLLM_HOME": folder, "LOCALLLM_API_KEYS": "evil=evil-key-0,good=good-key-0"}
@@ -82,7 +82,7 @@ def _few_descriptors() -> None:
 
 
 def worker_of(pid: int) -> int:
-    """The process of the model."""
+    """The process id of the model's worker."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
             if b"localllm.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
@@ -91,7 +91,7 @@ def worker_of(pid: int) -> int:
 
 
 async def ask(port: int, method: str, path: str, body: Any = None) -> tuple[float, int]:
-    """Seconds until the whole answer was there, and its status; (PATIENCE_S, 0) where none came."""
+    """Seconds until the whole answer has arrived, and its status; (PATIENCE_S, 0) without an answer."""
     content = b"" if body is None else json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer good-key-0\r\nConnection: close\r\n"
     if content:
@@ -121,7 +121,7 @@ async def innocent(port: int, until_s: float, pause_s: float, *request: Any) -> 
 
 
 def figures(asked: list[tuple[float, int]]) -> dict[str, Any]:
-    """Milliseconds of those that were answered with 200, and how many were not."""
+    """Times in milliseconds, and the number of requests not answered with 200."""
     times_s = [seconds for seconds, _ in asked]
     return {
         "asked": len(asked),
@@ -139,7 +139,7 @@ def peak_mib(pid: int) -> float:
 
 
 async def beside(server: Server, attack: Attack, seconds: float) -> dict[str, Any]:
-    """The innocent beside one attack, and after it."""
+    """Measure the innocent clients during one attack, and after it."""
     port = server.target.port
     for _ in range(3):
         await ask(port, "POST", "/v1/chat/completions", CHAT)
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--only", choices=sorted(ATTACKS), action="append")
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--name", default="abuse", help="of the file in results/")
+    parser.add_argument("--name", default="abuse", help="name of the file in results/")
     options = parser.parse_args()
     results = {}
     for name in options.only or ATTACKS:

@@ -1,6 +1,6 @@
-"""The attacks of `abuse`: what one client with a key of its own sends. Each is bounded in requests and in time.
+"""The attacks of `abuse`, sent by one client with a key of its own. Each is bounded in requests and time.
 
-They run in a process of their own. Knows nothing of who suffers.
+They run in a process of their own. Knows nothing of other clients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMEOUT_S = 120.0
 
 
 class Target(NamedTuple):
-    """Where to send, as whom, and the process of the model."""
+    """The server, the attacker's key, and the model's process."""
 
     port: int
     key: str
@@ -29,17 +29,17 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Attack:
-    """`run` does it; the rest is what its server is started with."""
+    """An attack (`run`), and how its server is started."""
 
     run: Callable[[Target], None]
     options: tuple[str, ...] = ()
     few_descriptors: bool = False
     asks: str = "/health"
-    """What the innocent ask for beside their chats."""
+    """The path that innocent clients request, besides chats."""
 
 
 def send(target: Target, path: str, body: Any, *, hang_up_s: float | None = None) -> None:
-    """One request; waits for its answer, or hangs up after so long."""
+    """Send a request and wait for the answer, or hang up after `hang_up_s`."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {target.key}\r\n"
@@ -65,7 +65,7 @@ def chat(content: str, **more: Any) -> dict[str, Any]:
 
 
 def nothing(_: Target) -> None:
-    """For comparison."""
+    """No attack, for comparison."""
 
 
 def product(target: Target) -> None:
@@ -103,7 +103,7 @@ def pulls(target: Target) -> None:
 
 
 def connections(target: Target) -> None:
-    """Opened, and a byte sent to each now and then."""
+    """400 idle connections, held for 30 s."""
     socks = []
     with contextlib.suppress(OSError):
         for _ in range(400):
@@ -127,7 +127,7 @@ def brackets(target: Target) -> None:
 
 
 def half_bodies(target: Target) -> None:
-    """60 bodies of 8 MB of which the last byte never comes."""
+    """60 bodies of 8 MB, each without its last byte."""
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {target.key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: 8000000\r\n\r\n"
@@ -146,7 +146,7 @@ def huge_token(target: Target) -> None:
 
 
 def slow_sampling(target: Target) -> None:
-    """Streams that never rest, with the samplers that look at the whole vocabulary."""
+    """Continuous streams with samplers that examine the whole vocabulary."""
     until_s = time.monotonic() + 30
 
     def stream() -> None:
@@ -158,14 +158,14 @@ def slow_sampling(target: Target) -> None:
 
 
 def priority(target: Target) -> None:
-    """Always more urgent than anybody, and always twice as many as there are slots."""
+    """Always more urgent requests than any other, and twice as many as slots."""
     until_s = time.monotonic() + 30
 
     def urgent() -> None:
         while time.monotonic() < until_s:
             more = {"priority": -1000, "ignore_eos": True, "max_tokens": 64}
             send(target, "/v1/chat/completions", chat(f"Story {time.monotonic()}", **more))
-            more.pop("priority")  # where that is refused, as anybody may
+            more.pop("priority")  # if priorities are refused, as an ordinary request
             send(target, "/v1/chat/completions", chat(f"Story {time.monotonic()}", **more))
 
     at_once(8, urgent)
@@ -198,6 +198,6 @@ ATTACKS: dict[str, Attack] = {
 
 @contextlib.contextmanager
 def hanging_hub() -> Iterator[str]:
-    """A hub on loopback that takes connections and never answers; its address."""
+    """A hub on loopback that accepts connections and never answers; yields its address."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -1,9 +1,9 @@
-"""What flash attention gains and costs: milliseconds of a step with it and without, by rows and by what is before them.
+"""Gains and costs of flash attention: milliseconds per step with and without it, by rows and depth.
 
     python -m benchmarks.attention MODEL.gguf [--rounds N] [--threads N] [--depths 0,300,1400,3500]
 
-Through `LlamaBackend`, a context with flash attention and one without in one process, each step timed by turns, since
-the machine's speed changes. What the tokens are does not matter to speed: one slot is computed and copied.
+Uses `LlamaBackend` with two contexts in one process. Steps alternate between them, since the machine's speed changes.
+The tokens do not affect the speed, so one slot is computed and copied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def tokens(count: int) -> list[int]:
 
 
 def fill(backend: LlamaBackend, start: int, depth: int) -> None:
-    """Slot 0 from `start` to `depth` tokens, then all others like it."""
+    """Fill slot 0 from `start` to `depth` tokens, and copy it to all others."""
     for begin in range(start, depth, 512):
         backend.decode([Segment(0, begin, tokens(min(512, depth - begin)), num_outputs=1)])
     for slot in range(1, SLOTS):
@@ -44,7 +44,7 @@ def fill(backend: LlamaBackend, start: int, depth: int) -> None:
 
 
 def step_s(backend: LlamaBackend, depth: int, slots: int, rows: int) -> float:
-    """Seconds for so many rows in each of so many slots; the slots hold `depth` tokens afterwards, too."""
+    """Seconds for a step with `rows` rows in each of `slots` slots, which hold `depth` tokens before and after."""
     segments = [Segment(slot, depth, tokens(rows), num_outputs=1) for slot in range(slots)]
     started_s = time.perf_counter()
     backend.decode(segments)
@@ -55,7 +55,7 @@ def step_s(backend: LlamaBackend, depth: int, slots: int, rows: int) -> float:
 
 
 def compare(backends: Sequence[LlamaBackend], depth: int, rounds: int) -> dict[str, str]:
-    """`slots x rows` -> milliseconds with / without, and how many times as fast without."""
+    """`slots x rows` -> milliseconds with / without, and their ratio."""
     figures = {}
     for slots, rows in SHAPES:
         times: list[list[float]] = [[], []]

@@ -1,9 +1,9 @@
-"""One stream beside other work: tokens/s and the longest gap, of localllm, of one thread of it and of llama-server.
+"""One stream beside other work: tokens/s and longest gap of localllm, of localllm with one thread, and of llama-server.
 
     python -m benchmarks.busy PEERS [--rounds N] [--seconds S] [--only CONDITION] [--ctx N]
 
-Beside 0, 1 and 2 processes that never rest, as they come and niced; each in a session of its own, since Linux shares
-the cores among sessions first. All servers run at once, one of them is asked at a time, in turns: an idle one sleeps.
+The other work is 0, 1 and 2 busy processes, niced or not, each in a session of its own, since Linux shares cores among
+sessions first. All servers run at the same time, and requests go to one at a time, in turns: idle servers sleep.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from localllm.client.sidecar import Sidecar
 
 MAX_TOKENS = 1500
 SETTLED_S = 0.5
-"""Other work runs for so long before a request comes."""
+"""Time that other work runs before a request is sent."""
 ENDED_S = 1.0
-"""A server that nobody listens to any more computes its last step for so long, which must not slow the next one."""
+"""Pause after a cancelled request, so that the server's last step does not slow the next server."""
 
 
 class Condition(NamedTuple):
-    """What runs beside."""
+    """The other work."""
 
     name: str
     num_busy: int = 0
@@ -52,12 +52,12 @@ CONDITIONS = (
 )
 
 BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: sum(range(10**6))"
-"""Ends with whoever started it, killed or not."""
+"""Ends with its parent, even if that is killed."""
 
 
 @contextlib.contextmanager
 def beside(condition: Condition) -> Iterator[None]:
-    """The processes run meanwhile."""
+    """Run the other work in this context."""
     command = [*(["nice", "-n", "19"] if condition.niced else []), sys.executable, "-c", BUSY]
     processes = [subprocess.Popen(command, start_new_session=True) for _ in range(condition.num_busy)]
     try:
@@ -70,7 +70,7 @@ def beside(condition: Condition) -> Iterator[None]:
 
 
 async def stream(server: Server, seconds: float, seed: int) -> dict[str, float]:
-    """What comes of one answer within so many seconds after its first token."""
+    """Figures of one answer over `seconds` after its first token."""
     times: list[float] = []
     events = server.events([user(text(48, seed))], MAX_TOKENS)
     started_s = time.perf_counter()
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def with_ratios(figures: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:
-    """Of tokens/s: to llama-server's, to one thread's, and to what it is on a quiet machine."""
+    """Add ratios of tokens/s: to llama-server, to one thread, and to a quiet machine."""
     quiet = figures.get("quiet", {}).get("localllm", {}).get("tokens_per_s")
 
     def ratios(of: dict[str, dict[str, float]]) -> dict[str, float]:

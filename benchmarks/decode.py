@@ -1,10 +1,10 @@
-"""The decode step inside the engine against the raw library's, on the same file, slots and threads; in turns.
+"""The engine's decode steps against the raw library's, on the same file, slots and threads; in turns.
 
     python -m benchmarks.decode PEERS
 
 The engine decodes 1 and 8 sequences of 72-token prompts, greedy and with top_p, and 4 of 8 slots with gaps between
-them; llama-batched-bench does the same without sampling or text. Prints tokens/s, the medians of the ratios, and what a
-step takes outside of `llama_decode`: beside a model's own threads and logits, unlike what `step_overhead` measures.
+them; llama-batched-bench does the same without sampling or text. Prints tokens/s, the medians of the ratios, and the
+time of a step outside of `llama_decode`, which unlike in `step_overhead` is measured with a real model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOP_P = ResolvedSampling(temperature=0.8, top_p=0.95, top_k=0, min_p=0)
 
 
 class TimedBackend(LlamaBackend):
-    """Adds up the seconds of `decode`."""
+    """A backend that adds up the seconds of `decode`."""
 
     decoding_s = 0.0
 
@@ -51,17 +51,17 @@ class TimedBackend(LlamaBackend):
 
 
 class Rate(NamedTuple):
-    """Of a run of decode steps."""
+    """Figures of a run of decode steps."""
 
     tokens_per_s: float
     outside_ms: float
-    """Of a step, outside of `decode`."""
+    """Milliseconds per step outside of `decode`."""
 
 
 def engine_rate(
     backend: TimedBackend, sampler: Sampler, num: int, sampling: ResolvedSampling, *, gaps: bool = False
 ) -> Rate:
-    """Steps in which every sequence gets one token; with gaps only every other slot has one."""
+    """Measure steps in which every sequence gets one token; with `gaps`, only every other slot is used."""
     engine = Engine(backend, lambda _: None, sampler=sampler)
     rng = np.random.default_rng(num)
     for id in range(2 * num if gaps else num):
@@ -86,7 +86,7 @@ def engine_rate(
 
 
 def raw(peers: Path, model: Path, num: int, prompt: int, out: int) -> dict[str, float]:
-    """What llama-batched-bench says of `num` sequences: seconds and rates of prompts, of answers and of both."""
+    """llama-batched-bench's figures for `num` sequences: seconds and rates of prompts, answers and both."""
     command = [
         peers / "bin/llama-batched-bench", "-m", model, "-c", str((prompt + out) * num), "-npp", str(prompt),
         "-ntg", str(out), "-npl", str(num), "-t", str(THREADS), "-tb", str(THREADS), "--output-format", "jsonl",

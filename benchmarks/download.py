@@ -1,11 +1,11 @@
-"""Downloads over loopback: throughput of `download()` against curl, which has one connection, and against sha256.
+"""Downloads over loopback: throughput of `download()` against curl, with one connection, and against sha256.
 
     python -m benchmarks.download [--gib 1] [--connections 8] [--rounds 3]
 
-A small sendfile server in a process of its own serves one file. In turns: `download()`, which hashes what it receives;
-the same without hashing; curl, which hashes nothing; and raw hashlib.sha256 over memory. `--connections` is the most
-that `download()` may use: it finds out how many help. CPU seconds of both sides are kept, since on few cores they
-compete. Needs Linux and curl.
+A small sendfile server in a process of its own serves one file. In turns: `download()`, which hashes the data; the same
+without hashing; curl, which does not hash; and raw hashlib.sha256 over memory. `--connections` is the maximum for
+`download()`, which finds out how many help. CPU seconds of both sides are reported, since they compete for few cores.
+Needs Linux and curl.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CURL = shutil.which("curl") or "curl"
 
 
 def serve(path: Path, port_file: Path) -> None:
-    """Answers GET with ranges until its stdin ends, and then prints the CPU seconds that this took."""
+    """Answer GET with ranges until stdin ends, then print the CPU seconds used."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     port_file.with_suffix(".tmp").write_text(str(listener.getsockname()[1]))
     port_file.with_suffix(".tmp").rename(port_file)
@@ -82,7 +82,7 @@ def _head(reader: Any) -> dict[str, str] | None:
 
 
 def fetch(url: str, target: Path, digest: str, size: int, connections: int, is_hashing: bool) -> None:
-    """In a process of its own; prints wall and CPU seconds."""
+    """Download in this process, and print wall and CPU seconds."""
     if not is_hashing:
         setattr(downloads, "follow", _wait_only)  # noqa: B010 (mypy: it is no part of the module's face)
     file = RemoteFile(
@@ -111,7 +111,7 @@ def _wait_only(_: Path, look: Any, wait: Any) -> tuple[Digest, int] | None:
 
 
 def curl(url: str, folder: Path, size: int, connections: int) -> dict[str, float]:
-    """Wall and CPU seconds of one curl with so many ranges."""
+    """Wall and CPU seconds of one curl with a range per connection."""
     command = [CURL, "--parallel", "--parallel-immediate", "--parallel-max", str(connections)]
     share = -(-size // connections)
     for index, start in enumerate(range(0, size, share)):
@@ -126,7 +126,7 @@ def curl(url: str, folder: Path, size: int, connections: int) -> dict[str, float
 
 
 def raw_sha256(size: int) -> dict[str, float]:
-    """Of so many bytes that are in the cache all the time."""
+    """Wall and CPU seconds of hashing `size` bytes that stay in the CPU's cache."""
     block, digest = os.urandom(HASH_BYTES), hashlib.sha256()
     cpu_s, started = _cpu_s(resource.RUSAGE_SELF), time.perf_counter()
     for _ in range(size // HASH_BYTES):
@@ -158,7 +158,7 @@ def _one_round(url: str, folder: Path, digest: str, size: int, connections: int)
         found[name] = work()
         for path in folder.iterdir():
             path.unlink()
-        os.sync()  # what the next one writes does not wait for what this one wrote
+        os.sync()  # so that the next writes do not wait for these
     return found
 
 
@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--gib", type=float, default=1.0)
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--print-only", action="store_true", help="keep no results")
+    parser.add_argument("--print-only", action="store_true", help="do not store the results")
     parser.add_argument("--serve", nargs=2, type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--fetch", nargs=6, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,12 +1,12 @@
-"""What a draft model gains, by how often it is right: against ours without, and llama-server with the same draft.
+"""The gain of a draft model, by acceptance: against localllm without it, and llama-server with the same draft.
 
     python -m benchmarks.speculation PEERS --only draft [--streams 1] [--rounds N] [--alone]
 
-Random weights cannot be guessed. So the target, of 1.0 billion weights that are all multiplied, writes a text that lies
-in its position embeddings (`scripted_model`), and the draft, of a tenth of them, the same text with other tokens at
-places by lot: as many as its acceptance says. Such a draft is always sure of itself and errs independently at each
-place, so that nobody sees a wrong guess coming: real drafts are wrong where they are unsure, which helps whoever stops
-there. The text is words by lot, in which nothing can be looked up.
+Text from random weights cannot be guessed. So the target, with 1.0 billion weights that are all multiplied, writes a
+script stored in its position embeddings (`scripted_model`). The draft, with a tenth of the weights, writes the same
+script with random tokens in places, as many as the acceptance demands. Such a draft is always confident and errs
+independently at each position, so wrong guesses cannot be foreseen; real drafts err where they are unsure, which helps
+servers that stop there. The script is random words, so that nothing can be looked up.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
 
 TARGET, DRAFT = Shape(28, 1536, 24), Shape(8, 512, 8)
-"""793 and 25 million weights in layers, 233 and 78 in the output head of a vocabulary of 152,000: 1,026 and 103."""
+"""793 and 25 million weights in layers, 233 and 78 in the output head (152,000 tokens); in all 1,026 and 103."""
 QUANT = "Q4_0"
-"""Of which llama.cpp computes four rows together on CPUs with AVX2 (1, 4, 8, 16 rows of the target, one thread of an
-AMD EPYC: 34, 76, 143, 190 ms; Q4_K_M 39, 120, 216, 235; Q8_0 45, 225, 247, 364): a draft pays where rows are cheap."""
+"""llama.cpp computes four rows of it together on CPUs with AVX2 (1, 4, 8, 16 rows of the target, one thread of an
+AMD EPYC: 34, 76, 143, 190 ms; Q4_K_M 39, 120, 216, 235; Q8_0 45, 225, 247, 364): a draft pays off if rows are cheap."""
 ACCEPTANCES = (0.8, 0.6, 0.0)
 PEER_OPTIONS = {
     "llama-server": ["--spec-type", "draft-simple"],
     "llama-server, 6": ["--spec-type", "draft-simple", "--spec-draft-n-max", "6"],
 }
-"""As it is, which guesses three tokens a step, and with six."""
+"""With the default of three guesses per step, and with six."""
 
 
 def scripted(peers: Path, name: str, shape: Shape, vocabulary: Path) -> Path:
@@ -49,7 +49,7 @@ def scripted(peers: Path, name: str, shape: Shape, vocabulary: Path) -> Path:
 
 
 def with_errors(tokens: list[int], acceptance: float, num_tokens: int) -> list[int]:
-    """So many of them stay, by lot."""
+    """Replace random tokens, so that about `acceptance` of them stay."""
     chooser = random.Random(7)
     return [token if chooser.random() < acceptance else chooser.randrange(num_tokens) for token in tokens]
 
@@ -64,7 +64,7 @@ def measure(peers: Path, streams: list[int], rounds: int, *, alone: bool) -> Non
         str(target), f"--slots={speculation.SLOTS}", f"--ctx={speculation.CTX}", f"--threads={speculation.THREADS}",
         "--log-level=warning",
     ]  # fmt: skip
-    with Sidecar.start([str(draft), "--slots=1", "--log-level=warning"]) as ours:  # for its tokenizer
+    with Sidecar.start([str(draft), "--slots=1", "--log-level=warning"]) as ours:  # only its tokenizer is needed
         client, id = Client(ours.url, ours.token or ""), ours.ready.model or ""
         asked = speculation.Asked(*(client.tokenize(id, part, add_special=False) for part in made))
     write_script(target, len(asked.prompt), asked.answer, num_tokens)

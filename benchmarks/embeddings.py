@@ -2,10 +2,10 @@
 
     python -m benchmarks.embeddings PEERS [--model encoder|causal] [--texts N] [--rounds N] [--flags NAME]
 
-PEERS is what `benchmarks.peers` built. Texts of 32 to 256 tokens, each length equally likely, sent as clients do: all
-in one request, or by 8 clients that send an eighth each; vectors in base64, as OpenAI's client asks for them. Every
-text is new in every round. Both servers run at once, and only one of them is asked at a time. Prints medians and their
-ratio (above 1: localllm is better), and how far apart the two answers' vectors are at most.
+PEERS is the folder of `benchmarks.peers`. Texts have 32 to 256 tokens, each length equally likely, and come as clients
+send them: all in one request, or an eighth from each of 8 clients; vectors are in base64, as OpenAI's client requests
+them. All texts are new in every round. Both servers run at the same time, and requests go to one at a time. Prints
+medians and their ratio (above 1: localllm is better), and the maximum distance between the vectors of both servers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FLAGS = {
     "np 8": ["-np", "8", "-b", "512", "-ub", "512"],
     "np 8, 2048": ["-np", "8", "-b", "2048", "-ub", "2048"],
 }
-"""What people start llama-server with; `plain` is its own choice of slots (4) and batches (512)."""
+"""Common options of llama-server; `plain` has its defaults of 4 slots and batches of 512."""
 
 Vectors = npt.NDArray[np.float32]
 
@@ -49,13 +49,13 @@ Vectors = npt.NDArray[np.float32]
 def llama_server(
     peers: Path, model: Path, flags: list[str], pooling: str, *, embeds: bool = True
 ) -> AbstractContextManager[str]:
-    """The URL of a running llama-server, each slot with room for the longest text."""
+    """Run llama-server with room for the longest text in each slot; yields its URL."""
     embedding = ("--embeddings", "--pooling", pooling) if embeds else ()
     return started(peers, model, "-c", 8 * 512, *flags, *embedding, "-t", THREADS)
 
 
 def words_of(model: Path) -> list[str]:
-    """Words that are one token each where they stand after a space."""
+    """Words that are a single token after a space."""
     tokens = gguf.GGUFReader(model).fields["tokenizer.ggml.tokens"].contents()
     starts = "\u0120\u2581"  # how byte-level and SentencePiece vocabularies write a space before a word
     words = [token[1:] for token in tokens if token[0] in starts and len(token) > 1]
@@ -111,7 +111,7 @@ def compare(
         for name, figures in runs.items()
     }
     each = [round(ratio, 2) for ratio in ratios]
-    # Of neighbours in time, since the machine's speed changes from minute to minute.
+    # Ratios of neighbouring runs, since the machine's speed changes from minute to minute.
     return {"ratio": round(statistics.median(ratios), 3), "ratios": each, "cosine_apart": round(apart, 6), **medians}
 
 
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--model", choices=sorted(MODELS), default="encoder")
     parser.add_argument("--texts", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--flags", choices=sorted(FLAGS), action="append", help="of llama-server; default: all")
+    parser.add_argument("--flags", choices=sorted(FLAGS), action="append", help="options of llama-server; default: all")
     parser.add_argument("--clients", type=int, choices=(1, CLIENTS), action="append", help="default: both")
     arguments = parser.parse_args()
     peers: Path = arguments.peers.resolve()

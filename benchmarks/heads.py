@@ -1,12 +1,12 @@
-"""What a model's own NextN layers (multi-token prediction) gain and cost, by how often they are right.
+"""Gains and costs of a model's own NextN layers (multi-token prediction), by acceptance.
 
     python -m benchmarks.heads [--rounds 3]
 
-Three servers by turns on the same weights: without heads (`--mtp=off`), with heads where the request guesses by them
-alone, and with heads where the request guesses nothing, which shows what handing out vectors costs. Random weights
+In turns, on the same weights: a server without heads (`--mtp=off`), one with heads whose requests guess by them alone,
+and the same with requests that guess nothing, which shows the cost of extracting vectors. Text from random weights
 cannot be guessed. So in one model the layers add little to the embeddings (`scale`), and the next token follows from
-the last one alone, which its heads see too: a high temperature makes them wrong more often. In the other one the
-heads are wrong nearly always. Acceptances are given beside the times.
+the last one alone, which the heads see, too; a high temperature makes them wrong more often. In the other model, the
+heads are almost always wrong. Acceptances are printed beside the times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHAPE = GatedShape(
     n_layer=24, n_embd=1024, n_ff=2816, n_head=8, n_kv=2, head_size=128, state_size=64, n_state_heads=16,
     dtype=GGMLQuantizationType.Q4_0,
 )  # fmt: skip
-"""About 0.3 billion weights; the head is a 25th of them. Q4_0: four rows are computed together on most CPUs."""
+"""About 0.3 billion weights, a 25th of them in the head. With Q4_0, most CPUs compute four rows together."""
 MODELS = {"can be guessed": {"scale": 0.05, "sees_tokens": True}, "cannot": {}}
 TEMPERATURES = {"can be guessed": (0.0, 0.5, 1.0), "cannot": (0.0,)}
 NUM_TOKENS, LONG = 128, 8
@@ -51,7 +51,7 @@ def served(model: Path, *options: str) -> Iterator[httpx.Client]:
 
 
 def ask(client: httpx.Client, name: str, **fields: Any) -> tuple[float, dict[str, Any]]:
-    """Seconds, and the answer."""
+    """Send a request; returns the seconds and the answer."""
     asked = {"model": name, "ignore_eos": True, "cache_prompt": False, **fields}
     started_s = time.perf_counter()
     response = client.post("/v1/completions", json=asked)
@@ -84,12 +84,12 @@ def main() -> None:
 
 
 def compare(parties: dict[str, Any], name: str, temperature: float, rounds: int) -> dict[str, Any]:
-    """Medians of milliseconds a token, for the prompt and the answer, and the share of guesses that was right."""
+    """Medians of milliseconds per token, for prompt and answer, and the share of correct guesses."""
     runs: dict[str, list[dict[str, float]]] = {party: [] for party in parties}
-    for seed in range(-1, rounds):  # the first is not counted
+    for seed in range(-1, rounds):  # the first round is not counted
         texts = set()
         turns = deque(parties.items())
-        turns.rotate(seed)  # none is always the one behind another
+        turns.rotate(seed)  # so that no party always follows the same one
         for party, (client, fields) in turns:
             sampled = {"temperature": temperature, "seed": seed + 1, "max_tokens": NUM_TOKENS, **fields}
             short_s, answer = ask(client, name, prompt=PROMPT, **sampled)
@@ -104,7 +104,7 @@ def compare(parties: dict[str, Any], name: str, temperature: float, rounds: int)
                     "guesses": accepted + rejected,
                     "acceptance": accepted / max(accepted + rejected, 1),
                 })  # fmt: skip
-        assert len(texts) == 1 or seed >= 0 or temperature, "guesses change no greedy text"
+        assert len(texts) == 1 or seed >= 0 or temperature, "guesses changed a greedy text"
     found: dict[str, Any] = {
         party: {key: round(statistics.median(run[key] for run in of), 3) for key in of[0]} for party, of in runs.items()
     }

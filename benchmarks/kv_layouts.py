@@ -1,11 +1,11 @@
-"""What layout and type of the KV cache cost 16 streams, and what compacting a unified cache gains.
+"""The cost of KV cache layouts and types with 16 streams, and the gain of compacting a unified cache.
 
     python -m benchmarks.kv_layouts MODEL.gguf [--rounds N]
 
-Decoding alone, through `LlamaBackend`: 16 slots that hold 700 tokens each, as different prompts (cells of their own)
-or as one shared prompt (`copy`: shared cells in a unified cache). What the tokens are does not matter to speed, so they
-are computed once and put into every slot. Steps are timed by turns, since the machine's speed changes. Compaction: one
-stream of 700 tokens whose cells lie behind 16,100 others' that have gone.
+Measures decoding only, through `LlamaBackend`: 16 slots of 700 tokens each, as different prompts (cells of their own)
+or as one shared prompt (`copy`: shared cells in a unified cache). The tokens do not affect the speed, so they are
+computed once and put into every slot. Steps alternate, since the machine's speed changes. Compaction: one stream of 700
+tokens whose cells come after 16,100 freed ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from localllm.llama.model import LlamaModel
 
 SLOTS, PROMPT, CTX, THREADS, STEPS = 16, 700, 1024, 2, 3
 GONE = 23
-"""Slots with PROMPT tokens each that a long request stands for: 16,100 tokens."""
+"""Slots with PROMPT tokens each, in place of a long request of 16,100 tokens."""
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "partitioned f16": {},
     "unified f16": {"num_cells": SLOTS * CTX},
@@ -43,7 +43,7 @@ def prefill(backend: LlamaBackend, slot: int) -> None:
 
 
 def spread(backend: LlamaBackend, slots: range, *, shared: bool) -> None:
-    """What slot 0 holds, into these."""
+    """Copy the content of slot 0 to these slots."""
     state = backend.save(0)
     for slot in slots:
         if shared:
@@ -53,7 +53,7 @@ def spread(backend: LlamaBackend, slots: range, *, shared: bool) -> None:
 
 
 def step_s(backend: LlamaBackend, slots: range) -> float:
-    """Median seconds of one token for each of these slots; they hold PROMPT tokens afterwards, too."""
+    """Median seconds of a step with one token per slot; the slots hold PROMPT tokens before and after."""
     times = []
     for number in range(STEPS):
         started_s = time.perf_counter()

@@ -1,10 +1,10 @@
-"""A chat of six turns on every class of memory: what is computed again, and what a checkpoint costs.
+"""A chat of six turns on every kind of memory: the share computed again, and the cost of a checkpoint.
 
     python -m benchmarks.kv_memories PEERS
 
-The models of `tests.models.families`, made wide (14 to 35 M parameters, random weights). All of a chat is repeated with
-every turn; counted is which share of what both the model and the client had before is computed again, here and by
-llama-server with its own defaults. A checkpoint is timed after 1,024 tokens.
+Uses the models of `tests.models.families`, widened (14 to 35 M parameters, random weights). Every turn repeats the
+whole chat; the benchmark counts the share of repeated tokens that localllm, and llama-server with its defaults, compute
+again. A checkpoint is timed after 1,024 tokens.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "hybrid": families.write_hybrid,
 }
 Ask = Callable[[list[dict[str, str]]], tuple[str, int, int]]
-"""Messages -> the answer, tokens of the prompt, how many of them were known."""
+"""Messages -> the answer, the number of prompt tokens, and how many of them were cached."""
 
 
 def computed_again(ask: Ask) -> float:
-    """The share of repeated tokens that a chat has computed again."""
+    """The share of repeated tokens that are computed again in a chat."""
     rng = random.Random(0)
     messages: list[dict[str, str]] = [{"role": "system", "content": "You know everything about mills."}]
     before = repeated = again = 0
@@ -85,7 +85,7 @@ def theirs(url: str) -> Ask:
 
 
 def checkpoint_costs(loaded: library.Library, path: Path) -> dict[str, float]:
-    """Of one checkpoint and of going back to it, beside computing 64 tokens."""
+    """The cost of a checkpoint and of returning to it, compared to computing 64 tokens."""
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
     backend = LlamaBackend(loaded, model, ctx=CTX, slots=1, threads=THREADS, batch_tokens=512)
     for start in range(0, FILLED, 256):

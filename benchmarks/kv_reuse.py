@@ -1,10 +1,10 @@
-"""What KV reuse saves: the engine with it and without it, on the same requests, in turns.
+"""The savings of KV reuse: the engine with and without it, on the same requests, in turns.
 
     python -m benchmarks.kv_reuse MODEL.gguf
 
-A burst: 16 requests at once over 8 slots that share 700 tokens, 16 tokens out. Chats: 12 of four turns over 8 slots,
-each turn 60 tokens and 24 out, all chats asking again as soon as they were answered. Prints tokens/s, the time until
-all of the burst have their first token, and which share of the repeated prompt tokens was computed again.
+Burst: 16 concurrent requests on 8 slots, which share 700 tokens and generate 16. Chats: 12 chats of four turns on 8
+slots; each turn has 60 tokens and generates 24, and follows the last answer immediately. Prints tokens/s, the time
+until all requests of the burst have their first token, and the share of repeated prompt tokens that was computed again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GREEDY = ResolvedSampling(temperature=0)
 
 
 class Forgetful:
-    """The same backend, which takes no prefix from a running slot."""
+    """A wrapper of the backend that takes no prefix from a running slot."""
 
     def __init__(self, backend: LlamaBackend) -> None:
         self._backend = backend
@@ -41,7 +41,7 @@ class Forgetful:
 
 
 class Run:
-    """One engine and the moments at which its requests got their tokens."""
+    """One engine, and the times of its requests' first tokens."""
 
     def __init__(self, backend: LlamaBackend, *, reuses: bool) -> None:
         self.engine = Engine(
@@ -70,7 +70,7 @@ class Run:
         return id
 
     def step(self) -> None:
-        """One step; without reuse, what no running request needs is forgotten after it."""
+        """Run one step; without reuse, then clear slots without a running request."""
         self.engine.step()
         busy = {request.slot for request in self.engine.scheduler.running}
         for slot in set() if self._reuses else set(range(SLOTS)) - busy:

@@ -2,10 +2,10 @@
 
     python -m benchmarks.kv_tiers MODEL.gguf [--tokens N] [--rounds N]
 
-Through a real worker (`localllm.LLM`), one slot: a prefix, then another prompt that takes its slot, then the prefix
-again with a few tokens more. For the disk the model is unloaded and loaded in between; `disk` reads what the system
-still has in its page cache, `disk, dropped` after the cache was told to forget the files (posix_fadvise, DONTNEED).
-Prints medians, and how many times sooner than computing. Each round has a prefix of its own.
+With a real worker (`localllm.LLM`) and one slot: a prefix, then another prompt that takes its slot, then the prefix
+again with a few more tokens. For the disk, the model is unloaded and loaded in between; `disk` reads from the system's
+page cache, `disk, dropped` after the files were dropped from it (posix_fadvise, DONTNEED). Prints medians, and the
+speedup over computing. Each round has a prefix of its own.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ def options(tokens: int, *, disk_mb: int) -> LoadOptions:
 
 
 class Moment(NamedTuple):
-    """Seconds until the first token, and which of them the worker spent on what."""
+    """Seconds until the first token, and how the worker spent them."""
 
     first_token_s: float
     queue_s: float
-    """Until the prompt was in its slot: reading, saving what was there, restoring."""
+    """Until the prompt was in its slot: reading, saving the slot's content, restoring."""
     prefill_s: float
-    """What was not known, and the first token."""
+    """Computing uncached tokens and the first token."""
 
 
 def ask(llm: LLM, prompt: str, *, cached: bool, tokens: int) -> Moment:
-    """Checks that the prompt was or was not known."""
+    """Send a prompt, and check that it was or was not cached."""
     started_s = time.perf_counter()
     for delta in llm.complete(prompt, stream=True, params=ONE_TOKEN):
         if delta.finish is not None:
@@ -54,7 +54,7 @@ def ask(llm: LLM, prompt: str, *, cached: bool, tokens: int) -> Moment:
             known = delta.finish.usage.cached_tokens
             assert (known >= tokens - 64) is cached, f"{known} of {tokens} tokens were known"
             return Moment(seconds, delta.finish.timings.queue_s, delta.finish.timings.prefill_s)
-    raise AssertionError("an answer without an end")
+    raise AssertionError("the answer has no end")
 
 
 def drop_from_page_cache(folder: Path) -> None:

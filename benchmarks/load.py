@@ -1,10 +1,10 @@
-"""Load on any OpenAI-style server: streamed chats, from as many connections as asked for; one JSON line of figures.
+"""Generates load on any OpenAI-style server: streamed chats on several connections; prints one line of JSON.
 
     python -m benchmarks.load http://127.0.0.1:11435 --scenario distinct --concurrency 8 --requests 16
 
-distinct: every prompt its own. shared: one long system message. turns: chats of four turns. stall: four streams run
-while a long prompt arrives. One connection a request, plain asyncio streams: the machine's cores belong to the server.
-Loopback only. Knows nothing of localllm.
+distinct: all prompts differ. shared: one long system message. turns: chats of four turns. stall: a long prompt arrives
+beside four streams. One connection per request, with plain asyncio streams, to leave the CPU to the server. Loopback
+only. Knows nothing of localllm.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Timed(NamedTuple):
 
 
 class Server:
-    """Where to send and with what."""
+    """A server, and the common part of all requests."""
 
     def __init__(self, url: str, model: str, key: str, extra: dict[str, Any]) -> None:
         parts = urlsplit(url)
@@ -79,7 +79,7 @@ class Server:
         }
 
     async def events(self, messages: Messages, max_tokens: int) -> AsyncIterator[dict[str, Any]]:
-        """The stream's chunks. SSE lines are told from HTTP's chunk sizes by their `data:`."""
+        """The stream's chunks. Only SSE lines begin with `data:`; HTTP's chunk sizes do not."""
         body = json.dumps({**self._body, "messages": messages, "max_tokens": max_tokens}).encode()
         head = {**self._head, "Content-Type": "application/json", "Content-Length": str(len(body))}
         lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
@@ -115,7 +115,7 @@ class Server:
 
 
 class Plan(NamedTuple):
-    """What the command line asked for."""
+    """Options from the command line."""
 
     server: Server
     concurrency: int
@@ -143,7 +143,7 @@ async def turns(plan: Plan, number: int) -> list[Timed]:
 
 
 async def many(plan: Plan, job: Callable[[Plan, int], Awaitable[list[Timed]]]) -> dict[str, Any]:
-    """`requests` jobs, `concurrency` at a time."""
+    """Run `requests` jobs, `concurrency` at a time."""
     gate = asyncio.Semaphore(plan.concurrency)
 
     async def gated(number: int) -> list[Timed]:
@@ -168,7 +168,7 @@ async def many(plan: Plan, job: Callable[[Plan, int], Awaitable[list[Timed]]]) -
 
 
 def computed_again(jobs: list[list[Timed]]) -> float:
-    """Of the tokens that a turn of a chat repeats (the turns before and their answers), the share not in any cache."""
+    """The share of a turn's repeated tokens (of earlier turns and answers) that was not cached."""
     repeated = again = 0
     for answers in jobs:
         for previous, answer in itertools.pairwise(answers):

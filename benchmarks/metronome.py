@@ -1,9 +1,9 @@
-"""A worker without a model: every running request gets a token at every beat. What is left is what the server costs.
+"""A worker without a model, in which every request gets a token at every beat, so that only the server costs time.
 
     python -m benchmarks.metronome BEATS_PER_SECOND        frames on stdin and stdout, as a worker's
 
-A token's text is the moment it left, its first one also the moment the request came: nanoseconds of the system's
-monotonic clock, which all processes share.
+The text of a token is the time at which it was sent; that of the first one also has the time at which the request
+arrived. Times are nanoseconds of the system's monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from localllm.worker.messages import Accepted, Cancel, Deltas, Hello, Load, Ping
 
 
 class Metronome:
-    """The requests that run, and how many tokens each is still to get."""
+    """The running requests, and the number of tokens left for each."""
 
     def __init__(self, writer: FrameWriter) -> None:
         self._writer = writer
         self._lock = threading.Lock()
-        self._left: dict[int, int] = {}
+        self._tokens_left: dict[int, int] = {}
 
     def submit(self, message: Submit) -> None:
-        """Its first token goes out at once."""
+        """Start a request; its first token is sent immediately."""
         arrived = time.monotonic_ns()
         with self._lock:
-            self._left[message.id] = message.request.params.max_tokens or 1
+            self._tokens_left[message.id] = message.request.params.max_tokens or 1
             self._send(Accepted(message.id, 1))
             self._beat([message.id], f"{arrived} ")
 
     def cancel(self, id: int) -> None:
         with self._lock:
-            self._left.pop(id, None)
+            self._tokens_left.pop(id, None)
 
     def beat(self) -> None:
         with self._lock:
-            self._beat(list(self._left))
+            self._beat(list(self._tokens_left))
 
     def answer(self, ping: Ping) -> None:
         with self._lock:
@@ -51,9 +51,9 @@ class Metronome:
         made: list[tuple[int, Delta]] = []
         text = f"{before}{time.monotonic_ns()} "
         for id in ids:
-            self._left[id] -= 1
-            if self._left[id] == 0:
-                del self._left[id]
+            self._tokens_left[id] -= 1
+            if self._tokens_left[id] == 0:
+                del self._tokens_left[id]
                 made.append((id, Delta(text, 1, Finish("length", Usage(1, 1), Timings(0.0, 0.0, 0.0)))))
             else:
                 made.append((id, Delta(text, 1)))

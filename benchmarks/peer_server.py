@@ -15,7 +15,7 @@ import httpx
 
 @contextlib.contextmanager
 def started(peers: Path, model: Path, *options: object) -> Iterator[str]:
-    """The URL of one that runs with these options. Its output ends an error."""
+    """Run llama-server with these options; yields its URL. Errors include the end of its output."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [peers / "bin/llama-server", "-m", model, "--host", "127.0.0.1", "--port", port, *options]

@@ -1,11 +1,11 @@
-"""Builds what we measure against, from the llama.cpp source inside llama-cpp-python's own source package.
+"""Builds the programs and models to compare with, from the llama.cpp source in llama-cpp-python's source package.
 
     python -m benchmarks.peers FOLDER
 
-leaves in FOLDER (which must lie outside the repository): bin/llama-bench, llama-batched-bench, llama-server and
-llama-quantize, built with the README's flags, so that both sides run the same arithmetic; and of random weights
-models/r135m-Q8_0.gguf, 193 M parameters with a vocabulary of 152 k, and models/bert110m-Q8_0.gguf, an encoder of
-BERT-base's shape. About 10 minutes on 2 cores, the second time none.
+FOLDER, which must be outside the repository, gets bin/llama-bench, llama-batched-bench, llama-server and
+llama-quantize, built with the README's flags so that both sides run the same arithmetic; and two models of random
+weights: models/r135m-Q8_0.gguf, 193 M parameters with a vocabulary of 152 k, and models/bert110m-Q8_0.gguf, an encoder
+of BERT-base's shape. Takes about 10 minutes on 2 cores; a second run has nothing to do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOOLS = ("llama-bench", "llama-batched-bench", "llama-server", "llama-quantize")
 REPOSITORY = Path(__file__).parents[1]
 MODEL = "models/r135m-Q8_0.gguf"
 UNGUESSED = "--speculation=off"
-"""For servers whose steps are compared: random weights fall into loops, which guesses find and real texts have not."""
+"""For comparing steps: random weights fall into loops, which guesses find, but which real texts do not have."""
 
 
 def readme_flags() -> list[str]:
@@ -59,7 +59,7 @@ def unpack_source(folder: Path) -> Path:
 
 
 def build(folder: Path) -> Path:
-    """Builds the tools; returns the llama.cpp source folder."""
+    """Build the tools; returns the llama.cpp source folder."""
     source = unpack_source(folder)
     if not all((folder / "build" / "bin" / tool).exists() for tool in TOOLS):
         run(

@@ -1,9 +1,9 @@
-"""What one `plan()` costs while many wait: the scheduler alone, no backend and no arithmetic.
+"""The cost of one `plan()` while many requests wait: the scheduler alone, without backend and arithmetic.
 
     python -m benchmarks.plan_cost
 
-256 requests of 8,000 tokens wait for the prefix that one of 8 slots computes, or have nothing in common; with 24
-conversations of that length in main memory. Prints milliseconds: the median and the longest of the steps.
+256 requests of 8,000 tokens wait for a prefix that one of 8 slots computes, or have nothing in common; main memory has
+24 conversations of that length. Prints the median and maximum milliseconds of a step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Layout(NoArithmetic):
 
 
 def scheduler(num_cells: int | None) -> Scheduler:
-    """With main memory that is full."""
+    """A scheduler whose main memory is full."""
     kv = KvCache(Layout(num_cells), kv_ram_bytes=NUM_SAVED)
     made = Scheduler(kv, batch_capacity=512)
     for number in range(NUM_SAVED):
@@ -58,7 +58,7 @@ def request(id: int, tokens: list[int], max_tokens: int = 256) -> Sequence:
 
 
 def step(made: Scheduler, budget: int) -> float:
-    """How long the plan took, in ms, for a step of about so many tokens; then all of it is computed."""
+    """Plan a step of about `budget` tokens and mark it as computed; returns the milliseconds of planning."""
     seconds = budget * ASSUMED_TOKEN_S
     started_s = time.perf_counter()
     plan = made.next_tokens() or made.plan(Budget(seconds, seconds, StepCost()), now_s=0.0)
@@ -73,7 +73,7 @@ def step(made: Scheduler, budget: int) -> float:
 
 
 def one_prefix(num_streams: int, num_cells: int | None) -> Iterator[float]:
-    """Streams beside the one whose prefix all wait for; the other slots are free."""
+    """All requests wait for one sequence's prefix, beside some streams; other slots are free."""
     made = scheduler(num_cells)
     for id in range(num_streams):
         made.add(request(id, [id + 2] * 100))
@@ -89,7 +89,7 @@ def one_prefix(num_streams: int, num_cells: int | None) -> Iterator[float]:
 
 
 def different(num_cells: int | None) -> Iterator[float]:
-    """As many prompts that have nothing in common."""
+    """All prompts have nothing in common."""
     made = scheduler(num_cells)
     for id in range(NUM_WAITING):
         made.add(request(id, [id + 2] * LENGTH))

@@ -1,10 +1,10 @@
-"""Tokens per second as predicted from a header and a short probe, and as then measured, of a dozen models.
+"""Tokens per second of a dozen models, predicted from the header and a short probe, against measurements.
 
     python -m benchmarks.prediction FOLDER [--threads N] [--rounds N]
 
-FOLDER (outside the repository) gets files of holes, a few megabytes on disk. In each round the machine is probed anew
-and every model measured; the median of the rounds' ratios counts. About 2 minutes a round on a quiet machine; with
-`--threads 1` the CPU's clock is read, so that a busy machine will do.
+FOLDER, outside the repository, gets sparse files, a few megabytes on disk. Each round probes the machine anew and
+measures every model; the median of the ratios counts. A round takes about 2 minutes on a quiet machine. With
+`--threads 1`, CPU time is measured, so that the machine may be busy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WITHIN = 0.2
 
 
 class Row(NamedTuple):
-    """Of one model in one round, tokens per second."""
+    """Tokens per second of one model in one round."""
 
     predicted: Speed
     prompt: float
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 def measured(path: Path, home: Path, threads: int) -> tuple[float, float]:
-    """Of prompts and of answers, in medians."""
+    """Median tokens per second of prompts and of answers."""
     command = [sys.executable, "-m", "benchmarks.prediction_child", str(path), str(home), str(threads)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=REPOSITORY)
     times = json.loads(done.stdout)
@@ -51,12 +51,12 @@ def measured(path: Path, home: Path, threads: int) -> tuple[float, float]:
 
 
 def one_round(models: dict[str, Path], infos: dict[str, ModelInfo], home: Path, threads: int) -> dict[str, Row]:
-    """Measures, and predicts with a probe of before, so that no model was seen when its speed was predicted."""
+    """Predict all speeds after a probe, then measure, so that no prediction knows a measurement."""
     (home / "speed.json").unlink(missing_ok=True)
     settings = config.load({"home": home, "device": "cpu"})
-    told = speeds(settings, LoadOptions(threads=threads, gpu_layers=0), list(infos.values()), ())
+    predicted = speeds(settings, LoadOptions(threads=threads, gpu_layers=0), list(infos.values()), ())
     rows: dict[str, Row] = {}
-    for (name, path), speed in zip(models.items(), told, strict=True):
+    for (name, path), speed in zip(models.items(), predicted, strict=True):
         if not isinstance(speed, Speed):
             raise SystemExit(f"{name}: {speed.reason}")
         rows[name] = Row(speed, *measured(path, home, threads))
@@ -65,12 +65,12 @@ def one_round(models: dict[str, Path], infos: dict[str, ModelInfo], home: Path, 
 
 
 def line(name: str, rows: list[Row]) -> str:
-    """Predicted / measured = ratio, of answers and of prompts."""
+    """A line with predicted / measured = ratio, for answers and prompts."""
     cells = [f"{name:<28}"]
     for kind in ("answer", "prompt"):
         found = _figures(rows, kind)
         cells.append(f"{kind} {found['predicted']:9.1f} / {found['measured']:9.1f} = {found['ratio']:.2f}")
-    return "   ".join(cells) + f"   error said: {statistics.median(row.predicted.error for row in rows):.0%}"
+    return "   ".join(cells) + f"   stated error: {statistics.median(row.predicted.error for row in rows):.0%}"
 
 
 def _figures(rows: list[Row], kind: str) -> dict[str, float]:

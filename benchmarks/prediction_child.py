@@ -1,6 +1,6 @@
-"""How fast a model is here, loaded and stepped as a worker does it: `benchmarks.prediction_child MODEL HOME [THREADS]`.
+"""Measures a model's speed, loaded and run like in a worker: `benchmarks.prediction_child MODEL HOME [THREADS]`.
 
-Prints JSON: seconds of each prompt of 512 tokens, and of each answer token behind it. Knows nothing of predictions.
+Prints JSON: seconds per prompt of 512 tokens, and per answer token after it. Knows nothing of predictions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from localllm.worker.messages import Load
 
 PROMPT, ANSWER = 512, 32
 LEAST_S = 3.0
-"""Rounds go on for so long."""
+"""Minimum time for all rounds."""
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     sampler = native.load(threads=threads, team=loaded.team)
     engine = Engine(model.backend, lambda _: None, sampler=sampler)
     random = np.random.default_rng(0)
-    # Of one thread the CPU's clock counts, which stands still while other processes have the core.
+    # With one thread, CPU time is measured, which excludes the time of other processes.
     clock = time.process_time if threads == 1 else time.perf_counter
     prompts, answers = [], []
     until = time.perf_counter() + LEAST_S

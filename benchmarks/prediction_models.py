@@ -1,6 +1,6 @@
-"""Models of real shapes and types to compare predictions with: files of holes, written in a moment, all weights 0.
+"""Models of real shapes and types for comparing predictions: sparse files whose weights are all 0.
 
-A kernel takes as long whatever it multiplies; `demo.gguf`, which is real, is measured beside them.
+The speed of kernels does not depend on the weights. `demo.gguf`, a real model, is measured as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIXTURE = Shape("qwen3moe", 1024, 512, 16, 4, 64, 50_304, layers=16, experts=32
 
 
 def mixed(base: Type, better: Type, shape: Shape) -> Callable[[str], Type]:
-    """As llama.cpp's `_M` mixtures: the head is better, and in about half of the layers the values and the way down."""
+    """llama.cpp's `_M` mixtures: a better type for the head, and for attn_v and ffn_down in half of the layers."""
     head = "token_embd.weight" if shape.tied else "output.weight"
 
     def kind_of(name: str) -> Type:
@@ -60,7 +60,7 @@ def shapes() -> dict[str, tuple[Shape, Type | Callable[[str], Type]]]:
 
 
 def write_all(folder: Path) -> dict[str, Path]:
-    """Those that are not there are written; a few files of holes, whose bytes appear when they are read."""
+    """Write the missing models as sparse files; returns all of them."""
     folder.mkdir(parents=True, exist_ok=True)
     found = {"demo 4.5M": DEMO}
     for name, (shape, kind) in shapes().items():

@@ -1,8 +1,8 @@
-"""What `prefill_step_ms` trades: gaps in running streams against the first token of a prompt that arrives among them.
+"""The trade-off of `prefill_step_ms`: gaps in running streams against the TTFT of a prompt that arrives among them.
 
     python -m benchmarks.prefill_share PEERS
 
-Four streams run on the random-weight model while a prompt of 6,000 tokens arrives; once for each setting, in rounds.
+Four streams run on the model of random weights while a prompt of 6,000 tokens arrives; once per setting in each round.
 """
 
 from __future__ import annotations

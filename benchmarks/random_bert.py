@@ -1,6 +1,6 @@
 """An encoder of BERT-base's shape (109 M parameters) with random weights and a real vocabulary.
 
-Speed does not depend on what the weights are. Knows nothing of peers.
+Speed does not depend on the weights. Knows nothing of peers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A llama-architecture GGUF of random weights and a real vocabulary: the speed of a model without the model.
+"""A llama-architecture GGUF with random weights and a real vocabulary, for measuring speed.
 
 The shape is SmolLM-135M's with Qwen2's vocabulary of 152 k, which makes 193 M parameters. Knows nothing of peers.
 """
@@ -75,7 +75,7 @@ def write_random_model(
 
 
 def copy_tokenizer(writer: gguf.GGUFWriter, source: Path) -> int:
-    """Copies every `tokenizer.*` field but a template; returns the number of tokens."""
+    """Copy every `tokenizer.*` field except the template; returns the number of tokens."""
     size = 0
     for key, field in gguf.GGUFReader(source).fields.items():
         if not key.startswith("tokenizer.") or key.startswith("tokenizer.chat_template"):

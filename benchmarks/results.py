@@ -1,4 +1,4 @@
-"""Where figures go: printed as one line of JSON and kept in results/NAME.json with the machine they came from."""
+"""Prints figures as JSON, and stores them in results/NAME.json with a description of the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEYS = ("cpu", "package_version", "llama_version", "commit", "used", "features")
 
 
 def machine() -> dict[str, Any]:
-    """What `localllm doctor` says of CPU, library and backend: a ratio means little without them."""
+    """The report of `localllm doctor` on CPU, library and backend, without which ratios mean little."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "localllm", "doctor", "--json"], check=True, capture_output=True, text=True
     )
@@ -23,7 +23,7 @@ def machine() -> dict[str, Any]:
 
 
 def save(name: str, figures: dict[str, Any], keys: Sequence[str] = KEYS) -> None:
-    """Prints the figures and keeps them; `keys` names what is kept of the doctor's report."""
+    """Print and store the figures; `keys`: the parts of the doctor's report to store."""
     report = machine()
     kept = {key: report[key] for key in keys if key in report}
     print(json.dumps(figures, indent=2))

@@ -1,10 +1,10 @@
-"""What guesses gain and cost on memories that take back a few rows only: sliding windows, recurrent states.
+"""Gains and costs of guesses on memories that can roll back only a few rows: sliding windows, recurrent states.
 
     python -m benchmarks.rollback [--streams 1 4] [--rounds N] [--only KIND]
 
-Random weights, in this process, in turns: each answer is computed without guesses, and with a prediction whose tokens
-are each right with the chance that is said. Prints ratios of milliseconds a token (above 1: faster with guesses), and
-for recurrent memories of steps and prompts without guesses, with snapshots and without (below 1: they cost).
+With random weights, in this process, in turns: each answer is computed without guesses, and with a prediction whose
+tokens are each right with a given probability. Prints ratios of milliseconds per token (above 1: faster with guesses).
+For recurrent memories, also prints the cost of snapshots for steps and prompts without guesses (below 1: slower).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.models import families
 
 CTX, THREADS, SLOTS, OUT, SNAPSHOTS = 2048, 2, 4, 96, 7
 PROMPT = 700
-"""Tokens: more than the window."""
+"""Prompt length in tokens: longer than the window."""
 CHANCES = (0.0, 0.6, 0.8, 0.95)
 WIDE = {"N_EMBD": 1024, "N_FF": 4096, "N_HEAD": 16, "N_KV": 4, "N_CTX": CTX, "SLIDING_WINDOW": 512}
 GATED = families.GatedShape(
@@ -53,7 +53,7 @@ def prompts(count: int) -> list[list[int]]:
 
 
 def answers(engine: Engine, asked: list[list[int]], guessers: list[Guesser | None]) -> Any:
-    """The tokens of each answer, and milliseconds a token once all prompts are computed."""
+    """The tokens of each answer, and the milliseconds per token after all prompts are computed."""
     for slot in range(SLOTS):
         engine.kv.cut(slot, 0)
     made = []
@@ -78,7 +78,7 @@ def predicted(tokens: list[int], chance: float, seed: int) -> list[int]:
 
 
 def gains(backend: LlamaBackend, streams: int, rounds: int) -> dict[str, float]:
-    """Of guesses, by how often they are right."""
+    """Speedups from guesses, by their probability of being right."""
     engine, experience = Engine(backend, lambda _: None, proposer=Speculator(), max_step_s=60), Experience()
     asked = prompts(streams)
     plain, _ = answers(engine, asked, [None] * streams)
@@ -91,13 +91,13 @@ def gains(backend: LlamaBackend, streams: int, rounds: int) -> dict[str, float]:
             ]
             _, without_ms = answers(engine, asked, [None] * streams)
             _, with_ms = answers(engine, asked, guessers)
-            if turn:  # the first teaches what rows cost
+            if turn:  # in the first round, the cost of rows is learned
                 ratios[str(chance)].append(without_ms / with_ms)
     return {chance: round(statistics.median(each), 2) for chance, each in ratios.items()}
 
 
 def snapshot_costs(with_them: LlamaBackend, without: LlamaBackend, rounds: int) -> dict[str, float]:
-    """Ratios of a prompt of 512 tokens and of single steps."""
+    """Ratios of times without and with snapshots, for a prompt of 512 tokens and single steps."""
     prompt, times = prompts(1)[0][:512], dict[str, list[float]]()
     for _ in range(rounds):
         for name, backend in (("without", without), ("with", with_them)):

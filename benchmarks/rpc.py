@@ -1,9 +1,9 @@
-"""What layers on an RPC server cost: none, half and all of them over loopback, in turns, and the same text each time.
+"""The cost of layers on an RPC server: none, half and all of them over loopback, in turns, with the same text.
 
     python -m benchmarks.rpc MODEL PLUGINS [--rounds N] [--tokens N]
 
-PLUGINS is a folder with llama.cpp's RPC backend (that of `localllm runtime build rpc`). Both ends compute on the same
-cores, so this shows what the protocol and the two processes cost, not what a second machine gains.
+PLUGINS is a folder with llama.cpp's RPC backend, such as that of `localllm runtime build rpc`. Both ends compute on the
+same cores, so this shows the cost of the protocol and the processes, not the gain of a second machine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Round(NamedTuple):
 
 @contextlib.contextmanager
 def server(plugins: Path, home: Path) -> Iterator[str]:
-    """`localllm worker` on a free port."""
+    """Run `localllm worker` on a free port; yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -75,7 +75,7 @@ async def measure(runtime: Runtime, model: Path, layers: GpuLayers, tokens: int)
 
 
 async def main() -> None:
-    """Prints a line for each number of layers."""
+    """Print a line for each number of layers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("plugins", type=Path)

@@ -1,11 +1,12 @@
-"""What saving a KV state costs, and what that makes of streams and copies.
+"""The cost of saving a KV state, and its effect on streams and copies.
 
     python -m benchmarks.saves save              a state of 2,048 tokens of an 8B-like cache (128 KiB a token)
     python -m benchmarks.saves gaps              the longest gap of four streams while four other slots are saved
     python -m benchmarks.saves moves MODEL.gguf   a save, a restore, a copy with the next decode and through a state
     python -m benchmarks.saves outputs MODEL.gguf   buffers and resident memory by rows of logits
 
-Each with buffers from the pool and with fresh memory, by turns. Weights are random and small; only the cache is real.
+Each runs with buffers from the pool and with fresh memory, in turns. Weights are random and small; only the cache is
+realistic.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ WAYS = {"pool": RAM_BYTES, "fresh": 0}
 
 
 def eight_b_like(folder: Path) -> Path:
-    """32 layers of 8 heads of 128 numbers: 128 KiB of keys and values a token in F16."""
+    """A model with 32 layers of 8 heads of 128 numbers: 128 KiB of F16 keys and values per token."""
     return write_llama(
         folder / "wide.gguf", n_layer=32, n_embd=1024, n_ff=64, n_head=8, n_kv=8, ctx=8192,
         dtype=GGMLQuantizationType.Q4_0,
@@ -150,7 +151,7 @@ def gaps(backend: LlamaBackend) -> str:
 
 
 def token_times(engine: Engine, streams: list[Sequence], count: int) -> list[float]:
-    """When the next so many steps ended that gave each stream a token; its text may wait for more of a character."""
+    """End times of the next `count` steps in which each stream got a token."""
     times: list[float] = []
     while len(times) < count:
         before = [stream.num_generated for stream in streams]
@@ -162,7 +163,7 @@ def token_times(engine: Engine, streams: list[Sequence], count: int) -> list[flo
 
 
 def measure_moves(lib: library.Library, path: Path) -> None:
-    """A copy with the decode of one token of the slot copied to, less such a decode alone."""
+    """Time moves of states; a copy is timed with the next decode of its target slot, less such a decode alone."""
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
     states: dict[int, bytes] = {}
     for capacity in (8192, 32768):
@@ -225,7 +226,7 @@ def moved(backend: LlamaBackend, way: str, state: State, length: int) -> None:
 
 
 def measure_outputs(lib: library.Library, path: Path, rows: int) -> None:
-    """One count of rows a process: memory that was touched stays."""
+    """Measure one number of rows per process, because touched memory stays resident."""
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
     mark = lib.log.mark()
     backend = LlamaBackend(
@@ -248,7 +249,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("what", choices=["save", "gaps", "moves", "outputs"])
     parser.add_argument("model", nargs="?", type=Path)
-    parser.add_argument("--rows", type=int, default=0, help="of logits; 0: all")
+    parser.add_argument("--rows", type=int, default=0, help="rows of logits; 0: all")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         lib = library.load(selftest.choose(Path(folder)).choice, plugin_dir=None, verbose=False)

@@ -1,8 +1,8 @@
-"""A GPT-2-architecture GGUF that writes a given text, whatever it is asked: the speed of a model with that text.
+"""A GPT-2-architecture GGUF that writes a given text for any prompt, for measuring speed with that text.
 
-What comes next is in the position embeddings: that of each position is the output row of the token behind it. Token
-embeddings and the last matrices of each block are zero, the other weights random: all of it is multiplied as ever, and
-takes the time that other numbers take. The text may be changed in the file. Knows nothing of peers.
+The text is in the position embeddings: each position has the output row of the next token. Token embeddings and the
+last matrices of each block are zero, and all other weights random; everything is multiplied as usual, at the usual
+speed. The text can be changed in the file. Knows nothing of peers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SCALE = 1 / 64
 
 
 class Shape(NamedTuple):
-    """How large one is."""
+    """The dimensions of a model."""
 
     layers: int
     width: int
@@ -33,7 +33,7 @@ SMALL = Shape(30, 576, 9)
 
 
 def output_rows(num_tokens: int, width: int) -> np.ndarray[tuple[int, int], np.dtype[np.float16]]:
-    """Shape (tokens, width): the head's, of which each is by far the most like itself."""
+    """Rows of the output head, shape (tokens, width). The dot product of a row with itself is by far the largest."""
     rows = np.random.default_rng(0).standard_normal((num_tokens, width), dtype=np.float32)
     return rows.astype(np.float16)
 
@@ -85,7 +85,7 @@ def write_scripted_model(path: Path, vocabulary: Path, shape: Shape = SMALL) -> 
 
 
 def write_script(model: Path, start: int, tokens: Sequence[int], num_tokens: int) -> None:
-    """From now on the file's model writes these tokens at the positions from `start` on."""
+    """Make the file's model write these tokens at the positions from `start` on."""
     (tensor,) = (each for each in gguf.GGUFReader(model, "r+").tensors if each.name == "position_embd.weight")
     assert tensor.tensor_type == gguf.GGMLQuantizationType.F32
     data = tensor.data

@@ -1,11 +1,11 @@
-"""What the HTTP server costs, before a worker that costs nothing: its delay for a request and for a token, its CPU.
+"""The cost of the HTTP server, with a worker that costs nothing: delay per request and per token, and CPU time.
 
     python -m benchmarks.server_cost
 
-delay: 8 streams; from the moment that the server reads a request's last bytes until it is in the worker, and from a
-token's leaving the worker until its bytes are given to the socket; one clock, looked at in the server's own process.
-cpu: 32 streams, 500 tokens/s in all, the server process's CPU time. Linux only (/proc). The clients share the machine
-with the server, so both are upper bounds.
+delay: 8 streams; from reading a request's last bytes until the worker has it, and from a token's leaving the worker
+until its bytes are passed to the socket, by one clock, read in the server's process. cpu: 32 streams with 500 tokens/s
+in all; CPU time of the server's process. Linux only (/proc). The clients share the machine with the server, so both
+figures are upper bounds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOMENTS = re.compile(rb'"content":"((?:\d+ )+)"')
 
 
 def watch(path: str) -> None:
-    """In the server's process: note when requests come and tokens go, and write the delays down at its end."""
+    """In the server's process, record when requests arrive and tokens leave; write the delays to `path` at exit."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     arrived: dict[Any, int] = {}
@@ -87,7 +87,7 @@ def figures_of(delays: dict[str, list[float]]) -> dict[str, float]:
 
 
 async def stream(server: Server, num_tokens: int) -> None:
-    """One request to its end."""
+    """Send one request and read its answer."""
     async for _ in server.events([user("Hi")], num_tokens):
         pass
 
@@ -107,7 +107,7 @@ async def delay(sidecar: Sidecar, streams: int, rounds: int) -> None:
     server = Server(sidecar.url, "demo", sidecar.token, {})
 
     async def client(number: int) -> None:
-        await asyncio.sleep(0.013 * number)  # not all at one moment: that is a burst, not eight streams
+        await asyncio.sleep(0.013 * number)  # staggered, to have eight streams instead of a burst
         for _ in range(rounds):
             await stream(server, 40)
 

@@ -1,11 +1,11 @@
-"""Over HTTP, against llama-server on the same file with as many slots, threads and tokens of context; in turns.
+"""Serving over HTTP, against llama-server on the same file with equal slots, threads and context; in turns.
 
     python -m benchmarks.serving PEERS [--rounds N] [--only SCENARIO] [--serve=OPTION ...]
 
-PEERS is what `benchmarks.peers` built. Both servers of a group run at once, and only one of them is asked at a time: an
-idle one sleeps. Prints each scenario's median figures of both and their ratio (above 1: localllm is better), and
-where every answer is its own the ceiling: llama-batched-bench's tokens/s, which neither samples nor serves, against
-llama-server's.
+PEERS is the folder of `benchmarks.peers`. Both servers of a group run at the same time, and requests go to one at a
+time: idle servers sleep. Prints each scenario's median figures of both servers and their ratio (above 1: localllm is
+better). For distinct prompts, also prints the ceiling: the tokens/s of llama-batched-bench, which neither samples nor
+serves, against llama-server's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOGPROBS = {"temperature": 1, "logprobs": True, "top_logprobs": 5}
 
 
 class Scenario(NamedTuple):
-    """What `benchmarks.load` is asked to do, and which of its figures counts."""
+    """Arguments of `benchmarks.load`, and the figure that counts."""
 
     name: str
     ctx: int
@@ -40,7 +40,7 @@ class Scenario(NamedTuple):
     figure: str
     more_is_better: bool = True
     sequences: int = 0
-    """What the raw library can do as well: so many at once, `max_tokens` of answer each; 0: it cannot."""
+    """Number of concurrent sequences for the raw library; 0: it cannot run this scenario."""
 
 
 def load(
@@ -67,12 +67,12 @@ SCENARIOS = (
 
 
 def llama_server(peers: Path, model: Path, ctx: int) -> AbstractContextManager[str]:
-    """The URL of a running llama-server."""
+    """Run llama-server; yields its URL."""
     return started(peers, model, "-np", SLOTS, "-c", SLOTS * ctx, "-t", THREADS)
 
 
 def measure(url: str, key: str, model: str, arguments: list[str], seed: int) -> dict[str, float]:
-    """One run of the load generator, in a process of its own."""
+    """Run the load generator once, in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.load", url, f"--key={key}", "--model", model, "--seed", str(seed)]
     done = subprocess.run([*command, *arguments], check=True, capture_output=True, text=True)
     figures: dict[str, float] = json.loads(done.stdout)
@@ -80,7 +80,7 @@ def measure(url: str, key: str, model: str, arguments: list[str], seed: int) -> 
 
 
 def compare(scenario: Scenario, theirs: str, ours: Sidecar, peers: Path, rounds: int) -> dict[str, Any]:
-    """All figures of both, and the ratio of what counts."""
+    """All figures of both servers, and the ratio of the figure that counts."""
     path = peers / MODEL
     runs: dict[str, list[dict[str, float]]] = {"llama-server": [], "localllm": []}
     ceilings: list[float] = []
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("peers", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="scenarios with this in their name")
-    parser.add_argument("--serve", action="append", default=[], metavar="OPTION", help="of `localllm serve`, as well")
+    parser.add_argument("--serve", action="append", default=[], metavar="OPTION", help="for `localllm serve`")
     arguments = parser.parse_args()
     peers: Path = arguments.peers.resolve()
     model = peers / MODEL
@@ -132,7 +132,7 @@ def main() -> None:
             for scenario in chosen:
                 if scenario.ctx == ctx:
                     figures[scenario.name] = compare(scenario, theirs, ours, peers, arguments.rounds)
-        # After every group: a group takes minutes, and what was measured must not be lost with the next.
+        # Saved after every group, which takes minutes, so that a failure loses only one.
         save(f"serving-{model.stem}", {"rounds": arguments.rounds, "serve": arguments.serve, "scenarios": figures})
 
 

@@ -1,10 +1,10 @@
-"""One stream through everything: tokens/s of `localllm run` against llama-bench on the same file and threads.
+"""One stream end to end: tokens/s of `localllm run` against llama-bench on the same file and threads.
 
     python -m benchmarks.single_stream PEERS [MODEL.gguf]
 
-`run` is timed from outside: the time for 1 + N tokens less the time for 1, over N, so that every process, pipe and HTTP
-chunk between the model and the terminal counts and the start does not. llama-bench generates N tokens from nothing.
-Both run in turns; the ratio is the median over the rounds, since a machine's speed drifts within minutes.
+`run` is timed from outside: the time for 1 + N tokens less the time for 1, so that every process, pipe and HTTP chunk
+between the model and the terminal counts, but not the start. llama-bench generates N tokens without a prompt. Both run
+in turns; the ratio is the median over the rounds, since a machine's speed drifts within minutes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Minutes of misuse: many more streams than slots, clients that go away, bodies that are wrong. Nothing may be left.
+"""Minutes of misuse: far more streams than slots, disconnecting clients, invalid bodies. Nothing may leak.
 
     python -m benchmarks.soak --minutes 10
 
-200 streams at a time on 8 slots of the demo model; of every ten requests one is cut off by its client and one is
-nonsense. At the end: every good request was answered, equal clients got equally much (max/min), no slot is taken, no
-process grew, the server is as healthy as at the beginning. Exits with 1 if not. Linux only (/proc).
+200 streams at a time on 8 slots of the demo model; of every ten requests, one is cut off by its client and one is
+invalid. At the end, every valid request was answered, equal clients were served equally (max/min), all slots are free,
+no process has grown, and the server is healthy. Otherwise exits with 1. Linux only (/proc).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from localllm.client.sidecar import Sidecar
 
 STREAMS, SLOTS, MAX_TOKENS = 200, 8, 24
 WARM_SHARE = 0.3
-"""Of the time, before memory counts: caches and buffers fill first."""
+"""Share of the time before memory is compared, while caches and buffers fill."""
 NONSENSE: tuple[Any, ...] = (
     b"", b"{", b"[]", b'{"model": 3}', b"\xff\xfe", b"[" * 5000, {},
     {"model": "demo"}, {"model": "demo", "messages": 1},
@@ -50,7 +50,7 @@ def children(pid: int) -> list[int]:
 
 
 class Soak:
-    """The clients, and what became of their requests."""
+    """The clients, and the outcomes of their requests."""
 
     def __init__(self, sidecar: Sidecar, until_s: float, seed: int) -> None:
         self.server = Server(sidecar.url, "demo", sidecar.token, {})
@@ -67,7 +67,7 @@ class Soak:
                 await self.nonsense()
             elif kind < 0.2:
                 await self.cut_off()
-                self.served[number] += 1  # it waited for a slot as the others do
+                self.served[number] += 1  # it waited for a slot like the others
             else:
                 timed = await self.server.ask([user(f"Count from {number % 7} to 9")], MAX_TOKENS)
                 self.ends["answered" if timed.usage else "unfinished"] += 1
@@ -121,8 +121,8 @@ def _command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
-async def _left_behind(sidecar: Sidecar) -> int:
-    """Slots that are still taken when everybody has gone, after at most five seconds."""
+async def _slots_in_use(sidecar: Sidecar) -> int:
+    """The number of slots still in use up to five seconds after all clients have gone."""
     import httpx
 
     async with httpx.AsyncClient(base_url=sidecar.url, headers={"authorization": f"Bearer {sidecar.token}"}) as http:
@@ -144,7 +144,7 @@ def main() -> None:
     with Sidecar.start(["demo", f"--slots={SLOTS}", "--log-level=warning"]) as sidecar:
         soak = Soak(sidecar, time.monotonic() + options.minutes * 60, options.seed)
         figures = asyncio.run(soak.run(options.minutes))
-        figures["slots_left_taken"] = asyncio.run(_left_behind(sidecar))
+        figures["slots_left_taken"] = asyncio.run(_slots_in_use(sidecar))
     grown = max(each["most"] / each["warm"] for each in figures["memory_mib"].values())
     checks = {
         "all_answered": figures["ends"].get("unfinished", 0) == 0,

@@ -1,19 +1,19 @@
-"""What guesses gain and cost: against ours without, and against llama-server with its n-grams; in turns, over HTTP.
+"""Gains and costs of guesses: against localllm without, and llama-server with n-grams; in turns, over HTTP.
 
     python -m benchmarks.speculation PEERS [--streams 1 8] [--rounds N] [--only SCENARIO] [--alone]
 
-PEERS is what `benchmarks.peers` built. Random weights repeat nothing, so a model is made that writes a given text
-(`scripted_model`): about the size of the other benchmarks', all its matrices multiplied. Prompts and answers are real
-texts; each answer is checked to be the one that the model has to write. What is guessed is left to each server.
+PEERS is the folder of `benchmarks.peers`. Random weights repeat nothing, so the model writes a given text
+(`scripted_model`); it is about as large as that of other benchmarks, and all its matrices are multiplied. Prompts and
+answers are real texts, and each answer is checked. Each server decides what to guess.
 
-    draft    words by lot with a draft model, of which so many are right (`benchmarks.drafts`); only if asked for
-    random   words by lot                          hostile  of four words three stand in the prompt, another behind them
-    edit     a file that comes back, changed       json     records that come back: keys repeat, some are changed
-    quotes   a document is quoted between sentences of one's own
-    invented records of which only the keys are known
+    draft     random words with a draft model of given acceptance (`benchmarks.drafts`); only on request
+    random    random words                  hostile   every three words are in the prompt, but with another continuation
+    edit      a file, returned with changes json      records, returned with some changes; keys repeat
+    quotes    quotes from a document, between new sentences
+    invented  records of which only the keys are in the prompt
 
-Streams begin at different places of the answer, as streams do. Prints milliseconds a token, of the median stream, and
-ratios (above 1: ours with guesses is faster). The first round is not counted: the prompts are in the caches then.
+Streams begin at different positions of the answer. Prints milliseconds per token of the median stream, and ratios
+(above 1: localllm with guesses is faster). The first round, which fills the caches with the prompts, is not counted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from localllm.client.sidecar import Sidecar
 
 SLOTS, THREADS, CTX, OUT = 8, 2, 2048, 192
 STAGGER = 23
-"""Tokens between the places where streams begin."""
+"""Tokens between the starting positions of streams."""
 SETTLED_S = 0.1
 MODEL = "models/scripted-Q8_0.gguf"
 PEER_OPTIONS = {
@@ -53,12 +53,12 @@ PEER_OPTIONS = {
         "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "3", "--spec-ngram-simple-size-m", "7",
     ],
 }  # fmt: skip
-"""As it is, and with n-grams as short as ours: it takes 12 tokens to find a place, and guesses 48, by itself."""
+"""With defaults (matches 12 tokens and guesses 48), and with n-grams as short as localllm's."""
 HERE = Path(__file__).parent
 
 
 class Scenario(NamedTuple):
-    """What is asked, and what the model answers."""
+    """A prompt, and the model's answer."""
 
     prompt: str
     answer: str
@@ -69,14 +69,14 @@ def words_by_lot() -> Scenario:
 
 
 def hostile() -> Scenario:
-    """Each run of three words is in the prompt, and is gone on with by another one there."""
+    """Each run of three words is in the prompt, where another word follows."""
     answer = text(500, 3).split()
     prompt = [word if place % 4 != 3 else f"not{place}" for place, word in enumerate(answer)]
     return Scenario(" ".join(prompt[:500]), " ".join(answer))
 
 
 def edit() -> Scenario:
-    """A variable gets another name, a line is new, and one is gone."""
+    """A variable is renamed, one line is added, and one is deleted."""
     lines = (HERE / "load.py").read_text("utf-8").splitlines()[40:130]
     changed = [re.sub(r"\bparts\b", "pieces", line) for number, line in enumerate(lines) if number != 7]
     changed.insert(14, "    # Asked for once.")
@@ -118,7 +118,7 @@ def people(count: int) -> list[Person]:
 
 
 def records() -> Scenario:
-    """The document comes back with a new key in each record and another value in some."""
+    """The document is returned with a renamed key in most records and another value in some."""
     made = [person.record for person in people(14)]
     changed = [
         record.replace("true", "false") if number % 4 == 1 else record.replace('"phone"', '"telephone"')
@@ -131,13 +131,13 @@ def records() -> Scenario:
 
 
 def invented() -> Scenario:
-    """Two records are shown; of those that come the values are nowhere in the prompt."""
+    """The prompt shows two records; the values of the others are new."""
     made = [person.record for person in people(16)]
     return Scenario("Write records such as these:\n" + ",\n".join(made[:2]) + ",\n", ",\n".join(made[2:]))
 
 
 def quotes() -> Scenario:
-    """Of the answer's tokens four in five are quoted, two lines at a time."""
+    """Four of five tokens of the answer are quoted, two lines at a time."""
     document = (HERE.parent / "localllm/ARCHITECTURE.md").read_text("utf-8").splitlines()
     lines = [line for line in document if len(line) > 90][:16]
     pairs = ["\n".join(lines[place : place + 2]) for place in (4, 10, 0, 12, 6, 2, 8, 14)]
@@ -161,22 +161,22 @@ def base_model(peers: Path, vocabulary: Path) -> Path:
 
 
 def llama_server(peers: Path, model: Path, options: list[str]) -> AbstractContextManager[str]:
-    """The URL of one that runs."""
+    """Run llama-server; yields its URL."""
     return started(peers, model, "-np", SLOTS, "-c", SLOTS * CTX, "-t", THREADS, *options)
 
 
-class Told(NamedTuple):
-    """An answer."""
+class Answer(NamedTuple):
+    """An answer and its figures."""
 
     token_s: float
-    """Seconds a token behind the first."""
+    """Seconds per token after the first."""
     text: str
     accepted: int
     rejected: int
 
 
 class Party(NamedTuple):
-    """Whom to ask, and with what beside the prompt."""
+    """A server, and further fields of its requests."""
 
     url: str
     key: str
@@ -204,7 +204,7 @@ class Party(NamedTuple):
         finally:
             writer.close()
 
-    async def answer(self, prompt: list[int]) -> Told:
+    async def answer(self, prompt: list[int]) -> Answer:
         times, pieces = [], []
         usage: dict[str, Any] = {}
         async for event in self.events(prompt):
@@ -213,25 +213,25 @@ class Party(NamedTuple):
                 times.append(time.perf_counter())
                 pieces.append(piece)
         details = usage.get("completion_tokens_details") or {}
-        return Told(
+        return Answer(
             (times[-1] - times[0]) / (OUT - 1),
             "".join(pieces),
             details.get("accepted_prediction_tokens", 0),
             details.get("rejected_prediction_tokens", 0),
         )
 
-    async def answers(self, prompts: list[list[int]]) -> list[Told]:
+    async def answers(self, prompts: list[list[int]]) -> list[Answer]:
         return list(await asyncio.gather(*(self.answer(prompt) for prompt in prompts)))
 
 
 class Asked(NamedTuple):
-    """Of one scenario, in tokens."""
+    """A scenario in tokens."""
 
     prompt: list[int]
     answer: list[int]
 
     def streams(self, count: int) -> list[list[int]]:
-        """Prompts, each with a part of the answer."""
+        """Prompts with the beginning of the answer, one per stream."""
         return [self.prompt + self.answer[: number * STAGGER] for number in range(count)]
 
     def texts(self, count: int, client: Client, model: str) -> list[str]:
@@ -240,21 +240,21 @@ class Asked(NamedTuple):
 
 
 def compare(asked: Asked, streams: int, rounds: int, parties: dict[str, Party], expected: list[str]) -> dict[str, Any]:
-    """Medians of all rounds but the first."""
+    """Medians of all rounds except the first."""
     found: dict[str, list[float]] = {name: [] for name in parties}
     guesses: list[tuple[int, int]] = []
     order = list(parties)
     for number in range(rounds + 1):
         random.shuffle(order)
         for name in order:
-            told = asyncio.run(parties[name].answers(asked.streams(streams)))
-            for each, text_of in zip(told, expected, strict=True):
-                assert each.text.strip() == text_of.strip(), f"{name} answers something else"
+            answers = asyncio.run(parties[name].answers(asked.streams(streams)))
+            for each, text_of in zip(answers, expected, strict=True):
+                assert each.text.strip() == text_of.strip(), f"{name} gave another answer"
             time.sleep(SETTLED_S)
             if number:
-                found[name].append(1e3 * statistics.median(each.token_s for each in told))
+                found[name].append(1e3 * statistics.median(each.token_s for each in answers))
             if number and name == "ours":
-                guesses += [(each.accepted, each.rejected) for each in told]
+                guesses += [(each.accepted, each.rejected) for each in answers]
     row: dict[str, Any] = {f"{name}_ms": round(statistics.median(times), 3) for name, times in found.items()}
     for name, times in found.items():
         if name != "ours":
@@ -289,7 +289,7 @@ def main() -> None:
         if arguments.only not in name:
             continue
         made = scenario()
-        with Sidecar.start([*options, "--slots=1"]) as ours:  # for its tokenizer
+        with Sidecar.start([*options, "--slots=1"]) as ours:  # only its tokenizer is needed
             client, id = Client(ours.url, ours.token or ""), ours.ready.model or ""
             asked = Asked(*(client.tokenize(id, part, add_special=False) for part in made))
         assert len(asked.answer) >= OUT + max(arguments.streams) * STAGGER, f"{name} is too short"

@@ -2,8 +2,8 @@
 
     python -m benchmarks.startup PEERS [MODEL.gguf]
 
-llama-bench is timed over its whole life for one prompt token, without warm-up: process start, load, one decode, exit.
-Both are run in turns, so that a busy moment hits both; the medians and their ratio are kept.
+llama-bench is timed for its whole run with one prompt token, without warm-up: process start, load, one decode, exit.
+Both run in turns, so that a busy moment affects both; medians and their ratio are stored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run_to_first_byte(model: Path) -> float:
 
 
 def llama_bench(peers: Path, model: Path, threads: int) -> float:
-    """Seconds of llama-bench's whole life for one token."""
+    """Seconds of a whole run of llama-bench for one token."""
     started = time.perf_counter()
     subprocess.run(
         [peers / "bin/llama-bench", "-m", model, "-p", "1", "-n", "0", "-r", "1", "--no-warmup", "-t", str(threads)],
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     model = arguments.model or arguments.peers / MODEL
-    run_to_first_byte(model)  # the self-test is remembered and the file is in the page cache from here on
+    run_to_first_byte(model)  # stores the self-test's result and reads the file into the page cache
     ours, theirs = [], []
     for _ in range(ROUNDS):
         ours.append(run_to_first_byte(model))

@@ -2,9 +2,9 @@
 
     python -m benchmarks.step_overhead
 
-Prints microseconds per decode step at 1, 8 and 32 slots with 152,000 logits each, drawn in several ways; the
-step's frame is encoded and decoded as between worker and parent. "beside the decode" says how many of them, by the same
-ways, an asynchronous backend hides: requests are told what the step before made while a device computes.
+Prints microseconds per decode step at 1, 8 and 32 slots with 152,000 logits each, with several ways of sampling; the
+frame of each step is encoded and decoded, as between worker and parent. "beside the decode" is the part that an
+asynchronous backend hides: the results of a step are sent while the device computes the next one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROUNDS = 5
 
 
 class NoArithmetic:
-    """A backend that takes every batch and always gives the same logits, every slot its own."""
+    """A backend that accepts every batch and always returns the same logits, different ones for each slot."""
 
     batch_capacity = ubatch_capacity = max_outputs = 512
     slot_capacity = 1 << 20
@@ -103,7 +103,7 @@ class NoArithmetic:
 
 
 class Queueing(NoArithmetic):
-    """Measures what is done between `decode` and the wait for it."""
+    """Measures the time between `decode` and the wait for its result."""
 
     is_asynchronous = True
     began_s = beside_s = 0.0
@@ -117,7 +117,7 @@ class Queueing(NoArithmetic):
 
 
 class Way(NamedTuple):
-    """To draw and to tell."""
+    """A way of sampling, and of reporting tokens."""
 
     sampling: ResolvedSampling
     stop: tuple[str, ...] = ("\n\n",)
@@ -125,7 +125,7 @@ class Way(NamedTuple):
 
 
 def microseconds_per_step(num_slots: int, way: Way) -> float:
-    """The best of several rounds of steps in which every slot decodes one token."""
+    """Time of a step in which every slot decodes one token: the best of several rounds."""
     engine = _engine(NoArithmetic(num_slots), way)
     best = float("inf")
     for _ in range(ROUNDS):
@@ -137,7 +137,7 @@ def microseconds_per_step(num_slots: int, way: Way) -> float:
 
 
 def microseconds_beside(num_slots: int, way: Way) -> float:
-    """The least, of several rounds, that a step does while a device computes."""
+    """Time of a step's work while the device computes: the best of several rounds."""
     backend = Queueing(num_slots)
     engine = _engine(backend, way)
     best = float("inf")
@@ -150,7 +150,7 @@ def microseconds_beside(num_slots: int, way: Way) -> float:
 
 
 def _engine(backend: NoArithmetic, way: Way) -> Engine:
-    """Every slot decodes."""
+    """An engine in which every slot decodes."""
     encoder = msgspec.msgpack.Encoder()
 
     def through_a_frame(output: StepOutput) -> None:

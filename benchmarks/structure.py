@@ -1,13 +1,13 @@
-"""What a structured answer costs: against free text of ours, and against llama-server's structured answers; in turns.
+"""The cost of structured answers: against localllm's free text, and llama-server's structured answers; in turns.
 
     python -m benchmarks.structure PEERS [--model demo|large] [--part speed|first|compile] [--streams N] [--rounds N]
         [--only SCHEMA]
 
-speed: five schemas, greedy, `OUT` tokens each: time a token of all of them. Both servers run at once and one is asked
-at a time: an idle one sleeps. The text that comes differs, its length does not. Names and signs are the share of tokens
-in no value; a document that is not held to a schema takes as many tokens, each of free text's time.
-first: what the first structured request of a model waits longer than a free one: the tokenizer. compile: what a schema
-that is new waits longer than the same one again, over the corpus of the tests. Figures are put into one file.
+speed: time per token for five schemas, greedy, `OUT` tokens each. Both servers run at the same time, and requests go to
+one at a time: idle servers sleep. Texts differ, but not in length. "names and signs" is the share of tokens outside of
+values; an unconstrained document would need as many tokens, at the speed of free text.
+first: the additional wait of a model's first structured request, for the tokenizer. compile: the additional wait of a
+new schema over a repeated one, for the tests' corpus. All figures go to one file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from localllm.client.sidecar import Sidecar
 OUT, CTX = 96, 2048
 DEMO = Path(__file__).parents[1] / "localllm/data/demo.gguf"
 SETTLED_S = 0.3
-"""A server computes its last step for so long, which must not slow the next one."""
+"""Pause between servers, so that the last step of one does not slow the next."""
 NAME = "structure"
 Count = Callable[[str], int]
 """The tokens of a text."""
@@ -42,14 +42,14 @@ _LEAVES = re.compile(r'"(?:[^"\\]|\\.)*"(?!\s*:)|-?\d[\d.eE+-]*|true|false|null'
 
 
 def asking(schema: Schema | None) -> dict[str, Any]:
-    """The fields of a request for it, or for free text of the same length."""
+    """The fields of a request for a document of this schema, or for free text of the same length."""
     if schema is None:
         return {"ignore_eos": True}
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "document", "schema": schema}}}
 
 
 class Answer(NamedTuple):
-    """Its pieces as they came: seconds since it was asked for, and text."""
+    """The pieces of an answer: seconds since the request, and text."""
 
     pieces: list[tuple[float, str]]
     num_tokens: int
@@ -59,7 +59,7 @@ class Answer(NamedTuple):
         return "".join(piece for _, piece in self.pieces)
 
     def token_s(self, count: Count) -> float:
-        """What came with the first piece was there when counting began."""
+        """Seconds per token after the first piece."""
         (began_s, first), (ended_s, _) = self.pieces[0], self.pieces[-1]
         return (ended_s - began_s) / max(1, self.num_tokens - count(first))
 
@@ -79,7 +79,7 @@ async def answers(server: Server, streams: int, seed: int) -> list[Answer]:
 
 
 def token_ms(run: list[Answer], count: Count) -> float:
-    """The median stream's time a token."""
+    """Milliseconds per token of the median stream."""
     return 1e3 * statistics.median(each.token_s(count) for each in run)
 
 
@@ -107,7 +107,7 @@ def speed(model: Path, peers: Path, streams: int, rounds: int, only: str) -> dic
                 mine = run(ours.url, ours.token or "", schema, seed)
                 peer = run(theirs, "none", schema, seed)
                 if not number:
-                    continue  # both have compiled it now
+                    continue  # in the first round, both compile the schema
                 row = {
                     "free_ms": token_ms(free, count),
                     "structured_ms": token_ms(mine, count),
@@ -137,7 +137,7 @@ def forced_share(document: str, count: Count) -> float:
 
 
 def first(model: Path, rounds: int) -> dict[str, Any]:
-    """Time to the first token of the first request, in ms."""
+    """Time to the first token of a model's first request, in ms."""
     found: dict[str, list[float]] = {"free": [], "structured": []}
     options = [str(model), f"--slots={SLOTS}", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning", UNGUESSED]
     for number in range(rounds):
@@ -150,7 +150,7 @@ def first(model: Path, rounds: int) -> dict[str, Any]:
 
 
 def compiling(model: Path, most: int) -> dict[str, Any]:
-    """Of every schema what it takes the first time beyond the second, in ms."""
+    """The additional time of each schema's first use over its second, in ms."""
     from tests.schemas import corpus  # the schemas of one test suite are enough
 
     chosen = corpus()
@@ -190,7 +190,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="schemas with this in their name, for --part speed")
-    parser.add_argument("--schemas", type=int, default=400, help="of the corpus, for --part compile")
+    parser.add_argument("--schemas", type=int, default=400, help="number of schemas of the corpus, for --part compile")
     asked = parser.parse_args()
     peers: Path = asked.peers.resolve()
     model = DEMO if asked.model == "demo" else peers / MODEL

@@ -1,6 +1,6 @@
-"""The five schemas of `benchmarks.structure`, from flat to recursive: documents have more tokens than are asked for.
+"""The five schemas of `benchmarks.structure`, from flat to recursive. Documents are longer than `max_tokens`.
 
-Strings are short, since a model of random weights ends none. Knows nothing of servers.
+Strings are short, since a model of random weights never ends one. Knows nothing of servers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FORM = closed(
         )
     )
 )
-"""Half of it and more is names: what a grammar forces."""
+"""More than half of it is names, which a grammar forces."""
 ALTERNATIVES = closed(
     events=many(
         {

@@ -1,9 +1,9 @@
-"""What the steps of one stream take with each number of threads, beside other work: for the governor's tests.
+"""Times of one stream's steps with each number of threads, beside other work; input of the governor's tests.
 
     python -m benchmarks.thread_traces MODEL.gguf OUT.json [--seconds S]
 
-Beside each kind of other work, for each number of threads in turns: wall time and CPU time of the process from the end
-of a step to the end of the next one, the CPU time of everybody in it, and the wall time of the step alone.
+For each kind of other work and each number of threads, in turns: from the end of one step to the end of the next, the
+wall time, the CPU time of this process and that of all processes; and the wall time of the step alone.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from localllm.worker.cpu_clocks import CLOCKS
 
 THREADS = 2
 BLOCK_S = 2.5
-"""With one number of threads, before it is the other's turn."""
+"""Time with one number of threads, before the next one's turn."""
 UNIT_S = 1e-4
-"""Of all times in the file."""
+"""Unit of all times in the file."""
 MOST_STEPS = 150
-"""Per condition and number of threads."""
+"""Maximum number of steps per condition and number of threads."""
 
 Steps = list[tuple[int, int, int, int]]
 
 
 class Recorder(Team):
-    """Computes with as many threads as it is told, and writes down what each step took."""
+    """Computes with a given number of threads, and records the times of each step."""
 
     def __init__(self) -> None:
         super().__init__(Governor(THREADS), CLOCKS)
@@ -47,7 +47,7 @@ class Recorder(Team):
         self._before: Reading | None = None
 
     def use(self, threads: int) -> None:
-        """From the next step on; that one only starts or ends threads, so it does not count."""
+        """Use this number from the next step on, which is not recorded because it starts or ends threads."""
         self.recorded, self._before = threads, None
 
     def begin(self, num_tokens: int, *, is_text: bool = False) -> int:
@@ -83,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("model", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--seconds", type=float, default=6.0, help="beside each kind of other work")
+    parser.add_argument("--seconds", type=float, default=6.0, help="per kind of other work")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         lib = library.load(selftest.choose(Path(folder)).choice)

@@ -1,9 +1,9 @@
-"""What tools cost while nobody calls one: time a token of free text beside ten tools, and without; by turns.
+"""The cost of tools that are not called: time per token of free text with ten tools and without, in turns.
 
     python -m benchmarks.tools PEERS [--model demo|large] [--streams N] [--rounds N]
 
-The prompt is the same, so that both compute as much: without tools they stand in the system message, as text. Answers
-are of `OUT` tokens, greedy, over HTTP. `first_ms` is until the first piece, the prompt computed before.
+Both compute as much, because without tools, their text is in the system message. Answers have `OUT` tokens, greedy,
+over HTTP. `first_ms` is the time until the first piece.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def measure(model: Path, streams: int, rounds: int) -> dict[str, float]:
             opening = client.tokenize(ours.ready.model or "", "<tool_call>", add_special=False)
         length: dict[str, Any] = {"min_tokens": OUT, "chat_template_kwargs": {"enable_thinking": False}}
         if len(opening) == 1:
-            length["logit_bias"] = {str(opening[0]): -100}  # a call would be made of forced tokens
+            length["logit_bias"] = {str(opening[0]): -100}  # no calls, whose tokens would be forced
         for number in range(rounds + 1):
             row: dict[str, float] = {}
             for name, extra, system in (
@@ -62,7 +62,7 @@ def measure(model: Path, streams: int, rounds: int) -> dict[str, float]:
                 row[f"{name}_first_ms"] = 1e3 * statistics.median(each.ttft_s for each in run)
             row["ratio"] = row["tools_ms"] / row["free_ms"]
             if number:
-                rows.append(row)  # in the first the grammar was compiled
+                rows.append(row)  # in the first round, the grammar is compiled
     return {key: round(statistics.median(row[key] for row in rows), 3) for key in rows[0]}
 
 

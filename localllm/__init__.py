@@ -97,7 +97,7 @@ _NAMES = {
     "types": "CallDelta Chat Delta Finish LoadedModel Message ModelInfo SamplingParams Structure Timings "
     "TokenLogprob ToolCall Usage",
 }
-"""Module -> the names that are its part of the API."""
+"""Module -> its names in the API."""
 
 _HOME = {name: f"localllm.{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted([*_HOME, "__version__"])

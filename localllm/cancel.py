@@ -1,4 +1,4 @@
-"""A handle that cancels, from any thread, whatever it was passed to. Knows nothing of what that is."""
+"""A handle that cancels operations from any thread. Knows nothing about them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Cancel:
-    """Pass it as `cancel=` to one or more calls; `cancel()` ends running ones, and later ones at once.
+    """Pass it as `cancel=` to one or more calls. `cancel()` ends running calls; later calls end immediately.
 
     May be called from any thread, from a signal handler, and more than once. Never blocks.
     """
@@ -21,20 +21,20 @@ class Cancel:
         return self._cancelled
 
     def cancel(self) -> None:
-        """End everything that this was passed to."""
+        """End every call that this was passed to."""
         self._cancelled = True
         for stop in list(self._stops):
             stop()
 
     def attach(self, stop: Callable[[], None]) -> None:
-        """Call `stop` when cancelled, or at once if that has happened. `stop` must be idempotent and must not block.
+        """Call `stop` on cancellation, immediately if it has happened. `stop` must be idempotent and must not block.
 
-        Needs no lock: the flag is set before the stops are read, and checked after one was added, so none is missed.
+        Needs no lock: `cancel` sets the flag before it reads the stops; this adds the stop before it reads the flag.
         """
         self._stops[stop] = None
         if self._cancelled:
             stop()
 
     def detach(self, stop: Callable[[], None]) -> None:
-        """What it would stop has ended."""
+        """Forget `stop`, because its operation has ended."""
         self._stops.pop(stop, None)

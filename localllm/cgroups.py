@@ -1,8 +1,8 @@
-"""What a container may use, from the files of Linux's control groups (versions 1 and 2): CPU time and memory.
+"""CPU and memory limits of a container, read from Linux control groups (versions 1 and 2).
 
-A limit of any group on the path from this process's own to the root applies, so the smallest one counts. Inside a
-container the files often begin at its own group, whatever /proc/self/cgroup calls it: then that one counts. Every
-function takes the system's root, so that tests can fake one. Knows nothing of its callers.
+Limits apply from every group between this process's own and the root, so the smallest one counts. Inside a container,
+the mount often begins at the container's own group, whatever path /proc/self/cgroup gives: then that group counts.
+Every function takes the root of the file system, so that tests can pass a fake one.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ class _Group(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """For the group with the least room."""
+    """A limit, and the memory that is free below it."""
 
     limit_bytes: int
     free_bytes: int
-    """Below the limit. Page cache counts as free, because it is given back on demand."""
+    """Page cache counts as free, because the kernel reclaims it on demand."""
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
-    """CPUs whose time this process may use, e.g. 1.5; None: no limit, or no control groups."""
+    """CPUs' worth of time that this process may use, e.g. 1.5; None: no limit, or no control groups."""
     quotas = [quota for group in _groups(root, "cpu") if (quota := _quota(group)) is not None]
     return min(quotas, default=None)
 
 
 def threads_within(cores: int, root: Path = ROOT) -> int:
-    """How many of these cores the quota can keep busy, at least one: more threads would wait for each other."""
+    """How many of these cores the CPU quota can keep busy, at least 1. More threads would wait for each other."""
     quota = cpu_quota(root)
     return cores if quota is None else max(1, min(cores, math.ceil(quota)))
 
 
 def memory(root: Path = ROOT) -> Memory | None:
-    """The smallest limit, and the least that is free below any; None: no limit, or no control groups."""
+    """The smallest limit of any group, and the least free memory of any; None: no limit, or no control groups."""
     found = [each for group in _groups(root, "memory") if (each := _memory(group)) is not None]
     if not found:
         return None
@@ -53,7 +53,7 @@ def memory(root: Path = ROOT) -> Memory | None:
 
 
 def _groups(root: Path, controller: str) -> Iterator[_Group]:
-    """The folders of this process's group and of all above it that can be seen, for that controller."""
+    """The folders of this process's group and of its visible ancestors, for that controller."""
     try:
         lines = (root / "proc/self/cgroup").read_text("utf-8", "replace").splitlines()
         mounts = (root / "proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
@@ -77,7 +77,7 @@ class _Mount(NamedTuple):
 
 
 def _mount(line: str, version: int, controller: str) -> _Mount | None:
-    """From a line of mountinfo, if it is a mount of that controller's groups (proc(5))."""
+    """Parse a line of mountinfo (proc(5)); None unless it mounts that controller's groups."""
     first, _, second = line.partition(" - ")
     fields, rest = first.split(), second.split()
     if len(fields) < 5 or len(rest) < 3:

@@ -1,6 +1,6 @@
-"""The libraries that localllm's build compiles (`native/`): where they are, and why one cannot be used.
+"""Finds and opens the libraries that localllm's build compiles from `native/`.
 
-Missing where no compiler was available at installation. Knows nothing of their content.
+An installation without a compiler has none. Knows nothing of their content.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 class NotCompiled(Exception):
-    """This installation has no such library that can be loaded; the message is the reason."""
+    """This installation has no usable library of that name; the message says why."""
 
 
 def load(name: str, open_library: Callable[[Path], T]) -> T:
-    """Opens, with `open_library`, the library of that name built with this installation.
+    """Open the library of that name with `open_library`.
 
-    Raises `NotCompiled`, also where `open_library` raises `OSError` (not a library), `AttributeError` (a different one)
+    Raises `NotCompiled`, also when `open_library` raises `OSError` (not a library), `AttributeError` (a different one)
     or `ValueError` (built for another version of localllm).
     """
     spec = find_spec(PACKAGE)

@@ -1,4 +1,4 @@
-"""Daemon threads with enough stack for native code's recursion. Knows nothing of the work."""
+"""Starts daemon threads with a stack large enough for recursion in native code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 
 STACK_BYTES = 64 * 2**20
-"""Only what is used takes memory. The C++ library's regular expressions recurse for each character of a run (see
-`llama.text_cuts`), grammar compilers for each level of a schema; some systems give a thread only 512 KB."""
+"""Unused stack takes no memory. C++ regular expressions recurse for each character of a run (see `llama.text_cuts`),
+grammar compilers for each level of a schema, and some systems give a thread only 512 KB."""
 
 
 def start_thread(run: Callable[[], None], name: str) -> None:

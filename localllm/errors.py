@@ -8,18 +8,18 @@
     │   ├── ContextLengthExceeded      context_length_exceeded
     │   ├── TemplateError              template_error
     │   ├── NoChatTemplate             no_chat_template
-    │   ├── IncompleteDocument         incomplete_document: an answer that was cut has no value
-    │   └── WrongOwner                 an object is used where it cannot work: another event loop, a forked process
+    │   ├── IncompleteDocument         incomplete_document: a truncated answer has no value
+    │   └── WrongOwner                 an object is used on another event loop or in a forked process
     ├── ModelNotFound              model_not_found
     ├── SlotNotFound               slot_not_found: no slot of that number, or none saved under that name
-    ├── SlotBusy                   slot_busy: a request is just using it
+    ├── SlotBusy                   slot_busy: a request is using it
     ├── LoadFailed                 load_failed: the model or the backend cannot be used
     │   ├── InvalidModelFile           the GGUF file is malformed: says at which byte and why
-    │   ├── LoadConflict           load_conflict: what is loaded stands in the way
-    │   └── DeviceUnavailable          asked for a device or layers that cannot be had
-    ├── PullFailed                 pull_failed: the source cannot be reached, or does not give what it should
-    │   ├── Cancelled                  somebody stopped it
-    │   ├── AccessDenied               access_denied: it wants a token, a licence accepted, or another account
+    │   ├── LoadConflict           load_conflict: a loaded model is in the way
+    │   └── DeviceUnavailable          a requested device or number of layers is not available
+    ├── PullFailed                 pull_failed: the source is unreachable, or sends something wrong
+    │   ├── Cancelled                  it was stopped
+    │   ├── AccessDenied               access_denied: needs a token, an accepted licence, or another account
     │   └── ForbiddenAddress           forbidden_address: an address that a manifest or redirect may not lead to
     ├── DiskFull                   disk_full
     ├── QueueFull                  queue_full
@@ -50,7 +50,7 @@ MAX_ECHO_CHARS = 200
 
 
 def clipped(text: str, most: int = MAX_ECHO_CHARS) -> str:
-    """The text, or its first `most` characters and `...`."""
+    """The text; if it is longer than `most` characters, its beginning and `...`."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
@@ -74,7 +74,7 @@ _REMEDIES = {
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Names the file in `OSError`s that name none, as those of writing to a full disk."""
+    """Add the file's name to `OSError`s without one, such as those of a write to a full disk."""
     try:
         yield
     except OSError as error:
@@ -84,7 +84,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def sentence_of(error: OSError) -> str:
-    """What the system refused, for which file, and the remedy."""
+    """The file, the system's error message, and the remedy if one is known."""
     what = error.strerror or str(error) or type(error).__name__
     if error.filename is not None:
         name = error.filename
@@ -99,7 +99,7 @@ def has_remedy(error: OSError) -> bool:
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error in the form in which it travels between processes."""
+    """An error as it is sent between processes."""
 
     code: str
     message: str
@@ -109,7 +109,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LocalLLMError(Exception):
-    """Base of the tree; `str()` is a sentence that includes the remedy."""
+    """Base of the tree. `str()` is a sentence with the remedy."""
 
     code: ClassVar[str] = "internal"
 
@@ -126,7 +126,7 @@ class LocalLLMError(Exception):
         return ErrorInfo(code=self.code, message=self.message, param=self.param, details=self.details, public=public)
 
     def renamed(self, message: str, param: str) -> LocalLLMError:
-        """The same error in other words, about a field with another name."""
+        """The same error with another message and another name for the field."""
         return from_info(msgspec.structs.replace(self.info(), message=message, param=param, public=None))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -134,7 +134,7 @@ class LocalLLMError(Exception):
 
 
 class RequestError(LocalLLMError):
-    """The request itself is at fault."""
+    """The request is at fault."""
 
     code = "invalid_parameter"
 
@@ -174,7 +174,7 @@ class NoChatTemplate(RequestError):
 
 
 class IncompleteDocument(RequestError):
-    """A document with a schema was cut before its end; details: `reason`, the finish reason."""
+    """A document with a schema was truncated; details: `reason`, the finish reason."""
 
     code = "incomplete_document"
 
@@ -196,7 +196,7 @@ class SlotNotFound(LocalLLMError):
 
 
 class SlotBusy(LocalLLMError):
-    """A request is using the slot, or the room that it needs."""
+    """A request is using the slot, or the memory that it needs."""
 
     code = "slot_busy"
 
@@ -212,7 +212,7 @@ class InvalidModelFile(LoadFailed):
 
 
 class LoadConflict(LoadFailed):
-    """Another model, or the same one with other options, is in the way: unloading it helps."""
+    """Another model, or the same one with other options, is in the way; unloading it helps."""
 
     code = "load_conflict"
 
@@ -222,13 +222,13 @@ class DeviceUnavailable(LoadFailed):
 
 
 class PullFailed(LocalLLMError):
-    """A model could not be fetched; what has arrived stays, and the next pull continues from there."""
+    """A model could not be downloaded. The part that has arrived is kept, and the next pull resumes."""
 
     code = "pull_failed"
 
 
 class Cancelled(PullFailed):
-    """A long operation was cancelled. Nothing is left half done, and what has arrived stays."""
+    """A long operation was cancelled. Nothing is left half done, and downloaded parts are kept."""
 
 
 class AccessDenied(PullFailed):
@@ -244,7 +244,7 @@ class ForbiddenAddress(PullFailed):
 
 
 class DiskFull(LocalLLMError):
-    """There is no room for it; details: `needed_bytes`, `free_bytes`."""
+    """Not enough disk space; details: `needed_bytes`, `free_bytes`."""
 
     code = "disk_full"
 
@@ -284,7 +284,7 @@ class RequestTimeout(LocalLLMError):
 
 
 class InternalError(LocalLLMError):
-    """A defect of ours."""
+    """A defect in localllm."""
 
 
 _BY_CODE: dict[str, type[LocalLLMError]] = {

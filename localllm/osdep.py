@@ -53,7 +53,7 @@ _not_for_forks: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
 
 
 def keep_from_forks(stream: IO[bytes]) -> None:
-    """Close it in forked children of this process: a child of ours that lives until end-of-file would outlive us."""
+    """Close the stream in forks, which would otherwise keep a child alive that runs until end-of-file."""
     _not_for_forks.add(stream)
 
 
@@ -72,7 +72,7 @@ class ExitReason(NamedTuple):
     exit_code: int | None
     signal: str | None
     crashed: bool
-    """Died of a fault or a signal, rather than leaving by itself."""
+    """Whether a fault or a signal ended it."""
 
     def __str__(self) -> str:
         return f"signal {self.signal}" if self.signal else f"exit code {self.exit_code}"
@@ -135,7 +135,7 @@ def claim_standard_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def limit_memory(max_bytes: int) -> bool:
-    """Bounds this process's address space; False where the system offers no such limit."""
+    """Limit this process's address space; False if the system has no such limit."""
     if sys.platform == "win32":
         return False
     else:
@@ -150,7 +150,7 @@ def limit_memory(max_bytes: int) -> bool:
 
 
 def raise_file_limit(wanted: int) -> int | None:
-    """Lets this process open `wanted` files, or as many as it may; returns the number. None where there is no limit."""
+    """Let this process open `wanted` files, or as many as it may; returns the limit, or None if there is none."""
     if sys.platform == "win32":
         return None
     else:
@@ -168,7 +168,7 @@ def raise_file_limit(wanted: int) -> int | None:
 
 
 def limit_further_cpu(seconds: float) -> None:
-    """Lets this process burn `seconds` (rounded up) more CPU time before the system kills it; no limit on Windows."""
+    """Have the system kill this process after `seconds` (rounded up) more of CPU time; no effect on Windows."""
     if sys.platform != "win32":
         import math
         import resource
@@ -196,10 +196,10 @@ def cpu_model() -> str:
 
 
 def num_physical_cores() -> int:
-    """CPU cores this process may use, hyperthreads counted once where that can be told.
+    """CPU cores that this process may use; hyperthreads count once if they can be identified.
 
-    In a container no more than its quota of CPU time keeps busy. On macOS the fast cores only: work that is divided
-    evenly waits for the slow ones.
+    In a container, at most as many as its CPU quota keeps busy. On macOS only the fast cores: evenly divided work
+    would wait for the slow ones.
     """
     if sys.platform == "linux":
         usable = os.sched_getaffinity(0)
@@ -291,7 +291,7 @@ def die_quietly() -> None:
 
 
 def _windows_memory() -> tuple[int, int] | None:
-    """Bytes of main memory: all, and available."""
+    """Total and available main memory in bytes."""
     if sys.platform == "win32":
 
         class MemoryStatus(ctypes.Structure):
@@ -312,7 +312,7 @@ def _windows_memory() -> tuple[int, int] | None:
 
 
 def available_memory() -> int | None:
-    """Bytes that this process could still allocate without swapping; None where that cannot be told."""
+    """Bytes that this process could allocate without swapping; None if unknown."""
     if sys.platform == "win32":
         status = _windows_memory()
         return None if status is None else status[1]
@@ -332,7 +332,7 @@ def available_memory() -> int | None:
 
 
 def total_memory() -> int | None:
-    """Bytes of main memory that this machine, or this container, has; None where that cannot be told."""
+    """Main memory of this machine, or of this container, in bytes; None if unknown."""
     if sys.platform == "win32":
         status = _windows_memory()
         return None if status is None else status[0]
@@ -362,9 +362,9 @@ def platform_name() -> str:
 
 
 def open_plain(path: Path, flags: int, mode: int = 0o666) -> int:
-    """`os.open` that neither follows a symbolic link at the path's end nor waits for a pipe; not inherited.
+    """`os.open` that neither follows a symbolic link at the end of the path nor blocks on a pipe; not inherited.
 
-    Windows has no such flag: there a link is followed, but making one takes a privilege.
+    Windows has no such flag: it follows links, but creating one requires a privilege.
     """
     if sys.platform == "win32":
         return os.open(path, flags | os.O_BINARY | os.O_NOINHERIT, mode)
@@ -373,9 +373,9 @@ def open_plain(path: Path, flags: int, mode: int = 0o666) -> int:
 
 
 def try_lock(fd: int, *, exclusive: bool) -> bool:
-    """Locks an open file for this descriptor, unless another descriptor of any process is in the way: then False.
+    """Lock an open file; False if another descriptor, of any process, holds a conflicting lock.
 
-    It holds until `unlock`, or until the process is gone. What is in the file can be read and written all the same.
+    The lock lasts until `unlock` or the end of the process. It does not prevent reads and writes.
     """
     if sys.platform == "win32":
         import msvcrt
@@ -401,7 +401,7 @@ def try_lock(fd: int, *, exclusive: bool) -> bool:
 
 
 def unlock(fd: int) -> None:
-    """Ends what `try_lock` began. Closing does too, but with a delay on Windows."""
+    """Release the lock of `try_lock`. Closing the file does too, but with a delay on Windows."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -415,7 +415,7 @@ def unlock(fd: int) -> None:
 
 
 def _lock_region() -> ctypes.Structure:
-    """OVERLAPPED for one byte far behind any content: Windows keeps others from reading what is locked."""
+    """OVERLAPPED for one byte far beyond any content, because Windows blocks reads of a locked region."""
 
     class Overlapped(ctypes.Structure):
         _fields_ = (
@@ -430,9 +430,9 @@ def _lock_region() -> ctypes.Structure:
 
 
 def clone_file(source_fd: int, target: Path) -> None:
-    """Makes `target` a copy that shares its blocks with the source until one is changed. Raises `OSError` if it can't.
+    """Make `target` a copy-on-write clone of the source. Raises `OSError` if that is not possible.
 
-    FICLONE on Linux (Btrfs, XFS), clonefile on macOS (APFS); Windows clones on ReFS only, which we don't.
+    FICLONE on Linux (Btrfs, XFS), clonefile on macOS (APFS). Not on Windows, which clones on ReFS only.
     """
     if sys.platform == "linux":
         import fcntl
@@ -456,7 +456,7 @@ def clone_file(source_fd: int, target: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Makes the names in a folder survive a loss of power; Windows offers no way and mostly needs none."""
+    """Make the names in a folder survive a power failure. Windows has no call for it, and mostly needs none."""
     if sys.platform != "win32":
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -466,7 +466,7 @@ def sync_folder(path: Path) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Unlinks a file, a read-only one too; it may be gone already."""
+    """Delete a file, even a read-only one; no error if it does not exist."""
     if sys.platform == "win32":
         try:
             os.chmod(path, 0o600)
@@ -478,7 +478,7 @@ def remove_file(path: Path) -> None:
 def replace_file(source: Path, target: Path) -> None:
     """`os.replace` that also replaces a read-only file.
 
-    On Windows it waits up to half a second for a process that is reading the old one (often a virus scanner).
+    On Windows, waits up to half a second for a process that is reading the old file, often a virus scanner.
     """
     if sys.platform == "win32":
         if target.is_file():
@@ -493,7 +493,7 @@ def replace_file(source: Path, target: Path) -> None:
 
 
 def user_cache_root() -> Path:
-    """The folder in which the user's programs keep their caches."""
+    """The folder in which programs of the user keep their caches."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -503,7 +503,7 @@ def user_cache_root() -> Path:
 
 
 def desktop_data_dir() -> Path | None:
-    """The user's folder of menu entries and icons where freedesktop.org's rules hold; None elsewhere."""
+    """The user's folder for menu entries and icons on freedesktop.org systems; None on others."""
     if sys.platform == "linux":
         return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     else:
@@ -511,7 +511,7 @@ def desktop_data_dir() -> Path | None:
 
 
 def shared_ollama_dirs() -> list[Path]:
-    """Where an Ollama that runs as a service of the system keeps its models."""
+    """Folders in which Ollama, running as a system service, keeps its models."""
     if sys.platform == "linux":
         return [Path("/usr/share/ollama/.ollama/models"), Path("/var/lib/ollama/models")]
     else:
@@ -519,7 +519,7 @@ def shared_ollama_dirs() -> list[Path]:
 
 
 def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
-    """Writes all of it there, from any thread. Windows has one position per file, so there is a lock around it."""
+    """Write all of the data at `offset`, from any thread. Windows has one position per file, hence the lock."""
     view = memoryview(data)
     if sys.platform == "win32":
         with _WRITE_AT:
@@ -536,7 +536,7 @@ _WRITE_AT = threading.Lock()
 
 
 def boot_id() -> str | None:
-    """Changes with every start of the system; None if unknown."""
+    """An id that changes with every boot; None if unknown."""
     if sys.platform == "linux":
         try:
             return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
@@ -571,7 +571,7 @@ def obeys_sequences(fd: int) -> bool:
 
 @contextlib.contextmanager
 def quiet_keys(fd: int) -> Iterator[None]:
-    """Inside, typed text is not echoed, and waits for the next reader; Ctrl-C works. No effect on Windows."""
+    """While active, typed text is not echoed but kept for the next reader; Ctrl-C works. No effect on Windows."""
     if sys.platform == "win32":
         yield
     else:
@@ -593,5 +593,5 @@ def quiet_keys(fd: int) -> Iterator[None]:
 
 
 def private_file(path: Path) -> None:
-    """Makes `path` a file that only its owner can read, unless it exists; on Windows any file. Raises `OSError`."""
+    """Create a file that only its owner can read, unless it exists; default rights on Windows. Raises `OSError`."""
     os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))

@@ -1,7 +1,7 @@
-"""How this program starts a module of itself as a process of its own. Knows no such module.
+"""Runs modules of localllm in child processes. Knows no such module.
 
-`python -P -m MODULE` where there is an interpreter. A frozen program (PyInstaller) has none and starts itself again
-with `--localllm-child MODULE`, which its first lines hand to `run_child`:
+With a Python interpreter, the command is `python -P -m MODULE`. A frozen program (PyInstaller) has none and starts
+itself again with `--localllm-child MODULE`, which its first lines pass to `run_child`:
 
     from localllm.programs import run_child
 
@@ -19,19 +19,19 @@ _LIBRARY_PATH = "LD_LIBRARY_PATH"
 
 
 def is_frozen() -> bool:
-    """Whether there is a program and no interpreter that could run another module."""
+    """Whether this is a frozen program, without an interpreter that could run another module."""
     return bool(getattr(sys, "frozen", False))
 
 
 def own_command(module: str) -> list[str]:
-    """The argv that runs `module` as `python -m` does. `-P` keeps the user's current folder off the import path."""
+    """The command line that runs `module` as `python -m` does. `-P` keeps the current folder off the import path."""
     if is_frozen():
         return [str(program()), CHILD_OPTION, module]
     return [sys.executable, "-P", "-m", module]
 
 
 def run_child() -> None:
-    """Run the module that `own_command` named and end the process; returns where this process is no child."""
+    """In a child process, run the module that `own_command` named, and exit. In any other process, return."""
     if sys.argv[1:2] != [CHILD_OPTION]:
         return
     module, arguments = sys.argv[2], sys.argv[3:]
@@ -45,9 +45,9 @@ def run_child() -> None:
 
 
 def restore_library_path() -> None:
-    """Programs that a frozen program starts load the system's libraries, not those that it carries.
+    """Let programs that a frozen program starts load the system's libraries instead of the bundled ones.
 
-    PyInstaller puts its folder first in this variable and keeps the user's value beside it
+    PyInstaller puts its own folder first in LD_LIBRARY_PATH and keeps the user's value in LD_LIBRARY_PATH_ORIG
     (https://pyinstaller.org/en/stable/runtime-information.html).
     """
     before = os.environ.get(f"{_LIBRARY_PATH}_ORIG")
@@ -58,7 +58,7 @@ def restore_library_path() -> None:
 
 
 def program() -> Path:
-    """What is frozen: of two the one with a console, since Windows gives the other no standard streams."""
+    """The frozen program; of two, the one with a console, because Windows gives the other no standard streams."""
     this = Path(sys.executable)
     console = this.with_name(f"localllm{this.suffix}")
     return console if console.is_file() else this

@@ -1,4 +1,4 @@
-"""File names that are devices on Windows. The same on every system, so that what one saves another can read."""
+"""File names that are devices on Windows. Checked on every system, so that files can be moved between systems."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _DEVICES = frozenset(
 
 
 def is_device(name: str) -> bool:
-    """Whether Windows opens a device instead of a file of that name, whatever its suffix."""
+    """Whether Windows would open a device instead of a file of this name. Suffixes do not matter."""
     return name.split(".")[0].lower() in _DEVICES

@@ -1,6 +1,6 @@
-"""The bodies of our own endpoints, as the server writes and the client reads them: `/localllm/*`, `/ready`, errors.
+"""Bodies of localllm's own endpoints, for server and client: `/localllm/*`, `/ready`, errors.
 
-Never contains file locations on the server.
+They never contain paths on the server.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens each slot holds; null: the server's setting, else the model's."""
     slots: int | None = None
     keep_alive: float | str | None = None
-    """How long it stays without requests: seconds, or `5m`; negative: forever; null: the server's setting, or unchanged
-    if it is already loaded."""
+    """How long it stays loaded without requests: seconds, or `5m`; negative: forever; null: the server's setting, or
+    unchanged if it is already loaded."""
     stream: bool | None = None
     """Send progress events, unless false."""
 
@@ -37,7 +37,7 @@ class RemoveRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     dry_run: bool = False
-    """Only say what would go."""
+    """Only report what would be deleted."""
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     query: str
     limit: int = 20
-    """Of Hugging Face's repositories, at most 100."""
+    """Maximum number of Hugging Face repositories, at most 100."""
 
 
 class SettingsRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class SettingsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     settings: dict[str, Any] = {}
-    """Name -> value, or as it would be typed; null: what holds for all models. Nothing: they are only shown."""
+    """Name -> value, as JSON or as typed on the command line; null: reset to the default. Empty: only show settings."""
 
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     status: ModelPhase
     memory_bytes: int
-    """Main memory reserved for it: an estimate."""
+    """Estimated main memory reserved for it."""
     requests: int
     """Running or waiting requests."""
     idle_s: float
@@ -81,11 +81,11 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     slots: int | None
     layers_per_device: dict[str, int] | None
     device_bytes: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    """Memory of each GPU reserved for it, if any: an estimate."""
+    """Estimated memory reserved for it on each GPU, if any."""
     placement_note: str | msgspec.UnsetType = msgspec.UNSET
-    """Why it has fewer layers on GPUs than without other models, if so."""
+    """Why fewer of its layers are on GPUs than without other models, if so."""
     settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    """What is set for this model alone, if anything."""
+    """Settings of this model alone, if any."""
     tuned: str | msgspec.UnsetType = msgspec.UNSET
     """The fastest settings found for it that are in use, or why they are not."""
 
@@ -139,7 +139,7 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     freed_bytes: int | None = None
-    """What the disk has for this model alone; null: not known, as its manifest is damaged."""
+    """Disk space used by this model alone; null: unknown, because its manifest is damaged."""
     status: Literal["removed", "would be removed"] = "removed"
 
 
@@ -170,7 +170,7 @@ class HubModel(msgspec.Struct, frozen=True, kw_only=True):
     """A repository with GGUF files."""
 
     id: str
-    """That names it to a pull."""
+    """The name to pull it by."""
     downloads: int
     """In the last 30 days."""
     likes: int
@@ -178,7 +178,7 @@ class HubModel(msgspec.Struct, frozen=True, kw_only=True):
     updated: str | None
     """RFC 3339."""
     gated: bool
-    """It wants an account that has accepted its terms."""
+    """Whether it requires an account that has accepted its terms."""
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,16 +192,16 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PredictedSpeed(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one answer at a time."""
+    """Speed of one answer at a time."""
 
     answer_tokens_per_s: float
     prompt_tokens_per_s: float
     error: float
-    """How far off either may be: a share of it."""
+    """Relative error that either may have."""
 
 
 class FittingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model fits that does not as it would be loaded."""
+    """Options with which a model fits that does not fit as it would be loaded."""
 
     ctx: int
     slots: int
@@ -210,38 +210,38 @@ class FittingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model needs here, as it would be loaded."""
+    """Memory that a model needs on this machine, as it would be loaded."""
 
     fits: bool
     need_bytes: int
     layers: int
-    """The output head counts as one."""
+    """Includes the output head."""
     gpu_layers: int
-    """Of them on GPUs."""
+    """Layers on GPUs."""
     ctx: int
     """Tokens that each slot holds."""
     slots: int
     kv_type: str
     largest_ctx: int | None
-    """That fits with as many slots; null: none, or the model writes no text."""
+    """Largest context that fits with as many slots; null: none fits, or the model writes no text."""
     alternatives: list[FittingOptions]
-    """Where it does not fit."""
+    """Empty if it fits."""
 
 
 class OfferedModel(msgspec.Struct, frozen=True, kw_only=True):
     """One quantization of a model that can be pulled."""
 
     name: str
-    """That names it to a pull."""
+    """The name to pull it by."""
     quant: str | None
     size_bytes: int
-    """To download."""
+    """Size of the download."""
     files: int
     license: str | None
     chosen: bool
-    """It is what a pull takes that names no quantization."""
+    """Whether a pull without a quantization chooses it."""
     why: str | None
-    """Why that one is."""
+    """Why it is chosen."""
     fit: ModelFit | None
     problem: str | None
     """Why there is no `fit`."""
@@ -255,9 +255,9 @@ class OfferedModels(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     free_bytes: int | None
-    """Of main memory."""
+    """Free main memory."""
     devices_problem: str | None
-    """Why it is planned for the CPU, where no device could be asked."""
+    """Why the plan uses the CPU only, if the devices could not be queried."""
     models: list[OfferedModel]
 
 
@@ -268,14 +268,14 @@ class ModelSetting(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["boolean", "integer", "number", "text", "list", "choice"]
     choices: list[str]
     value: Any
-    """Null: the model's file decides, or nothing does."""
+    """Null: not set; the model's file may decide."""
     default: Any
-    """What holds where nothing is set for this model alone."""
+    """The value if nothing is set for this model alone."""
     source: str
     own: bool
-    """It is set for this model alone."""
+    """Whether it is set for this model alone."""
     loading: bool
-    """It says how the model is loaded, rather than how it answers."""
+    """Whether it affects loading rather than answers."""
     fixed: str | None
     """Why it cannot be changed over HTTP."""
 
@@ -286,20 +286,20 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     settings: list[ModelSetting]
     needs_reload: bool
-    """The model is loaded, and what was changed now holds from its next load on."""
+    """Whether the model is loaded, so that a change takes effect at its next load."""
 
 
 class TokenTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Over all models since the server was started; running requests count as far as they are."""
+    """Totals over all models since the server was started, including running requests so far."""
 
     prompt_tokens: int
-    """Tokens that were computed."""
+    """Computed tokens, without cached ones."""
     cached_tokens: int
     completion_tokens: int
 
 
 class SlotActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a slot holds."""
+    """Content of one slot."""
 
     tokens: int
     busy: bool
@@ -331,7 +331,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /localllm/doctor`."""
 
     works: bool
-    """A model can be loaded here."""
+    """Whether a model can be loaded on this machine."""
     text: str
     """As `localllm doctor` prints it."""
 
@@ -344,7 +344,7 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
-    """OpenAI's error; `param` is the JSON path of the field at fault."""
+    """An error in OpenAI's format; `param` is the JSON path of the field at fault."""
 
     message: str
     type: str = ""
@@ -353,6 +353,6 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """Body of a failed response, and end of a failed stream."""
+    """Body of a failed response, and last event of a failed stream."""
 
     error: ErrorObject

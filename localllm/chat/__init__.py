@@ -1,1 +1,1 @@
-"""Messages to text, by the model's own template. Pure text: no I/O, no processes, no llama.cpp."""
+"""Converts messages to text with the model's own template, and back. Pure text: no I/O, processes or llama.cpp."""

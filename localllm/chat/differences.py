@@ -1,4 +1,4 @@
-"""Where two conversations diverge, in words, so that a client learns what it changed in what was already computed.
+"""Describes where two conversations diverge, so that a client learns which of its changes invalidated cached tokens.
 
 Knows nothing of caches or tokens.
 """
@@ -13,18 +13,18 @@ from localllm.chat.meaning import canonical_arguments, differ_at, has_thought_of
 from localllm.types import Message, Rendering
 
 MOST_CHARACTERS = 60
-"""Characters shown of each side."""
+"""Maximum number of characters shown of each side."""
 
 
 class Difference(NamedTuple):
-    """Index `at` of the first message that differs; where both conversations have one, `text` says how."""
+    """`at`: index of the first message that differs; `text`: how it differs."""
 
     at: int
     text: str
 
 
 def difference(before: Sequence[Message], now: Sequence[Message]) -> Difference | None:
-    """None: they mean the same as far as both go. Leaving out reasoning is no difference."""
+    """The first difference; None if the shorter conversation is a prefix. Omitted reasoning is no difference."""
     at = differ_at(now, before)
     altered = (number for number in range(at) if not has_thought_of(now[number], before[number]))
     at = min(next(altered, at), at)
@@ -39,7 +39,7 @@ def difference(before: Sequence[Message], now: Sequence[Message]) -> Difference 
 
 
 def rendering_difference(before: Rendering, now: Rendering) -> str:
-    """Difference in what a template gets besides messages; empty: none."""
+    """The first difference in a template's input besides messages; empty: none."""
     pairs = (("tools", before.tools, now.tools), ("documents", before.documents, now.documents))
     for name, one, other in (*pairs, ("template variables", before.variables, now.variables)):
         if one != other:
@@ -48,7 +48,7 @@ def rendering_difference(before: Rendering, now: Rendering) -> str:
 
 
 def differing(where: str, before: str, now: str) -> str:
-    """Shows what follows on each side of the point where they diverge."""
+    """Show the text on each side from the point where they diverge."""
     pairs = enumerate(zip(before, now, strict=False))
     at = next((at for at, (one, other) in pairs if one != other), min(len(before), len(now)))
     return f"differs in {where}, character {at}: {_shown(before[at:])} -> {_shown(now[at:])}"

@@ -1,6 +1,6 @@
 """Jinja as chat templates expect it: a sandbox with the filters, globals and dates of Transformers and llama.cpp.
 
-Knows nothing of messages. Bounds neither time nor memory: the process that it runs in does.
+Knows nothing of messages. Limits neither time nor memory, which is left to the process that it runs in.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ MAX_OUTPUT_CHARS = 16 * 1024 * 1024
 
 
 def apply(template: str, **variables: object) -> str:
-    """A template's text with arbitrary variables (`messages`, `tools`, `enable_thinking` ...). Raises
-    `TemplateError`."""
+    """Render a template with these variables (`messages`, `tools`, `enable_thinking` ...). Raises `TemplateError`."""
     try:
         text = _compile(template).render({**_dates(), **variables})
     except MemoryError:
@@ -52,9 +51,9 @@ def _compile(source: str) -> jinja2.Template:
 
 
 class _Generation(jinja2.ext.Extension):
-    """`{% generation %} ... {% endgeneration %}` marks what a model is trained on; here it only renders its content.
+    """`{% generation %} ... {% endgeneration %}` marks training data; here it only renders its content.
 
-    It has its own scope, as in Transformers: what is set inside is not visible outside.
+    It has its own scope, as in Transformers: variables set inside are not visible outside.
     """
 
     tags: ClassVar[set[str]] = {"generation"}  # type: ignore[misc]
@@ -82,8 +81,7 @@ def _raise(message: str) -> NoReturn:
 
 
 def _dates() -> dict[str, str]:
-    """Today's date, for templates that ask for it, as llama.cpp gives it: some write one long past where it is
-    missing."""
+    """Today's date in llama.cpp's variables. Without them, some templates write a date long past."""
     now = datetime.datetime.now()
     return {"date_string": now.strftime("%d %b %Y"), "datetime": now.strftime("%b %d %Y %H:%M:%S GMT")}
 

@@ -1,7 +1,7 @@
-"""The meaning of messages, however a client writes them: for comparing its rewording of our answers.
+"""Compares messages by meaning, because clients send answers back in other words.
 
-Ids of calls, reasoning, white space around an answer and the formatting of JSON arguments do not matter. Knows nothing
-of templates or of what is remembered.
+Ids of calls, reasoning, white space around an answer and the formatting of JSON arguments are ignored. Knows nothing of
+templates or of remembered answers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from localllm.types import Message, ToolCall
 
 EXACT_FLOATS = 2.0**53
-"""Up to this JavaScript writes a whole number without a fraction, and every integer exactly."""
+"""Below this, floats represent every integer exactly."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def canonical_arguments(text: str) -> str:
-    """The same text for all ways to write the same JSON; other text is only stripped."""
+    """A canonical form: equal for equal JSON. Text that is not JSON is only stripped."""
     try:
         return json.dumps(_plain(json.loads(text or "{}")), sort_keys=True)
     except (ValueError, RecursionError):
@@ -31,7 +31,7 @@ def canonical_arguments(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """1.0 and 1 are the same number to clients that only have floats."""
+    """Convert whole floats to integers, because some clients have only floats."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < EXACT_FLOATS else value
     if isinstance(value, dict):
@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
 
 
 def is_same_answer(sent: Message, ours: Message) -> bool:
-    """Whether what a client sends back means what we answered; its reasoning may be missing."""
+    """Whether a client's message means the same as our answer; the reasoning may be missing."""
     return (
         sent.role == ours.role == "assistant"
         and sent.content.strip() == ours.content.strip()
@@ -50,13 +50,13 @@ def is_same_answer(sent: Message, ours: Message) -> bool:
 
 
 def has_thought_of(sent: Message, ours: Message) -> bool:
-    """Whether the client kept the reasoning."""
+    """Whether the client sent the reasoning unchanged, or none."""
     return not sent.thought.strip() or sent.thought.strip() == ours.thought.strip()
 
 
 def digests(messages: Sequence[Message]) -> list[bytes]:
-    """One for each number of messages, from none on. Those of two conversations are equal as far as the conversations
-    mean the same. Linear in the conversation."""
+    """One digest per number of leading messages, starting with 0. Two conversations have equal digests up to the point
+    where their meanings diverge. Takes linear time."""
     found = [b""]
     for each in _meanings(messages):
         found.append(hashlib.blake2b(found[-1] + each, digest_size=16).digest())
@@ -64,13 +64,13 @@ def digests(messages: Sequence[Message]) -> list[bytes]:
 
 
 def differ_at(sent: Sequence[Message], ours: Sequence[Message]) -> int:
-    """The number of leading messages with the same meaning in both."""
+    """The number of leading messages with the same meaning in both conversations."""
     pairs = zip(_meanings(sent), _meanings(ours), strict=False)
     return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(sent), len(ours)))
 
 
 def _meanings(messages: Sequence[Message]) -> Iterator[bytes]:
-    """A result belongs to a call by its position among those of its turn, because clients make new ids."""
+    """Results are matched to calls by position within the turn, because clients make up new ids."""
     calls: dict[str, tuple[int, str]] = {}
     for each in messages:
         if each.role == "assistant":
@@ -87,7 +87,7 @@ def _calls(calls: Sequence[ToolCall]) -> list[tuple[str, str]]:
 
 
 def ids_of(sent: Sequence[Message], ours: Sequence[Message]) -> dict[str, str]:
-    """A client's ids of calls -> ours for the same calls; both conversations mean the same."""
+    """A client's call ids -> our ids of the same calls. Both conversations must mean the same."""
     return {
         theirs.id: mine.id
         for one, other in zip(sent, ours, strict=True)
@@ -96,11 +96,11 @@ def ids_of(sent: Sequence[Message], ours: Sequence[Message]) -> dict[str, str]:
 
 
 def with_ids(messages: Sequence[Message], ids: Mapping[str, str]) -> tuple[Message, ...]:
-    """These messages, which follow the calls, with results that refer to them by other ids."""
+    """Replace the call ids to which results refer, in messages after those calls."""
     known = dict(ids)
     found = []
     for each in messages:
         for call in each.tool_calls:
-            known.pop(call.id, None)  # a later call with this id is its own
+            known.pop(call.id, None)  # from here on the id belongs to this later call
         found.append(replace(each, tool_call_id=known.get(each.tool_call_id, each.tool_call_id)))
     return tuple(found)

@@ -1,8 +1,8 @@
-"""Finds out by rendering sentinels what a chat template can do with messages: whether it accepts a system message in
-the middle, parts, calls, results and reasoning, and in what shape.
+"""Finds out by rendering sentinels which messages a chat template accepts, and in what shape: system messages in the
+middle, parts, calls, results and reasoning.
 
-A template that fails on everything is assumed to accept everything: its own error then answers a request. Knows nothing
-of real conversations.
+A template that fails on everything is assumed to accept everything, so that requests report its own error. Knows
+nothing of real conversations.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, Literal
 import msgspec
 
 Apply = Callable[..., str | None]
-"""Renders messages, and tools if there are some; None: the template failed."""
+"""Renders messages and optional tools; None: the template failed."""
 ApplyWith = Callable[..., str | None]
-"""The same with these variables."""
+"""The same, with additional variables."""
 Turn = dict[str, Any]
 
 IdShape = Literal["any", "short", "named"]
-"""Shape of calls' ids: unchanged, nine characters (Mistral), or the function's name and a number (Kimi K2)."""
+"""Form of call ids: unchanged, nine characters (Mistral), or the function's name and a number (Kimi K2)."""
 
 ToolsShape = Literal["none", "list", "functions"]
-"""What stands for no tools: nothing, an empty list, or JSON in a variable of that name beside `datetime`
-(Firefunction)."""
+"""How tools are passed: without any, `tools` is None (`none`) or an empty list (`list`); `functions` also sets a
+variable of that name to JSON (Firefunction)."""
 
 TOOLS_SHAPES: tuple[ToolsShape, ...] = ("none", "list", "functions")
 
@@ -54,45 +54,45 @@ _TOOLS = [
 
 
 class CallShape(msgspec.Struct, frozen=True, kw_only=True):
-    """How a template wants an assistant's calls."""
+    """The form in which a template accepts an assistant's calls."""
 
     is_content_null: bool
-    """Whether content is null beside calls without text; else it is empty."""
+    """Whether the content of a message with calls and no text is null; otherwise it is empty."""
     are_arguments_objects: bool
-    """Whether arguments are objects; else they are JSON texts."""
+    """Whether arguments are objects; otherwise they are JSON texts."""
     ids: IdShape
 
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a template accepts as it is; the rest must be reshaped."""
+    """Input that a template accepts unchanged; anything else must be reshaped."""
 
     tools: ToolsShape = "none"
-    """What it gets where there are no tools."""
+    """How tools are passed to it."""
     shows_tools: bool = True
-    """Whether it writes down the tools that it gets."""
+    """Whether it renders the tools."""
     system: bool = True
     """Whether it accepts a system message at the beginning."""
     several_systems: bool = True
-    """More than one of them at the beginning."""
+    """Whether it accepts more than one at the beginning."""
     late_system: bool = True
-    """One after other turns, rendered in its place."""
+    """Whether it accepts one after other turns, and renders it in place."""
     developer: bool = False
-    """The role of that name, distinct from the system's."""
+    """Whether it has a role `developer`, distinct from `system`."""
     parts: bool = False
-    """A text in parts."""
+    """Whether it accepts content in several parts."""
     only_parts: bool = False
     same_role_twice: bool = True
-    """Consecutive turns of the user."""
+    """Whether it accepts consecutive user turns."""
     calls: CallShape | None = CallShape(is_content_null=True, are_arguments_objects=True, ids="any")
     results: bool = True
     thought_field: str = "reasoning_content"
-    """Field of an assistant's message for reasoning; `parts`: a part of its content."""
+    """Field of an assistant's message that holds the reasoning; `parts`: a part of its content."""
     thought_beside_text: bool = True
-    """Whether reasoning may precede a text and a call."""
+    """Whether a message may have reasoning, text and calls together."""
 
 
 def probe(template: str, apply: ApplyWith) -> Abilities:
-    """Some dozens of small renderings."""
+    """Find a template's abilities by a few dozen small renderings."""
     for shape in TOOLS_SHAPES:
         given = functools.partial(_with_tools, apply, shape)
         if _shown(given, [_U], _U["content"]):
@@ -103,7 +103,7 @@ def probe(template: str, apply: ApplyWith) -> Abilities:
 
 
 def tool_variables(tools: list[Any] | None, shape: ToolsShape) -> dict[str, Any]:
-    """The variables through which a template gets these tools."""
+    """The template variables that pass these tools."""
     if shape == "functions":
         return {"tools": tools, "functions": json.dumps(tools or [], indent=4, ensure_ascii=False)}
     return {"tools": tools or ([] if shape == "list" else None)}
@@ -162,7 +162,7 @@ def _probe_calls(apply: Apply, user: Turn) -> CallShape | None:
 
 
 def _is_call(text: str | None) -> bool:
-    """Whether it shows the call properly: neither as in Python nor as JSON within JSON."""
+    """Whether the text shows the call properly: neither in Python syntax nor as JSON within JSON."""
     return (
         text is not None
         and text.count(_NAME) > 0
@@ -210,7 +210,7 @@ def _shown(apply: Apply, messages: list[Turn], *texts: str) -> bool:
 
 
 def _shown_parts(apply: Apply, messages: list[Turn], *texts: str) -> bool:
-    """Shown, and not as a list in Python or JSON."""
+    """Whether the texts are shown, and not as a list in Python or JSON syntax."""
     text = apply(messages)
     return (
         text is not None
@@ -242,7 +242,7 @@ def _in_parts(turn: Turn, *more: str) -> Turn:
 
 @functools.lru_cache(maxsize=8)
 def abilities(template: str) -> Abilities:
-    """Determined once per template. Takes as long as the template does, so call it only where that is bounded."""
+    """A template's abilities, cached. Takes as long as the template does, so call it only in a process with limits."""
     from localllm.chat.jinja import apply
     from localllm.errors import TemplateError
 

@@ -1,4 +1,4 @@
-"""What a chat template gets and returns. Separate from `template.py`, so that callers need not import jinja2."""
+"""Input and output of chat templates. Separate from `template.py`, so that callers need not import jinja2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.types.formats import Calls
 
 
 class RenderRequest(msgspec.Struct, frozen=True, tag=True):
-    """Everything a template may see."""
+    """The whole input of a template."""
 
     template: str
     messages: tuple[Message, ...]
@@ -17,15 +17,15 @@ class RenderRequest(msgspec.Struct, frozen=True, tag=True):
     eos_token: str = ""
     add_generation_prompt: bool = True
     continues: bool = False
-    """The text ends where the last message's text ends, and its answer continues there, without a generation prompt."""
+    """Whether the prompt ends where the text of the last message ends, so that the answer continues it."""
     rendering: Rendering = Rendering()
-    """Its JSON texts; what it says about the prompt's end is in the fields above."""
+    """Only its JSON texts are used; the fields above say how the prompt ends."""
     words: Calls | None = None
-    """How calls are written and tools described where the template cannot do so; None: as Hermes does."""
+    """Format for calls and tools if the template cannot write them; None: that of Hermes."""
 
 
 class FormatRequest(msgspec.Struct, frozen=True, tag=True):
-    """How does this template's model write its answers?"""
+    """Asks in which format the template's model writes answers."""
 
     template: str
     bos_token: str = ""
@@ -33,7 +33,7 @@ class FormatRequest(msgspec.Struct, frozen=True, tag=True):
 
 
 class RenderedText(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The prompt, and how the messages were changed because the template does not accept them as they are."""
+    """The prompt, and notes on how messages were reshaped for the template."""
 
     text: str
     notes: tuple[str, ...] = ()

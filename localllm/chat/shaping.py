@@ -1,12 +1,12 @@
-"""Messages as a chat template gets them: dicts with the fields that Transformers gives, in a shape that it accepts.
+"""Converts messages to a chat template's input: dicts with Transformers' fields, in a shape that the template accepts.
 
-What a template refuses or drops is moved, never lost, and such that a growing conversation keeps its prefix:
-- a system message in the middle goes to the end of the preceding user turn or result (else into the following turn,
-  else into one of its own), between `<system-reminder>` tags; several at the beginning become one; where the template
-  does not support them, it goes into the first user turn;
-- calls and results that a template cannot write become text, in the words of the model's format or else of Hermes;
-- tools that it does not show are described in the system message, in the same words;
-- consecutive turns of the same side become one where it insists that they alternate.
+Content that a template refuses or drops is moved, never lost, and a growing conversation keeps its prefix:
+- A system message in the middle goes to the end of the preceding user turn or result (else into the following turn,
+  else into one of its own), between `<system-reminder>` tags. Several at the beginning become one. If the template
+  supports no system messages, it goes into the first user turn.
+- Calls and results that a template cannot write become text, in the model's own format or that of Hermes.
+- Tools that it does not show are described in the system message, in the same format.
+- Consecutive turns of the same role are joined if the template requires that roles alternate.
 Each of these leaves a note. Knows nothing of Jinja.
 """
 
@@ -37,8 +37,8 @@ TOOLS_AS_TEXT = "tools-as-text"
 def shape(
     messages: Sequence[Message], can: Abilities, *, words: Calls = HERMES, tools: Sequence[Any] = ()
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """What the template gets, and notes on what was moved. `words`: for calls and tools that it cannot write; `tools`:
-    those that it does not show."""
+    """The template's input, and notes on changes. `words`: format for calls and tools that the template cannot write;
+    `tools`: those that it does not show."""
     notes: dict[str, None] = {}
     if tools:
         notes[TOOLS_AS_TEXT] = None
@@ -53,7 +53,7 @@ def shape(
 
 
 def _with_names(messages: Iterable[Message]) -> list[Message]:
-    """Adds to results the name of the called function, which few clients send and many templates read."""
+    """Add the name of the called function to results: few clients send it, and many templates read it."""
     names: dict[str, str] = {}
     named = []
     for each in messages:
@@ -64,7 +64,7 @@ def _with_names(messages: Iterable[Message]) -> list[Message]:
 
 
 def _with_ids(messages: list[Message], wanted: CallShape | None) -> list[Message]:
-    """Ids in the form that the template insists on, the same in every request of a conversation."""
+    """Convert ids to the form that the template requires; they stay the same in later requests of the conversation."""
     if wanted is None or wanted.ids == "any":
         return messages
     ids: dict[str, str] = {}
@@ -88,14 +88,14 @@ def _short(id: str) -> str:
 
 
 def _with_tools(messages: Sequence[Message], text: str) -> list[Message]:
-    """Adds their description to the first system message."""
+    """Add a description of tools to the first system message."""
     if messages and messages[0].is_system:
         return [_joined(messages[0], text), *messages[1:]]
     return [Message("system", text), *messages]
 
 
 def _without_calls(messages: list[Message], can: Abilities, words: Calls, notes: dict[str, None]) -> list[Message]:
-    """Calls as text, where the template cannot write them."""
+    """Convert calls and results to text if the template cannot write them."""
     turns: list[Message] = []
     after_result = False
     for each in messages:
@@ -149,7 +149,7 @@ def _with_systems(messages: list[Message], can: Abilities, notes: dict[str, None
 
 
 def reminder(text: str) -> str:
-    """An instruction inside a user turn."""
+    """A system message inside a user turn."""
     return f"<system-reminder>\n{text}\n</system-reminder>"
 
 
@@ -173,13 +173,13 @@ def _alternating(messages: list[Message], notes: dict[str, None]) -> list[Messag
 
 
 def _joined(message: Message, *texts: str, between: str = BETWEEN) -> Message:
-    """With these texts after its own."""
+    """Append texts to a message."""
     parts = (*(message.parts or (message.content,)), *texts)
     return replace(message, content=between.join(filter(None, (message.content, *texts))), parts=parts)
 
 
 def _prefixed(texts: list[str], message: Message) -> Message:
-    """With these texts before its own."""
+    """Prepend texts to a message."""
     parts = (*texts, *(message.parts or (message.content,)))
     return replace(message, content=BETWEEN.join(filter(None, (*texts, message.content))), parts=parts)
 
@@ -219,7 +219,7 @@ def _object(text: str) -> str:
 
 
 def _arguments(text: str) -> Any:
-    """An object; a value that is not one becomes an object's only member."""
+    """The arguments as an object; any other value becomes its only member."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Describes tools in a system message, for templates that do not show them: what they are, how they are called."""
+"""Describes tools and the format of calls in a system message, for templates that do not show tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EXAMPLE = ToolCall("example_function", json.dumps({"example_parameter": "value"
 
 
 def described(tools: Sequence[Any], calls: Calls) -> str:
-    """In the words that Hermes and Qwen were trained on, as far as the calls have their format."""
+    """The description, in the words that Hermes and Qwen were trained on if the calls have their format."""
     listed = "\n".join(json.dumps(each, ensure_ascii=False) for each in tools)
     called = _HERMES if calls == HERMES else _BY_EXAMPLE + written_calls(calls, (_EXAMPLE,)).strip()
     return _TOOLS.replace("{tools}", listed) + called

@@ -21,11 +21,11 @@ from localllm.errors import TemplateError
 from localllm.types import Message
 
 _END = "\ue0c1\ue0c0\ue0c2"
-"""Marks where the text of a message to be continued ends; occurs in no text."""
+"""Marks the end of a message to be continued: private-use characters that no text contains."""
 
 
 def render(request: RenderRequest) -> RenderedText:
-    """The prompt. Raises `TemplateError` with the template's own message where it has one.
+    """Render the prompt. Raises `TemplateError`, with the template's own message if there is one.
 
     Tools that a template does not show, or whose schemas it cannot read, are described in the system message.
     """
@@ -45,7 +45,7 @@ def render(request: RenderRequest) -> RenderedText:
 
 
 def _rendered(request: RenderRequest, *, shown: list[Any] | None = None, described: Sequence[Any] = ()) -> RenderedText:
-    """With tools that the template shows, or that are described to the model."""
+    """Render with `shown` tools passed to the template, and `described` ones in the system message."""
     rest = ""
     messages = request.messages
     if request.continues:
@@ -61,7 +61,7 @@ def _rendered(request: RenderRequest, *, shown: list[Any] | None = None, describ
             "bos_token": request.bos_token,
             "eos_token": request.eos_token,
             "add_generation_prompt": request.add_generation_prompt and not request.continues,
-            # Transformers gives these to every template: an undefined variable would pass for "is not none".
+            # Always set, as in Transformers: an undefined variable would pass the test "is not none".
             **tool_variables(shown, can.tools),
             "documents": _parsed(given.documents) if given.documents else None,
         },
@@ -74,7 +74,7 @@ def _rendered(request: RenderRequest, *, shown: list[Any] | None = None, describ
 
 
 def _marked(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:
-    """With a mark where the last one ends, and the blanks after it, which many templates would strip."""
+    """Mark the end of the last message; also returns the blanks after it, which many templates would strip."""
     last = messages[-1]
     if not last.content and last.thought:
         thought = last.thought.rstrip()

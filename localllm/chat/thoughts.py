@@ -1,4 +1,4 @@
-"""Where an answer to a prompt begins, with reasoning or with text, and how a template is told whether to think.
+"""Decides whether an answer begins with reasoning or with text, and sets the template variables that switch thinking.
 
 Pure text: knows nothing of tokens or grammars.
 """
@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from localllm.types import Beginning, ChatFormat, Message, Rendering, ThinkingDefault
 
 SWITCHES = ("enable_thinking", "thinking")
-"""The switch's name in templates of Qwen, GLM and most others, and of DeepSeek, Granite and Kimi."""
+"""Names of the switch: in templates of Qwen, GLM and most others; of DeepSeek, Granite and Kimi."""
 
 
 def beginning_of(format: ChatFormat, ending: str, continued: Message | None = None) -> Beginning:
     """Where an answer to a rendered prompt begins, judging by how the prompt ends.
 
-    A prompt that ends with closed reasoning, as templates write it to disable thinking, has had its reasoning.
-    `continued`: the message whose text the answer continues.
+    If the prompt ends with closed reasoning, as templates write it to disable thinking, the answer begins with text.
+    `continued`: the message that the answer continues.
     """
     if format.thought is None:
         return "text"
@@ -39,8 +39,7 @@ def beginning_of(format: ChatFormat, ending: str, continued: Message | None = No
 
 
 def switched(rendering: Rendering, format: ChatFormat, default: ThinkingDefault = "auto") -> Rendering:
-    """Sets the variables that switch thinking in the model's template, where the request says whether to think, or the
-    server's default does."""
+    """Set the template variables that switch thinking, if the request or the server's default says whether to think."""
     if default == "auto" and not any(format.switch):
         return rendering
     given = json.loads(rendering.variables or "{}")

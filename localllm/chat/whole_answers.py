@@ -1,6 +1,6 @@
-"""A whole answer, or what a template wrote of one, as a message: reasoning, text and calls separated.
+"""Converts a whole answer, as a model or a template wrote it, to a message with separate reasoning, text and calls.
 
-Knows nothing of tokens or of conversations.
+Knows nothing of tokens or conversations.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from localllm.types import ChatFormat, Function, Message, ToolCall
 
 
 class ReadAnswer(NamedTuple):
+    """An answer as a message."""
+
     message: Message
-    """Has ids of calls only where the text has them."""
+    """Calls have ids only if the text has them."""
     ends_in_thought: bool
 
 
 def read_answer(text: str, format: ChatFormat, functions: Sequence[Function], *, in_thought: bool) -> ReadAnswer:
-    """`in_thought`: the prompt ended inside the reasoning."""
+    """Read a whole answer. `in_thought`: the prompt ended inside the reasoning."""
     reader = reader_of(format, functions, in_thought=in_thought, splits_thoughts=True, reads_calls=bool(functions))
     reads = [reader.feed(text)]
     ends_in_thought = reader.is_thinking
@@ -45,7 +47,7 @@ def read_answer(text: str, format: ChatFormat, functions: Sequence[Function], *,
 
 
 def with_thought_apart(message: Message, format: ChatFormat) -> Message:
-    """Separates the reasoning in a client's message whose text contains it between tags."""
+    """Separate the reasoning in a client's message whose text contains it between tags."""
     thought = format.thought
     if (
         thought is None

@@ -1,1 +1,1 @@
-"""Structures to grammars: what a request asks of an answer's shape, in llguidance's notation. Pure text."""
+"""Converts the structures that requests ask for to grammars in llguidance's notation. Pure text."""

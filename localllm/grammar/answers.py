@@ -1,13 +1,13 @@
-"""Answers with tool calls: text is free until a call opens, which is then held to the declared functions.
+"""Grammars of answers with tool calls: text is free until a call opens, which then must match a declared function.
 
     auto      free text and calls
     required  calls
     either    calls, or a text with a structure (`auto` with one)
     none      free text in which no call opens
 
-A call opens where a reader of answers would see one: with its opening literal, whatever the white space in it, as text
-or with special tokens; or with a special token alone, if nothing else in the format begins with it. Text may contain
-any special token that does not end the answer. Knows nothing of reasoning before the answer (`preface`).
+A call opens where a reader of answers would see one: with its opening literal (with any white space, as text or special
+tokens), or with a special token alone if nothing else in the format begins with it. Text may contain any special token
+that does not end the answer. Knows nothing of reasoning before the answer (`preface`).
 """
 
 from __future__ import annotations
@@ -28,25 +28,27 @@ from localllm.types.formats import AnswerSource, Calls
 from localllm.types.structures import Structure
 
 TEXT = "text"
-"""Name of the grammar of a text with a structure, which is written elsewhere."""
+"""Name of the grammar of a structured text, which another module writes."""
 DOCUMENT = "document"
 """Name of the grammar that the answer's text must match."""
 
 
 class AnswerGrammars(NamedTuple):
+    """The grammars of an answer, and notes."""
+
     grammars: list[Grammar]
     """The first is named `document`."""
     notes: list[str]
-    """On functions whose schemas are not enforced."""
+    """Notes on functions whose schemas are not fully enforced."""
 
 
 def grammars_of_answer(
     structure: Structure, literals: Literals, *, thought: str = "", loose: frozenset[int] | None = frozenset()
 ) -> AnswerGrammars:
-    """`thought`: what opens reasoning where the answer begins, if it may come there. `loose`: indexes of functions
-    whose arguments may be any object, unless they are strict; None: all of them.
+    """The grammars of an answer with calls. `thought`: the literal that may open reasoning at the beginning. `loose`:
+    indexes of functions whose arguments may be any object, unless they are strict; None: all functions.
 
-    Raises `InvalidParameter` for what cannot be enforced of a strict function.
+    Raises `InvalidParameter` if the schema of a strict function cannot be enforced.
     """
     source = source_of(structure)
     rules = Rules(literals, options(structure))
@@ -56,7 +58,7 @@ def grammars_of_answer(
 
 
 def source_of(structure: Structure) -> AnswerSource:
-    """The source that it was made from. Raises `InvalidParameter`."""
+    """Decode the source of a structure of kind `answer`. Raises `InvalidParameter`."""
     try:
         return msgspec.json.decode(structure.source, type=AnswerSource)
     except msgspec.DecodeError as error:
@@ -70,7 +72,7 @@ class _Answer:
         thought_segments = rules.literals.segments(thought)
         self._rules = rules
         self._opens_thought = [part for part in thought_segments[:1] if isinstance(part, int)]
-        """A special token at the beginning that is not, or need not be, part of the text."""
+        """The special token that opens reasoning, if it begins with one."""
         self._is_alone = len(thought_segments) == 1
         self._literals = rules.literals
         self._source = source
@@ -103,7 +105,7 @@ class _Answer:
         return f"{self._free(openings)} | {self._free(openings, called, is_last=True)}"
 
     def _begun(self, calls: Calls, openings: Openings, section: str, called: str) -> str:
-        """An answer whose prompt ends with what opens both texts and calls."""
+        """An answer whose prompt ends with the beginning of both texts and calls."""
         opening, begun = calls.opening.removeprefix(self._source.format.opened), self._rest_of_text()
         first = joined([self._literals.written(opening), section])
         return " | ".join([
@@ -111,13 +113,13 @@ class _Answer:
         ])  # fmt: skip
 
     def _rest_of_text(self) -> str:
-        """The rest of a text's opening whose first part is in the prompt; empty where it has none."""
+        """The rest of the text's opening literal, whose first part is in the prompt; empty if there is none."""
         opened, text = self._source.format.opened, self._source.format.text
         rest = text.opening.removeprefix(opened) if text is not None and opened else ""
         return self._rules.rule(quoted(rest), "[lazy]") if rest else ""
 
     def _document(self) -> str:
-        """A text with a structure, and what the format has around texts."""
+        """A structured text with the format's literals around it."""
         around = self._source.format.text
         if around is None:
             return joined([f"@{TEXT}"])
@@ -125,7 +127,7 @@ class _Answer:
         return joined([self._literals.written(around.opening), f"@{TEXT}", self._literals.written(closing)])
 
     def _free(self, openings: Openings, called: str = "", *, is_last: bool = False) -> str:
-        """Any text, with any special tokens except the marks; with calls among it, or with some at its end."""
+        """Free text with any special tokens except the marks, and with calls anywhere in it, or only at its end."""
         free = self._rules.terminal(FREE)
         pieces = [joined([f"{free}?", other]) for other in (self._others(openings), *self._apart(openings)) if other]
         if is_last:
@@ -134,17 +136,17 @@ class _Answer:
         return joined([f"({' | '.join(pieces)})*" if pieces else "", f"{free}?"])
 
     def _others(self, openings: Openings) -> str:
-        """Any special token that begins nothing. llguidance takes one of several expressions for a token, so a token
-        that begins something must never be among them."""
+        """Any special token that begins nothing. If several expressions match a token, llguidance takes one of them, so
+        tokens that begin something must not be among these."""
         return self._literals.others(*openings.marks, *openings.others, *self._opens_thought)
 
     def _apart(self, openings: Openings) -> list[str]:
-        """One expression for each token that begins a call as well as other things."""
+        """One expression for each token that begins calls and other things."""
         thought = [] if self._is_alone else self._opens_thought
         return [f"<[{token}]>" for token in dict.fromkeys([*openings.others, *thought]) if token not in openings.marks]
 
     def _none(self, openings: Openings, *, anywhere: bool) -> str:
-        """Text that completes none of the openings, neither spelled nor with special tokens."""
+        """Text that completes no opening, neither as text nor with special tokens."""
         before = ANY if anywhere else r"/\s*/"
         spelled = " | ".join(joined([before, f"/{each.pattern}/", ANY]) for each in openings.spelled)
         text = self._rules.terminal(f"{FREE} & ~({spelled})")
@@ -181,5 +183,5 @@ class _Answer:
 
 
 def _first_text(marked: Marked) -> str:
-    """After its token."""
+    """The first text after the opening's token."""
     return next(part for part in marked.rest if isinstance(part, str) and part.strip())

@@ -1,8 +1,8 @@
-"""The arguments of functions as Lark rules, in the way a format writes them.
+"""Lark rules for the arguments of functions, in the notation of a format.
 
-JSON keeps every keyword of the schema that a structured answer keeps; `tagged` and `shapes` say what the other
-notations keep. What cannot be enforced is left out, with a note that gives its path; where nothing remains, the
-arguments are any object. For a strict function it is rejected.
+JSON enforces the same keywords as structured answers; `tagged` and `shapes` say what other notations enforce. Keywords
+that cannot be enforced are left out, with a note that gives the path; if nothing remains, arguments may be any object.
+For a strict function, such keywords are rejected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOT_KEPT = "arguments-not-kept"
 
 
 class ArgumentRules:
-    """For the functions of one source."""
+    """Rules for the functions of one source."""
 
     def __init__(self, rules: Rules, source: AnswerSource, loose: frozenset[int] | None) -> None:
         """`loose`: see `answers.grammars_of_answer`. Raises `InvalidParameter` for strict functions."""
@@ -45,11 +45,11 @@ class ArgumentRules:
             self._written[function] = self._kept(function, is_loose=is_loose)
 
     def of(self, function: Function) -> str:
-        """The expression for its arguments."""
+        """The expression for the function's arguments."""
         return self._written[function]
 
     def _kept(self, function: Function, *, is_loose: bool) -> str:
-        """Its arguments, held to as much of its schema as possible, with a note where that is not all."""
+        """An expression that enforces as much of the schema as possible; notes what it does not."""
         unwritten = self._unwritten(function)
         if function.is_strict:
             if unwritten:
@@ -71,7 +71,7 @@ class ArgumentRules:
         return written
 
     def _unwritten(self, function: Function) -> list[str]:
-        """Paths in its schema that this notation does not enforce. A tagged value is JSON."""
+        """Paths of keywords in its schema that this notation does not enforce. Tagged values are JSON."""
         if isinstance(self._kind, JsonArguments):
             return []
         try:
@@ -97,7 +97,7 @@ class ArgumentRules:
 
 
 def _objects(shapes: Shapes, writing: Writing, schema: Schema, depth: int = 20) -> list[str]:
-    """The objects that a schema allows, one per alternative. Raises `NotWritable`."""
+    """Expressions for the objects that a schema allows, one per alternative. Raises `NotWritable`."""
     if not isinstance(schema, dict) or not depth:
         raise NotWritable
     apart = schema.keys() & {"$ref", "allOf", "anyOf", "enum", "const"}
@@ -115,7 +115,7 @@ def _objects(shapes: Shapes, writing: Writing, schema: Schema, depth: int = 20) 
 
 
 def outline_of(function: Function) -> dict[str, Any]:
-    """Only the names of its arguments and their types."""
+    """A schema with only the names and types of a function's arguments."""
     try:
         schema = json_of(Structure(kind="json_schema", source=function.parameters or "{}", param=function.param))
     except InvalidParameter:
@@ -132,12 +132,12 @@ def _outline(schema: Any) -> dict[str, Any]:
 
 
 def schema_of(function: Function) -> dict[str, Any]:
-    """Schema of its arguments, rewritten as `checked` does. Raises `InvalidParameter`."""
+    """The schema of a function's arguments, rewritten by `checked`. Raises `InvalidParameter`."""
     return checked(_source_of(function), function.param)
 
 
 def loose_schema_of(function: Function) -> tuple[dict[str, Any], list[str]]:
-    """The same without what cannot be enforced, and the paths of that. Raises `InvalidParameter` if nothing can."""
+    """The same without keywords that cannot be enforced, and their paths. Raises `InvalidParameter` if that fails."""
     return loosened(_source_of(function), function.param)
 
 
@@ -149,7 +149,7 @@ def _source_of(function: Function) -> Any:
 
 
 def _of_object(schema: Any, path: str) -> Any:
-    """The same, restricted to objects."""
+    """The schema, restricted to objects."""
     if schema is True or schema is None:
         return ANY_OBJECT
     if not isinstance(schema, dict):

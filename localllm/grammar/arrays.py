@@ -1,4 +1,4 @@
-"""The keywords of arrays, including older spellings."""
+"""Rewrites the keywords of arrays, including older spellings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.grammar.rewriting import Rewriter
 from localllm.grammar.strings import count
 
 MAX_ITEMS = 10_000
-"""Each item up to the bound becomes a rule of the grammar."""
+"""Limit for bounds: each item up to the bound becomes a rule of the grammar."""
 
 
 def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *, has_applied: bool) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *
     least = found.get("minItems", 0)
     most = min(found.get("maxItems", MAX_ITEMS), _open_ended(found))
     if least > most:
-        raise refused(under(path, "minItems"), f"is above {most}, the most items there can be")
+        raise refused(under(path, "minItems"), f"is above {most}, the maximum number of items")
     return found
 
 
@@ -39,11 +39,11 @@ def _open_ended(found: dict[str, Any]) -> int:
 
 
 def _current(named: dict[str, Any], path: str, *, has_applied: bool) -> dict[str, Any]:
-    """In Draft 2020-12 spelling, with where its members came from: `_prefix` and `_items`."""
+    """Convert to the spelling of Draft 2020-12; `_prefix` and `_items` hold the original names for paths."""
     named = dict(named)
     if isinstance(named.get("items"), list):
         if "prefixItems" in named:
-            raise refused(under(path, "items"), "must be a schema where prefixItems stands beside it")
+            raise refused(under(path, "items"), "must be a schema if prefixItems is present")
         named |= {"prefixItems": named.pop("items"), "_prefix": "items"}
         if "additionalItems" in named:
             named |= {"items": named["additionalItems"], "_items": "additionalItems"}

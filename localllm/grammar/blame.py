@@ -1,7 +1,6 @@
-"""Finds the keyword at fault when llguidance refuses a whole schema, which it does without saying where.
+"""Finds the keyword at fault when llguidance rejects a schema, because llguidance does not say which one it is.
 
-Tries its subschemas alone, from the outside in, and then leaves out one keyword after another. Compiles nothing by
-itself.
+Tries subschemas alone, from the outside in, and then leaves out one keyword after another. The caller compiles.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ _SINGLE = ("items", "additionalProperties", "additionalItems", "unevaluatedPrope
 
 
 def culprit(structure: Structure, compiles: Callable[[str], bool]) -> str:
-    """Path of the smallest schema that does not compile, with the keyword that matters; else the structure's own.
+    """Path of the smallest schema that does not compile, with the keyword if one alone is at fault; otherwise the
+    structure's own path.
 
     `compiles`: whether llguidance accepts this grammar within the same limits.
     """
@@ -50,7 +50,7 @@ def culprit(structure: Structure, compiles: Callable[[str], bool]) -> str:
 
 
 class _Search:
-    """Search of one schema, with a bounded number of attempts."""
+    """Search in one schema, with a bounded number of attempts."""
 
     def __init__(self, structure: Structure, compiles: Callable[[str], bool]) -> None:
         self.root = json_of(structure)
@@ -60,7 +60,7 @@ class _Search:
         self._visited = {structure.param}
 
     def is_fine(self, part: Part) -> bool:
-        """It compiles alone, or too many attempts were needed to find out."""
+        """Whether the part compiles alone. True, too, after too many attempts."""
         self._tries += 1
         if self._tries > MAX_TRIES:
             return True
@@ -71,7 +71,7 @@ class _Search:
         return self._compiles(grammar_of_schema(self._structure, schema))
 
     def parts(self, part: Part) -> Iterator[Part]:
-        """Its direct subschemas and what it refers to, each once."""
+        """Its direct subschemas and the schemas that it refers to, each once."""
         schema, path, base = part
         if not isinstance(schema, dict):
             return

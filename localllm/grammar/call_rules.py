@@ -1,9 +1,9 @@
-"""A call as Lark rules: its opening, the function's name, that function's arguments, its closing.
+"""Lark rules for calls: opening, name of a function, that function's arguments, closing.
 
     opening  rest of the first call  (between  opening  rest)*  end
 
 Names are alternatives after the part common to all calls, so that few continuations are open at any token. Knows
-nothing of what surrounds the calls.
+nothing of the text around calls.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Arguments = Callable[[Function], str]
 
 
 class _Part(NamedTuple):
-    """Part of a call, after its opening."""
+    """A part of a call, after its opening."""
 
     kind: SlotKind | Literal["literal"]
     text: str = ""
 
 
 class CallRules:
-    """For calls in one format of these functions, of which there is at least one."""
+    """Rules for calls of these functions, at least one, in one format."""
 
     def __init__(self, rules: Rules, calls: Calls, functions: Sequence[Function], arguments: Arguments) -> None:
         self._rules = rules
@@ -48,10 +48,10 @@ class CallRules:
         self._end = "" if self.ends_answer else rules.literals.written(end)
         self.ends_answer = self.ends_answer or ends
         self.has_end_mark = bool((_mark(calls) + calls.end).strip()) and not self.ends_answer
-        """Whether readers can tell where the calls end, so that a text may follow."""
+        """Whether readers can find the end of the calls, so that text may follow."""
 
     def behind_opening(self, *, may_repeat: bool) -> str:
-        """An expression for all calls, from after the first one's opening to the end of the last one."""
+        """An expression for all calls, from the end of the first opening to the end of the last call."""
         calls = self._calls
         more = ""
         if may_repeat and not calls.is_single and not self.ends_answer:
@@ -80,7 +80,7 @@ class CallRules:
         return places[0], max(last, places[-1] + 1)
 
     def _written(self, parts: Sequence[_Part], function: Function | None, arguments: Arguments | None) -> str:
-        """The parts in sequence; adjacent texts become one literal."""
+        """An expression for the parts in sequence; adjacent texts become one literal."""
         found: list[str] = []
         text = ""
         for part in parts:
@@ -119,7 +119,7 @@ def _parts(calls: Calls) -> list[_Part]:
 
 
 def _mark(calls: Calls) -> str:
-    """What follows a call and shows a reader its end."""
+    """The literal that ends a call."""
     return calls.call.after if isinstance(calls.call, ObjectCall) else calls.call.slots[-1].behind
 
 

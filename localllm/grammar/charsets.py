@@ -1,4 +1,4 @@
-"""Sets of characters, as ranges of code points, and how the regular expressions of llguidance write them."""
+"""Sets of characters as ranges of code points, written for llguidance's regular expressions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LAST = 0x10FFFF
 SURROGATES: Range = (0xD800, 0xDFFF)
 
 UNWRITABLE: tuple[Range, ...] = ((0, 7), (0x0B, 0x0B), (0x0E, 0x1F), (0x7F, 0x7F), SURROGATES)
-"""JSON strings can have these only as `\\u` escapes: control characters without an escape of their own."""
+"""Characters that JSON strings can contain only as `\\u` escapes: control characters without a short escape."""
 
 
 JSON_BLANKS: tuple[Range, ...] = ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20))
@@ -30,7 +30,7 @@ def normalized(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def complement(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Every other code point."""
+    """All other code points."""
     found, start = [], 0
     for first, last in normalized(ranges):
         if first > start:
@@ -52,7 +52,7 @@ def overlap(ranges: Iterable[Range], others: tuple[Range, ...]) -> bool:
 
 
 def folded(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Includes the other case of every ASCII letter."""
+    """The ranges with both cases of every ASCII letter in them."""
     found = list(ranges)
     for first, last in tuple(found):
         for start, end, shift in ((0x41, 0x5A, 32), (0x61, 0x7A, -32)):
@@ -63,7 +63,7 @@ def folded(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 @dataclass(frozen=True)
 class CharSet:
-    """A set of characters: ranges and named Unicode properties; or all others."""
+    """A set of characters: ranges and Unicode properties, or the complement of these."""
 
     ranges: tuple[Range, ...] = ()
     properties: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class CharSet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no character in it can be written in a JSON string."""
+        """Whether it contains no character that a JSON string can contain unescaped or with a short escape."""
         return not self.properties and not self._written()
 
     def _written(self) -> tuple[Range, ...]:
@@ -110,7 +110,7 @@ NARROW = {
     "W": CharSet((), ("[^_\\p{L}\\p{N}\\p{M}]",)),
     "S": CharSet(complement(_WIDE_SPACE)),
 }
-"""What every dialect includes in the class: ECMAScript reads `\\d` and `\\w` in ASCII, Python in Unicode."""
+"""Characters that every dialect includes in the class: `\\d` and `\\w` are ASCII in ECMAScript, Unicode in Python."""
 
 WIDE = {
     "d": CharSet((), ("\\p{Nd}",)),
@@ -120,7 +120,7 @@ WIDE = {
     "W": CharSet(complement(_WORD)),
     "S": CharSet(complement(_SPACE)),
 }
-"""What some dialect includes in the class: for negated classes."""
+"""Characters that some dialect includes in the class; for negated classes."""
 
 ANY_BUT_LINE_ENDS = CharSet(normalized([(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)]), (), True)
 EVERY = CharSet((), (), True)

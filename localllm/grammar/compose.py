@@ -1,8 +1,8 @@
-"""Composes one grammar text from what a request asks for: input for llguidance, with the JSON in it already checked.
+"""Composes the input of llguidance for a request's structure, and checks the JSON in it.
 
-The text is llguidance's JSON form: a list of named grammars, the first of which is the start. The one of the document
-is named `document`; what may precede it (reasoning) becomes a grammar that refers to it, see `preface`. Raises
-`InvalidParameter` in our own words, with the path of what is at fault. Compiles nothing.
+The result is llguidance's JSON form: a list of named grammars, of which the first is the start. The grammar of the
+document is named `document`; for reasoning before it, a further grammar refers to it (see `preface`). Raises
+`InvalidParameter` with the path of the part at fault. Compiles nothing.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ _JSON_IN_LARK = re.compile(r"%json\s*(?=\{)")
 
 
 class Composed(NamedTuple):
+    """A grammar, and notes."""
+
     grammar: str
     """Input for llguidance."""
     notes: tuple[str, ...] = ()
-    """Parts of a request that are not enforced, and were not asked for strictly."""
+    """Notes on parts of the request that are not enforced, because it did not ask for strictness."""
 
 
 def grammar_of(structure: Structure, preface: Preface | None = None) -> str:
-    """Input for llguidance. Raises `InvalidParameter` with the path of what cannot be accepted."""
+    """Input for llguidance. Raises `InvalidParameter` with the path of the part at fault."""
     return composed(structure, preface).grammar
 
 
@@ -50,7 +52,7 @@ def composed(
     literals: Literals = NO_TOKENS,
     loose: frozenset[int] | None = frozenset(),
 ) -> Composed:
-    """The same for a vocabulary with known special tokens, with notes.
+    """The same, with notes, for a vocabulary with known special tokens.
 
     `loose`: indexes of functions whose schemas need not be enforced; None: all of them.
     """
@@ -71,7 +73,7 @@ def composed(
 
 
 def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:
-    """The same for one of its schemas, already rewritten."""
+    """The same for a rewritten part of the structure's schema."""
     return _text([_json(structure, schema)])
 
 
@@ -96,18 +98,18 @@ def _of_regex(structure: Structure) -> list[Grammar]:
 def _of_choice(structure: Structure) -> list[Grammar]:
     texts, param = json_of(structure), structure.param
     if not isinstance(texts, list) or not texts:
-        raise InvalidParameter(f"{param} takes a list of one text or more", param=param)
+        raise InvalidParameter(f"{param} takes a list of at least one text", param=param)
     if len(texts) > MAX_CHOICES:
         raise InvalidParameter(f"{param} takes at most {MAX_CHOICES} texts, not {len(texts)}", param=param)
     for index, text in enumerate(texts):
         if not isinstance(text, str) or not text:
-            raise InvalidParameter(f"{param}[{index}] must be a text that is not empty", param=f"{param}[{index}]")
+            raise InvalidParameter(f"{param}[{index}] must be a nonempty text", param=f"{param}[{index}]")
     # One terminal: as alternatives of a rule, more than 2,000 would be too many items for llguidance's parser.
     return [{"name": DOCUMENT, "lark_grammar": "start: TEXT\nTEXT: " + " | ".join(map(json.dumps, texts))}]
 
 
 def _of_lark(structure: Structure) -> list[Grammar]:
-    """Unchanged, except that schemas in it (`%json {...}`) are checked like any other."""
+    """The grammar, with the schemas in it (`%json {...}`) checked and rewritten like any other."""
     written, at = [], 0
     for found in _JSON_IN_LARK.finditer(structure.source):
         try:

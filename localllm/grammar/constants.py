@@ -1,4 +1,4 @@
-"""The values of `enum` and `const`: of every JSON type, as they can occur in a document."""
+"""Checks the values of `enum` and `const`, which may have any JSON type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNWRITABLE = {chr(code) for first, last in UNWRITABLE[:-1] for code in range(fi
 
 
 def of_types(values: list[Any], types: list[str] | None, path: str) -> list[Any]:
-    """Those of one of the types. Raises `InvalidParameter` if there is none, or one that cannot be written."""
+    """The values of one of the types. Raises `InvalidParameter` if there are none, or if one cannot be written."""
     found = [value for value in values if types is None or any(is_of_type(value, one) for one in types)]
     if not found:
         raise refused(path, f"has no value of type {' or '.join(types or ())}, so no document can be valid")
@@ -41,7 +41,7 @@ def is_of_type(value: Any, type_: str) -> bool:
 def _written(value: Any, path: str) -> Any:
     if isinstance(value, str) and not _UNWRITABLE.isdisjoint(value):
         code = next(ord(character) for character in value if character in _UNWRITABLE)
-        raise refused(path, f"has U+{code:04X} in a text, which a JSON string has no short escape for; leave it out")
+        raise refused(path, f"contains U+{code:04X}, for which JSON strings have no short escape; leave it out")
     if is_number(value):
         return constant(value, path)
     if isinstance(value, list):

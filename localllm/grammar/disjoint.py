@@ -1,6 +1,7 @@
-"""Whether no document satisfies two schemas, which makes a `oneOf` an `anyOf`. "Yes" is certain, "no" is not.
+"""Proves that no document satisfies two schemas, so that `oneOf` can become `anyOf`. "Disjoint" is certain; "not
+disjoint" is not.
 
-Looks at types, constants, bounds and required properties (`{"kind": {"const": ...}}`). Works on rewritten schemas.
+Compares types, constants, bounds and required properties (`{"kind": {"const": ...}}`) of rewritten schemas.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ Schema = dict[str, Any] | bool
 
 MAX_DEPTH = 12
 MAX_COMPARISONS = 200_000
-"""Over the whole document: pairs of pairs grow fast."""
+"""Limit for the whole document, because the number of pairs grows fast."""
 
 _TYPES = ("null", "boolean", "string", "number", "array", "object")
 
 
 class Disjointness:
-    """Among the schemas of one document."""
+    """Comparisons of the schemas of one document."""
 
     def __init__(self, definitions: dict[str, Schema]) -> None:
         self._definitions = definitions
         self._comparisons_left = MAX_COMPARISONS
 
     def overlap(self, options: list[Schema]) -> tuple[int, int] | None:
-        """The first two of them that may share a document, by their indexes; None if no two do."""
+        """Indexes of the first two schemas that may share a document; None if no two do."""
         if _are_distinct_values(options):
             return None
         for index, one in enumerate(options):
@@ -53,7 +54,7 @@ class Disjointness:
         )
 
     def _alternatives(self, schema: dict[str, Any]) -> Iterator[list[Schema]]:
-        """Lists of schemas of which one must hold."""
+        """Lists of schemas; of each list, one must hold."""
         if "$ref" in schema:
             yield [self._definitions[schema["$ref"].removeprefix("#/$defs/")]]
         for one in schema.get("allOf", ()):
@@ -89,7 +90,7 @@ class Disjointness:
 
 
 def _are_distinct_values(options: list[Schema]) -> bool:
-    """Whether each is a list of constants, and no constant is in two of them. Fast for thousands."""
+    """Whether each schema is a list of constants, and no constant is in two of them. Fast even for thousands."""
     seen: set[str] = set()
     for option in options:
         values = _values(option) if isinstance(option, dict) else None

@@ -1,7 +1,7 @@
 """Finds schemas without a finite document, such as `{"$ref": "#"}`, or a list of at least one such list.
 
-llguidance compiles those, and a text would enter them and never get out. An optional one becomes `false` here; where
-the whole schema depends on one, it is rejected. Works on rewritten schemas.
+llguidance compiles these, and a generated text could never end. An optional one becomes `false` here; if the whole
+schema depends on one, it is rejected. Works on rewritten schemas.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MAX_DEPTH = 256
 
 
 def prune(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[str, str]) -> Schema:
-    """The root without what never ends; the definitions are changed in the same way. Raises `InvalidParameter`.
+    """Remove endless schemas from the root and, in place, from the definitions. Raises `InvalidParameter`.
 
-    `paths`: where each definition is in the request.
+    `paths`: the path of each definition in the request.
     """
     ends = dict.fromkeys(definitions, False)
     while True:
@@ -38,7 +38,7 @@ def prune(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[s
 
 
 def check_depth(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[str, str]) -> None:
-    """Rejects what would overflow llguidance's stack, which follows references where it first meets them."""
+    """Reject schemas that would overflow the stack of llguidance, which follows references where they first occur."""
     seen: set[str] = set()
     waiting: list[tuple[Schema, int, str]] = [(root, 1, path)]
     while waiting:
@@ -64,7 +64,7 @@ def _inside(schema: dict[str, Any]) -> list[Schema]:
 
 
 def _culprit(schema: Schema, definitions: dict[str, Schema], ends: dict[str, bool]) -> str | None:
-    """The definition that requires itself, starting from this schema; None if none does."""
+    """The first definition, reachable from this schema, that requires itself; None if there is none."""
     seen: list[str] = []
     waiting = [schema]
     while waiting:
@@ -84,7 +84,7 @@ def _culprit(schema: Schema, definitions: dict[str, Schema], ends: dict[str, boo
 
 
 def _ends(schema: Schema, ends: dict[str, bool]) -> bool:
-    """Whether some document satisfies it, given which definitions have one (as far as each keyword alone says)."""
+    """Whether a finite document satisfies it, given which definitions have one. Considers each keyword alone."""
     if isinstance(schema, bool):
         return schema
     if "$ref" in schema and not ends[_name(schema)]:
@@ -119,7 +119,7 @@ def _needed_items(schema: dict[str, Any]) -> list[Schema]:
 
 
 def _pruned(schema: Schema, ends: dict[str, bool]) -> Schema:
-    """Replaces what never ends by `false`, in place."""
+    """Replace endless schemas by `false`, in place."""
     if isinstance(schema, bool):
         return schema
     if not _ends(schema, ends):

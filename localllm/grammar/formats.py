@@ -1,7 +1,7 @@
-"""Values of `format` as regular expressions that a whole text must match.
+"""Regular expressions for values of `format`, which a whole text must match.
 
-They generate a subset of what the RFCs allow, on which all common checkers agree: valid dates (29 February in leap
-years only), no leap seconds, ASCII host names. Formats that regular expressions cannot express are missing.
+They generate the subset of the RFCs on which all common validators agree: valid dates (29 February in leap years only),
+no leap seconds, ASCII host names. Formats that regular expressions cannot express are missing.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ _LABEL = "[a-zA-Z](?:-?[a-zA-Z0-9]){0,30}"  # never `--`, which marks an encoded
 _HOSTNAME = f"(?:[a-zA-Z0-9](?:-?[a-zA-Z0-9]){{0,30}}\\.){{0,9}}{_LABEL}"
 
 _DIGITS = "[0-9]{1,9}"
-_DURATION_TIME = (
-    f"T(?:{_DIGITS}H(?:{_DIGITS}M(?:{_DIGITS}S)?)?|{_DIGITS}M(?:{_DIGITS}S)?|{_DIGITS}S)"  # no part is left out
-)
+_DURATION_TIME = f"T(?:{_DIGITS}H(?:{_DIGITS}M(?:{_DIGITS}S)?)?|{_DIGITS}M(?:{_DIGITS}S)?|{_DIGITS}S)"  # no gaps
 _DURATION = (
     f"P(?:(?:{_DIGITS}Y(?:{_DIGITS}M(?:{_DIGITS}D)?)?|{_DIGITS}M(?:{_DIGITS}D)?|{_DIGITS}D)(?:{_DURATION_TIME})?"
     f"|{_DURATION_TIME}|{_DIGITS}W)"
@@ -75,10 +73,10 @@ FORMATS: dict[str, str] = {
 }
 
 MAX_CHARS = {"hostname": 253, "idn-hostname": 253, "email": 254, "idn-email": 254}
-"""For the whole text."""
+"""Maximum length of the whole text."""
 
 ANNOTATIONS = frozenset({"password", "path", "binary", "textarea", "markdown"})
-"""Names that say how a text is shown or stored: any text will do."""
+"""Formats that say how a text is shown or stored: any text is valid."""
 
 INTEGERS: dict[str, tuple[int, int]] = {
     "int8": (-(2**7), 2**7 - 1),
@@ -90,7 +88,7 @@ INTEGERS: dict[str, tuple[int, int]] = {
     "uint32": (0, 2**32 - 1),
     "uint64": (0, 2**64 - 1),
 }
-"""OpenAPI's formats of integers, with their bounds."""
+"""OpenAPI's integer formats, with their bounds."""
 
 NUMBERS = frozenset({"float", "double", "decimal", "number"})
-"""OpenAPI's formats of numbers: any JSON number will do."""
+"""OpenAPI's number formats: any JSON number is valid."""

@@ -1,6 +1,6 @@
-"""Converts GBNF, llama.cpp's grammar notation, to Lark for exactly the same texts (see `lexemes` for how).
+"""Converts GBNF, llama.cpp's grammar notation, to Lark that matches exactly the same texts (see `lexemes`).
 
-Reads what `src/llama-grammar.cpp` reads: escapes, comments, ranges, `{m,n}`, tokens as `<[id]>` and `<text>`.
+Accepts the notation of `src/llama-grammar.cpp`: escapes, comments, ranges, `{m,n}`, tokens as `<[id]>` and `<text>`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BRACES = re.compile(r"\{\s*(\d{1,9})\s*(?:(,)\s*(\d{1,9})?\s*)?\}")
 
 
 def lark_of(source: str, param: str) -> str:
-    """The grammar in Lark. Raises `InvalidParameter` with what is wrong, and in which line."""
+    """The grammar in Lark. Raises `InvalidParameter` with the error and its line."""
     parser = _Parser(source, param)
     rules = parser.rules()
     if "root" not in rules:
@@ -173,11 +173,11 @@ class _Parser:
         return ord(_ESCAPES[kind])
 
     def _token(self) -> Node:
-        found = self._match(_TOKEN, "a token, as <[id]> or <text>")
+        found = self._match(_TOKEN, "a token such as <[id]> or <text>")
         if not found[1]:
             return Token(found[0])
         if not found[2]:
-            raise self._wrong("excluding a token needs its number, as !<[id]>")
+            raise self._wrong("excluding a token requires its id, as in !<[id]>")
         return Token(f"<[^{found[2]}]>")
 
     def _peek(self) -> str:

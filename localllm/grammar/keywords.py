@@ -1,7 +1,7 @@
-"""Which keywords of JSON Schema are enforced, which do not affect validity, and what to write in place of the others.
+"""Which keywords of JSON Schema are enforced, which are annotations, and the alternatives to all others.
 
-Unknown names are rejected too: JSON Schema treats them as annotations, and after a typo such as `requried` the
-documents would not be what was asked for. Names that begin with `x-` are allowed.
+Unknown names are rejected, too: JSON Schema treats them as annotations, so that a typo such as `requried` would go
+unnoticed. Names that begin with `x-` are allowed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ANNOTATIONS = frozenset(
     example deprecated readOnly writeOnly contentMediaType contentEncoding contentSchema discriminator externalDocs xml
     enumNames enumDescriptions markdownDescription""".split()
 )
-"""Do not affect validity."""
+"""Keywords that do not affect validity."""
 
 _AFTERWARDS = "it cannot be enforced while a text is generated; leave it out, and check the answer"
 
@@ -55,7 +55,7 @@ REFUSED: dict[str, str] = {
     "nullable": 'write "type": [..., "null"], or anyOf with {"type": "null"}',
     "propertyOrdering": "properties come in the order in which `properties` lists them",
 }
-"""Keywords that affect validity, with the remedy."""
+"""Keywords that affect validity but cannot be enforced, with the remedy."""
 
 WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "uniqueItems": (False,),
@@ -66,7 +66,7 @@ WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "dependencies": ({},),
     "$recursiveAnchor": (False,),
 }
-"""Values without effect."""
+"""Keyword -> values that have no effect."""
 
 KEPT = OBJECT | ARRAY | STRING | NUMBER | APPLIED | {"type"}
 
@@ -77,7 +77,7 @@ def asks_for_nothing(name: str, value: object) -> bool:
 
 
 def remedy(name: str) -> str:
-    """For a keyword that is neither enforced nor an annotation: why it is rejected."""
+    """Why a keyword that is neither enforced nor an annotation is rejected, with the remedy."""
     if name in REFUSED:
         return REFUSED[name]
     close = get_close_matches(name, [*KEPT, *ANNOTATIONS], n=1, cutoff=0.75)

@@ -1,8 +1,9 @@
-"""Converts a grammar over characters to Lark for llguidance, whose lexer takes the longest text a terminal matches.
+"""Converts a grammar over characters to Lark for llguidance, whose lexer always takes the longest match of a terminal.
 
-That changes the language wherever a shorter match would have done (`[a-z]+ "b"` does not accept `ab` there). So a part
-without recursion becomes a terminal only if nothing that may follow it could also continue inside a terminal; else it
-is split, down to single characters if necessary. Terminals make masks cheap: whole tokens run through an automaton.
+That changes the language wherever only a shorter match leads on: as terminals, `[a-z]+ "b"` does not accept `ab`. So a
+part without recursion becomes a terminal only if no character that may follow it could also continue inside a terminal.
+Otherwise it is split, down to single characters if necessary. Terminals make masks cheap: whole tokens run through an
+automaton.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class _Writer:
         return "\n".join(["%llguidance {}", *lines])
 
     def _grouped(self, node: Node) -> Node:
-        """Groups neighbours that need no rules into a sequence of their own."""
+        """Group adjacent items that need no rules into a sequence of their own."""
         if self._is_regular(node):
             return node
         match node:
@@ -90,7 +91,7 @@ class _Writer:
         return self._automata[node]
 
     def _survey(self) -> tuple[dict[Node, Automaton], list[str]]:
-        """The terminals, and the remaining rules, starting from the root."""
+        """The terminals and the remaining rules that are reachable from the root."""
         found: dict[Node, Automaton] = {}
         reached = [self._root]
         for name in reached:  # grows in the loop
@@ -107,7 +108,7 @@ class _Writer:
         return found, reached
 
     def _behind(self, reached: list[str]) -> dict[Node, Ranges]:
-        """Which characters may follow each terminal."""
+        """The characters that may follow each terminal."""
         first: dict[str, tuple[bool, Ranges]] = dict.fromkeys(reached, (False, ()))
         while True:
             found = {name: self._first(self._rules[name], first) for name in reached}
@@ -123,7 +124,7 @@ class _Writer:
                 return {node: ranges for node, ranges in behind.items() if not isinstance(node, str)}
 
     def _first(self, node: Node, of_rules: dict[str, tuple[bool, Ranges]]) -> tuple[bool, Ranges]:
-        """Whether it may be empty, and which characters it may begin with."""
+        """Whether a node may be empty, and the characters that it may begin with."""
         automaton = self._terminal(node)
         if automaton is not None:
             return automaton.is_nullable, automaton.first_chars
@@ -150,7 +151,7 @@ class _Writer:
     def _spread(
         self, node: Node, ranges: Ranges, first: dict[str, tuple[bool, Ranges]], behind: dict[Node | str, Ranges]
     ) -> None:
-        """Records that these characters may follow the node, for the terminals and rules at its end."""
+        """Record that these characters may follow the node, for the terminals and rules at its end."""
         if self._terminal(node) is not None:
             behind[node] = normalized((*behind.get(node, ()), *ranges))
             return
@@ -170,7 +171,7 @@ class _Writer:
                     ranges = normalized((*its, *(ranges if is_nullable else ())))
 
     def _conflicting(self, terminals: dict[Node, Automaton], behind: dict[Node, Ranges]) -> set[Node]:
-        """Terminals whose texts may continue where a terminal (possibly the same) should have ended."""
+        """Terminals that may match on where a terminal, possibly the same, should have ended."""
         first = {node: automaton.first_chars for node, automaton in terminals.items()}
         return {
             longer

@@ -1,7 +1,7 @@
-"""Literal texts in llguidance's Lark: each special token by its number, everything else as text.
+"""Literals in llguidance's Lark: special tokens by number, everything else as text.
 
-llguidance's regular expressions never match special tokens, so a marker that is one must be named as one. Where free
-text may contain special tokens, they stand between stretches of text. Knows nothing of what the texts mean.
+llguidance's regular expressions never match special tokens, so a marker that is a special token must be written as one.
+In free text, special tokens come between stretches of text. Knows nothing of the meaning of texts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DECODER = json.JSONDecoder()
 
 
 class Literals:
-    """For one vocabulary with known special tokens; without any, everything is text."""
+    """Literals for one vocabulary with known special tokens; without any, everything is text."""
 
     def __init__(self, tokens: Mapping[str, int] | None = None, ends: Collection[int] = ()) -> None:
         """`ends`: the tokens that end an answer."""
@@ -37,7 +37,7 @@ class Literals:
 
     @classmethod
     def of_vocabulary(cls, spellings: Iterable[tuple[int, bytes]], ends: Collection[int] = ()) -> Literals:
-        """From its special tokens, as far as text can spell them."""
+        """From the special tokens whose spelling is valid UTF-8."""
         tokens: dict[str, int] = {}
         for token, spelling in spellings:
             with suppress(UnicodeDecodeError):
@@ -59,11 +59,11 @@ class Literals:
 
     @staticmethod
     def of(segments: Segments) -> str:
-        """The same for a text that is already split."""
+        """The same for a text already split into segments."""
         return " ".join(f"<[{part}]>" if isinstance(part, int) else quoted(part) for part in segments)
 
     def before_end(self, text: str) -> tuple[str, bool]:
-        """The text up to a token that ends the answer, and whether there is one."""
+        """The text before a token that ends the answer, and whether there is such a token."""
         kept: list[str] = []
         spellings = {token: spelling for spelling, token in self._tokens.items()}
         for part in self.segments(text):
@@ -73,13 +73,13 @@ class Literals:
         return "".join(kept), False
 
     def others(self, *but: int) -> str:
-        """An expression for one special token that neither ends the answer nor is one of these; empty if there
-        is none."""
+        """An expression for any special token that does not end the answer and is not one of these; empty if there is
+        none."""
         return one_of({*self._tokens.values()} - self._ends - {*but})
 
 
 def one_of(tokens: Iterable[int]) -> str:
-    """An expression for one of these tokens; empty if there are none."""
+    """An expression for any of these tokens; empty if there are none."""
     ranges = []
     for _, run in groupby(enumerate(sorted(tokens)), key=lambda each: each[1] - each[0]):
         numbers = [token for _, token in run]
@@ -93,8 +93,8 @@ def quoted(text: str) -> str:
 
 
 def joined(expressions: Sequence[str]) -> str:
-    """In sequence. Adjacent texts become one: llguidance's lexer takes the longest terminal, so a text must not be a
-    prefix of another that may come in its place."""
+    """The expressions in sequence. Adjacent texts are merged: llguidance's lexer takes the longest terminal, so no text
+    may be a prefix of an alternative to it."""
     found: list[str] = []
     for expression in filter(None, expressions):
         if found and found[-1].startswith('"') and expression.startswith('"'):
@@ -109,12 +109,17 @@ def joined(expressions: Sequence[str]) -> str:
 
 
 def either(expressions: Sequence[str]) -> str:
-    """One of them."""
+    """Any one of the expressions."""
     return expressions[0] if len(expressions) == 1 else f"({' | '.join(expressions)})"
 
 
+def parts_of(literal: str) -> list[str]:
+    """Split a literal at white space that readers treat as optional: at its edges and around line ends."""
+    return [part for part in re.split(r"^\s+|\s+$|\s*\n\s*", literal) if part]
+
+
 def escaped(text: str) -> str:
-    """The text as a regular expression between slashes."""
+    """The text, escaped for a regular expression between slashes."""
     special = set(r"\/.^$|?*+()[]{}-&~#")
     return "".join(
         {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character, f"\\{character}" if character in special else character)

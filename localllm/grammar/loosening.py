@@ -1,7 +1,7 @@
-"""A schema without the parts that cannot be enforced: keyword after keyword is left out, as errors name them.
+"""Removes the keywords of a schema that cannot be enforced, one after another, as errors name them.
 
-For tools, whose arguments may be held to less than was asked for, unlike a structured answer. The path of each omitted
-keyword is reported.
+Used for tools: unlike a structured answer, their arguments may be constrained less than requested. The path of each
+removed keyword is reported.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from localllm.grammar.schemas import checked
 
 MAX_LEFT_OUT = 20
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
-"""Their members are schemas by name."""
+"""Keywords whose members are schemas by name."""
 
 
 def loosened(schema: Any, param: str) -> tuple[dict[str, Any], list[str]]:
-    """The schema in llguidance's form, and the paths of what was left out.
+    """The schema in llguidance's form, and the paths of the removed keywords.
 
-    Raises `InvalidParameter` where leaving out does not help, or too much would have to be left out.
+    Raises `InvalidParameter` if removing keywords does not help, or if there are too many.
     """
     schema = deepcopy(schema)
     paths: list[str] = []
@@ -36,17 +36,17 @@ def loosened(schema: Any, param: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def found(schema: Any, param: str, keywords: Collection[str], *, is_deep: bool) -> list[str]:
-    """Paths of these keywords in it, or only at its root; `allOf` only where it has several schemas."""
+    """Paths of these keywords in the schema, or only at its root; `allOf` counts only with several schemas."""
     return [
         where
         for parent, key, where, is_named in _places(schema, param)
         if isinstance(parent, dict) and not is_named and key in keywords and (is_deep or parent is schema)
-        if key != "allOf" or len(parent[key]) > 1
+        if key != "allOf" or (isinstance(parent[key], list) and len(parent[key]) > 1)
     ]
 
 
 def _leave_out(schema: Any, param: str, path: str) -> bool:
-    """Removes what is at this path, if it is found; a schema becomes one that allows everything."""
+    """Remove the value at this path, if it is found; a schema becomes `{}`, which allows everything."""
     for parent, key, where, is_named in _places(schema, param):
         if where != path:
             continue
@@ -61,7 +61,7 @@ def _leave_out(schema: Any, param: str, path: str) -> bool:
 
 
 def _places(schema: Any, param: str) -> Iterator[tuple[Any, Any, str, bool]]:
-    """Everything in it: its container, its key there, its path, and whether it is a named schema."""
+    """All values in the schema: their container, key and path, and whether they are schemas by name."""
     waiting: list[tuple[Any, str, bool]] = [(schema, param, False)]
     while waiting:
         node, path, is_named = waiting.pop()

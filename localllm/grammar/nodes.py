@@ -1,4 +1,4 @@
-"""Expressions of a grammar over characters, as in GBNF. What a node is, not what it matches."""
+"""Expressions of a grammar over characters, as in GBNF. Plain data."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ class Token:
 
 @dataclass(frozen=True, eq=False)
 class Ref:
-    """Another rule."""
+    """A reference to a rule."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Seq:
-    """One after another; without items, the empty text."""
+    """Items in sequence; without items, the empty text."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Alt:
-    """One of them."""
+    """Any one of the options."""
 
     options: tuple[Node, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Rep:
-    """Repeated; `most` None means no bound."""
+    """A repeated item; `most` None: no upper bound."""
 
     item: Node
     least: int

@@ -1,7 +1,7 @@
-"""Numbers of a schema: bounds, multiples and constants, in a form that llguidance enforces exactly.
+"""Rewrites bounds, multiples and constants so that llguidance enforces them exactly.
 
-It reads every number as a double and writes integers of at most 63 bits. So bounds beyond these are moved inward, to
-the next value that it represents, and a constant that it would write as another number is rejected.
+llguidance reads every number as a double and writes integers of at most 63 bits. So bounds are moved inward to the next
+value that it can represent, and a constant that it would write as another number is rejected.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ MAX_FLOAT_BOUND = 1e15
 """Beyond it a double loses decimal places."""
 
 MAX_OPEN_BOUND = 10**17
-"""A bound farther out requires one on the other side as well."""
+"""With a bound beyond this, the other bound must be given as well."""
 
 MAX_DECIMALS = 20
-"""Decimal places of a bound: the regular expression grows with them."""
+"""Maximum number of decimal places of a bound: the regular expression grows with them."""
 
 BESIDE_DECIMALS = 15
-"""Decimal places of the number right beside a small integer: what a double represents."""
+"""Decimal places of the nearest number to a small integer that a double represents."""
 
 MAX_MULTIPLE = 50_000
-"""Limit for `multipleOf`, in units of its last decimal place: an automaton has a state for each remainder."""
+"""Limit for `multipleOf`, in units of its last decimal place: the automaton has a state for each remainder."""
 
 _LOWER = ("minimum", "exclusiveMinimum")
 _UPPER = ("maximum", "exclusiveMaximum")
@@ -39,7 +39,7 @@ KEYWORDS = (*_LOWER, *_UPPER, "multipleOf")
 
 
 def is_number(value: Any) -> bool:
-    """As in JSON: true and false are not numbers."""
+    """Whether the value is a number in JSON, where true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -79,9 +79,9 @@ def bounds(schema: dict[str, Any], path: str, *, integers_only: bool) -> dict[st
 
 
 def _nudge(found: dict[str, Any]) -> None:
-    """Makes an exclusive integer bound inclusive and slightly tighter, where llguidance would accept the bound itself.
+    """Replace an exclusive integer bound by a tighter inclusive one if llguidance would accept the bound itself.
 
-    It does so where both bounds have the same integer part: `0` is accepted for `exclusiveMinimum: 0, maximum: 0.5`.
+    llguidance does so if both bounds have the same integer part: `exclusiveMinimum: 0, maximum: 0.5` accepts `0`.
     """
     lower = found.get("minimum", found.get("exclusiveMinimum", -math.inf))
     upper = found.get("maximum", found.get("exclusiveMaximum", math.inf))
@@ -99,7 +99,7 @@ def _beside(value: int | float, sign: int) -> float:
 
 
 def _integers(found: dict[str, Any], path: str) -> dict[str, Any]:
-    """As inclusive integers within llguidance's range."""
+    """The bounds as inclusive integers within llguidance's range."""
     least, most = -MAX_INTEGER, MAX_INTEGER
     for keyword in _LOWER:
         if keyword in found:
@@ -114,7 +114,7 @@ def _integers(found: dict[str, Any], path: str) -> dict[str, Any]:
     lower, upper = next((key for key in _LOWER if key in found), None), next((k for k in _UPPER if k in found), None)
     if least > most:
         named = lower or upper
-        raise refused(f"{path}.{named}", "leaves no possible integer: the bounds exclude each other")
+        raise refused(f"{path}.{named}", "allows no integer, together with the other bound")
     bounded: dict[str, Any] = {}
     if lower is not None or most < -MAX_OPEN_BOUND:
         bounded["minimum"] = _inward(least, 1)
@@ -130,7 +130,7 @@ def _finite(value: int | float, path: str) -> int | float:
 
 
 def _inward(value: int, step: int) -> int:
-    """The value, or the next one inward that is a double."""
+    """The value, or the next integer inward that a double represents."""
     number = int(float(value))
     if (step > 0 and number < value) or (step < 0 and number > value):
         number = int(math.nextafter(float(value), math.inf * step))
@@ -139,7 +139,7 @@ def _inward(value: int, step: int) -> int:
 
 def _check_float(value: int | float, path: str) -> None:
     if not abs(value) <= MAX_FLOAT_BOUND:
-        raise refused(path, f"goes beyond {MAX_FLOAT_BOUND:.0e}, where a double loses places; leave it out")
+        raise refused(path, f"goes beyond {MAX_FLOAT_BOUND:.0e}, where doubles lose decimal places; leave it out")
     if _decimals(value) > MAX_DECIMALS:
         raise refused(path, f"has more than {MAX_DECIMALS} decimal places; round it")
 
@@ -160,7 +160,7 @@ def multiple(value: Any, path: str) -> int | float:
 
 
 def rewritten(named: dict[str, Any], path: str, *, integers_only: bool) -> dict[str, Any]:
-    """Bounds and `multipleOf`, and what OpenAPI's formats of integers add. Raises `InvalidParameter`."""
+    """Bounds and `multipleOf`, including the bounds of OpenAPI's integer formats. Raises `InvalidParameter`."""
     named = {name: value for name, value in named.items() if name in KEYWORDS or name == "format"}
     if integers_only and isinstance(named.get("format"), str) and named["format"] in INTEGERS:
         least, most = INTEGERS[named["format"]]
@@ -178,7 +178,7 @@ def rewritten(named: dict[str, Any], path: str, *, integers_only: bool) -> dict[
 
 
 def _at_multiples(found: dict[str, Any]) -> dict[str, Any]:
-    """The same with inclusive bounds that are multiples: with others llguidance loses some, as -0.5 above -0.501."""
+    """Move the bounds to multiples: with other bounds llguidance loses values, such as -0.5 above -0.501."""
     step = Decimal(repr(found["multipleOf"]))
     moved = {"multipleOf": found["multipleOf"]}
     for (inclusive, exclusive), rounding, inward in ((_LOWER, ROUND_CEILING, step), (_UPPER, ROUND_FLOOR, -step)):

@@ -1,9 +1,9 @@
-"""The keywords of objects. Properties come in the order of `properties`, then of `required`, then all others.
+"""Rewrites the keywords of objects. Properties come in the order of `properties`, then of `required`, then all others.
 
-An object that lists some and says nothing of others has only these, unless another schema adds to it.
+An object that lists properties, without keywords for others, has only those, unless another schema adds to it.
 
-A grammar cannot keep the names of other properties distinct: a document may have one of these twice, and a reader takes
-the last. So a `minProperties` that counts more than one of them is rejected.
+A grammar cannot keep the names of unlisted properties distinct: a document may have one of them twice, of which readers
+take the last. So a `minProperties` that counts more than one of them is rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_PROPERTIES = 2**31 - 1
 
 
 def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *, has_applied: bool) -> dict[str, Any]:
-    """The object keywords that llguidance enforces. Raises `InvalidParameter`."""
+    """The keywords in llguidance's form. Raises `InvalidParameter`."""
     found: dict[str, Any] = {}
     for name in named:
         here = under(path, name)
@@ -54,8 +54,8 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *
 
 
 def _lists_all(found: dict[str, Any]) -> bool:
-    """Whether it lists properties and says nothing of others: then there are none. All such documents are valid and
-    what is meant; left to a model, properties would never end."""
+    """Whether it lists properties and has no keyword for others, which are then excluded: documents remain valid, and a
+    model allowed to add properties might never stop."""
     if "properties" not in found or {"additionalProperties", "patternProperties", "minProperties"} & found.keys():
         return False
     return bool(found["properties"].keys() >= set(found.get("required", ())))
@@ -82,7 +82,7 @@ def _check_required(found: dict[str, Any], path: str) -> None:
 
 
 def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base: str) -> None:
-    """`propertyNames`: as names in `properties`, or as a pattern of `patternProperties`."""
+    """Rewrite `propertyNames` as names in `properties` or as a pattern in `patternProperties`."""
     names, where = rewriter.resolved(names, path, base)
     asked = {key: value for key, value in names.items() if key not in ANNOTATIONS} if isinstance(names, dict) else {}
     asked.pop("type", None)
@@ -96,7 +96,7 @@ def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base
         found["properties"] = dict.fromkeys(allowed, value)
     elif asked.keys() == {"pattern"}:
         found["patternProperties"] = {strings.pattern(asked["pattern"], under(where, "pattern")): value}
-    elif asked.keys() == {"format"} and asked["format"] in FORMATS:
+    elif asked.keys() == {"format"} and isinstance(asked["format"], str) and asked["format"] in FORMATS:
         found["patternProperties"] = {f"^(?:{FORMATS[asked['format']]})$": value}
     elif asked and asked.keys() <= {"minLength", "maxLength"}:
         lengths = strings.rewritten(asked, where, may_be_text=True)
@@ -107,25 +107,25 @@ def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base
         found["additionalProperties"] = value
         return
     else:
-        raise unsupported(path, "it takes an enum, a pattern, a format or lengths, one of them")
+        raise unsupported(path, "use one of enum, pattern, format, or lengths")
     found["additionalProperties"] = False
 
 
 def _count(found: dict[str, Any], path: str) -> None:
-    """`minProperties` and `maxProperties`, as far as they demand more than the other keywords."""
+    """Drop `minProperties` and `maxProperties` if other keywords imply them; reject what cannot be enforced."""
     num_required = len(found.get("required", ()))
     optional = found.get("properties", {}).keys() - set(found.get("required", ()))
     is_closed = found.get("additionalProperties") is False and "patternProperties" not in found
     most = found.get("maxProperties")
     if most is not None and most < max(num_required, found.get("minProperties", 0)):
-        raise refused(under(path, "maxProperties"), "is less than required or minProperties demand")
+        raise refused(under(path, "maxProperties"), "is less than required or minProperties demands")
     if most is not None and is_closed and most >= num_required + len(optional):
         del found["maxProperties"]
     least = found.get("minProperties", 0)
     if least <= num_required:
         found.pop("minProperties", None)
     elif is_closed and least > num_required + len(optional):
-        raise refused(under(path, "minProperties"), "is more than the properties that the schema allows")
+        raise refused(under(path, "minProperties"), "exceeds the number of properties that the schema allows")
     elif least > num_required + 1:
         raise unsupported(
             under(path, "minProperties"), f"at most {num_required + 1} here; list more of them in required"

@@ -1,28 +1,27 @@
-"""Where a call opens inside an answer: every way in which a reader of answers would see one.
+"""Every way in which a call may open inside an answer, as readers of answers see it.
 
-White space in literals may be missing, and so may literals before the last one that a call needs: a section's begin,
-the first line of two. What follows the last necessary one must come as the model was trained to write it. Knows nothing
-of a call's content.
+White space in literals may be missing, and so may literals before the last necessary one: the begin of a section, the
+first of two lines. Text after the last necessary literal must be as the model was trained to write it. Knows nothing of
+a call's content.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from localllm.grammar.literals import BLANKS, Literals, Segments, escaped
+from localllm.grammar.literals import BLANKS, Literals, Segments, escaped, parts_of
 from localllm.types.formats import Calls, ChatFormat, ObjectCall
 
 LEAST_PART = 4
-"""Shortest last part of a literal, in characters, that opens a call without its other parts."""
+"""Minimum length, in characters, of a literal's last part that opens a call without the other parts."""
 
 
 class Spelled(NamedTuple):
     """An opening as text."""
 
     pattern: str
-    """A regular expression up to what is necessary."""
+    """A regular expression up to the last necessary literal."""
     rest: str
     """The literal after it."""
 
@@ -37,6 +36,8 @@ class Marked(NamedTuple):
 
 
 class Openings(NamedTuple):
+    """All openings of one format."""
+
     spelled: tuple[Spelled, ...]
     marked: tuple[Marked, ...]
 
@@ -47,12 +48,12 @@ class Openings(NamedTuple):
 
     @property
     def others(self) -> list[int]:
-        """Those that also begin other things."""
+        """The special tokens of openings that also begin other things."""
         return sorted({each.token for each in self.marked} - {*self.marks})
 
 
 def openings_of(format_: ChatFormat, calls: Calls, literals: Literals) -> Openings:
-    """All of them; those of the model's own notation first."""
+    """All openings of a format, those of the model's own notation first."""
     before = parts_of(calls.call.before)
     brace = "{" if isinstance(calls.call, ObjectCall) else ""
     spelled = [_spelled(begin, calls.call.before, brace) for begin in _begins(calls)]
@@ -69,11 +70,6 @@ def openings_of(format_: ChatFormat, calls: Calls, literals: Literals) -> Openin
     return Openings(tuple(dict.fromkeys(spelled)), tuple(marked))
 
 
-def parts_of(literal: str) -> list[str]:
-    """A literal split at white space that a reader does not insist on: at its edges and its lines'."""
-    return [part for part in re.split(r"^\s+|\s+$|\s*\n\s*", literal) if part]
-
-
 def _begins(calls: Calls) -> Iterator[str]:
     if calls.begin or calls.at_start_only:
         yield calls.begin
@@ -81,7 +77,7 @@ def _begins(calls: Calls) -> Iterator[str]:
 
 
 def _spelled(begin: str, before: str, brace: str) -> Spelled:
-    """The first and the last of the parts are necessary; of the begin only the first."""
+    """The opening as text. The first and last parts are necessary; of `begin`, only the first."""
     is_list = begin.rstrip().endswith("[") and len(begin.strip()) > 1
     firsts = parts_of(begin.rstrip().removesuffix("[") if is_list else begin)
     firsts += ["["] if is_list else []
@@ -105,7 +101,7 @@ def _spelled(begin: str, before: str, brace: str) -> Spelled:
 
 
 def _behind(whole: str, parts: list[str]) -> str:
-    """What follows these parts in the whole literal."""
+    """The text after these parts in the whole literal."""
     at = 0
     for part in parts:
         at = whole.index(part, at) + len(part)
@@ -113,7 +109,7 @@ def _behind(whole: str, parts: list[str]) -> str:
 
 
 def _marked(text: str, others: list[str], literals: Literals) -> Marked | None:
-    """By its first special token. If text precedes that, the token must occur nowhere else."""
+    """The opening by its first special token. If text comes before that token, no other literal may contain it."""
     segments = literals.segments(text)
     place = next((place for place, part in enumerate(segments) if isinstance(part, int)), None)
     if place is None:

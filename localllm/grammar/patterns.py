@@ -1,9 +1,9 @@
 r"""Regular expressions as in JSON Schema (ECMAScript, unanchored), rewritten for llguidance (Rust, anchored).
 
-A pattern is parsed and written anew, so that nothing in it changes its meaning: `[[a]`, `a&&b` and `\cA` differ, `\d`
-and `\w` are ASCII, `$` never matches before a final line end. Where dialects disagree on a class, only what all of them
-accept is generated. Rejected by name: lookarounds, back references, word boundaries, anchors inside the text. Knows
-nothing of schemas.
+Patterns are parsed and written anew to preserve their meaning: `[[a]`, `a&&b` and `\cA` differ, `\d` and `\w` are
+ASCII, and `$` never matches before a final line end. If dialects disagree on a class, only characters that all accept
+are generated. Lookarounds, back references, word boundaries and anchors inside the text are rejected. Knows nothing of
+schemas.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_REPEATS = 10_000
 
 
 class PatternRefused(Exception):
-    """The message says what in the pattern cannot be honoured."""
+    """The message says which part of the pattern cannot be enforced."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _Part:
 
     text: str = ""
     begins: bool = False
-    """It begins with `^`, which is not in the text."""
+    """Whether it begins with `^`, which `text` omits."""
     ends: bool = False
 
 
@@ -56,7 +56,7 @@ class _Alternatives:
 
 
 def whole_match(pattern: str) -> str:
-    """A Rust regular expression that matches a whole text if the pattern occurs somewhere in it.
+    """A Rust regular expression that matches every text in which the pattern occurs.
 
     Raises `PatternRefused`.
     """
@@ -85,6 +85,7 @@ def whitespace(pattern: str) -> str:
 _CONTROLS = {"t": 0x09, "n": 0x0A, "r": 0x0D, "f": 0x0C, "v": 0x0B}
 _QUANTIFIER = re.compile(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
 _LIKE_A_QUANTIFIER = re.compile(r"\d*,?\d*\}")
+_LOW_SURROGATE = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _PROPERTY = re.compile(r"\{([A-Za-z_]+(?:=[A-Za-z0-9_]+)?)\}")
 
 
@@ -138,7 +139,7 @@ class _Parser:
         if not self._take(")"):
             raise PatternRefused("a group is not closed")
         text = self._quantified(f"(?:{inner.text})")
-        # An anchor in a group counts if the group is at that end, once, and all of its alternatives have it.
+        # An anchor in a group counts if the group is at that end, not repeated, and all of its alternatives have it.
         for anchor, outermost in (("begins", not pieces), ("ends", True)):
             have = [getattr(one, anchor) for one in inner.parts]
             if any(have):
@@ -184,7 +185,7 @@ class _Parser:
         if self._ignore_case:
             charset = CharSet(folded(charset.ranges), charset.properties, charset.is_negated)
         if charset.is_empty:
-            raise PatternRefused("it needs a character that cannot be written in a JSON string without a \\u escape")
+            raise PatternRefused("it needs a character that JSON strings can contain only as a \\u escape")
         return str(charset)
 
     def _class(self) -> CharSet:
@@ -247,11 +248,11 @@ class _Parser:
                 end = self._pattern.find("}", self._at)
                 return self._hex(end - self._at, closing=1) if 0 < end - self._at <= 6 else self._hex(0)
             code = self._hex(4)
-            if 0xD800 <= code < 0xDC00 and self._pattern.startswith("\\u", self._at):
-                self._at += 2
-                low = self._hex(4)
-                return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) if 0xDC00 <= low < 0xE000 else code
-            return code
+            low = _LOW_SURROGATE.match(self._pattern, self._at) if 0xD800 <= code < 0xDC00 else None
+            if low is None:
+                return code
+            self._at = low.end()
+            return 0x10000 + ((code - 0xD800) << 10) + (int(low[1], 16) - 0xDC00)
         if character == "c" and self._peek().isascii() and self._peek().isalpha():
             return ord(self._next()) % 32
         if character in "bB":
@@ -286,7 +287,7 @@ class _Parser:
 
 
 class _Blanks(_Parser):
-    """Reduces each class to JSON's blanks: `\\s` has more in most dialects."""
+    """Restricts each class to JSON's blanks, because `\\s` includes more in most dialects."""
 
     def _set(self, charset: CharSet) -> str:
         if charset.properties:

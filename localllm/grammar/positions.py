@@ -1,8 +1,6 @@
-"""The automaton of a regular expression: which of its characters may come first, follow another, and come last
-(Glushkov).
+"""Glushkov automata of regular expressions: which characters may come first, follow another, and come last.
 
-Counted repetitions are not counted: any number from the lower bound on is accepted, which is right for asking what
-might happen.
+Upper bounds of repetitions are ignored, which is safe because the automata only answer what may happen.
 """
 
 from __future__ import annotations
@@ -15,11 +13,11 @@ MAX_PAIRS = 20_000
 
 
 class TooLarge(Exception):
-    """More characters than are worth examining."""
+    """The expression has too many characters to examine."""
 
 
 class Automaton:
-    """For one regular expression; rules that it refers to are inlined."""
+    """The automaton of one regular expression; rules that it refers to are inlined."""
 
     def __init__(self, node: Node, rules: Rules) -> None:
         self._rules = rules
@@ -69,9 +67,9 @@ class Automaton:
 
 
 def goes_on(one: Automaton, other: Automaton, behind_one: tuple[Range, ...]) -> bool:
-    """Whether a text of `one` can continue inside `other`, by a character that may also follow `one`.
+    """Whether a text of `one` can continue inside `other` with a character that may also follow `one`.
 
-    There a lexer that takes the longest text would miss the end of `one`.
+    A lexer that takes the longest match would then miss the end of `one`.
     """
     seen = {(p, q) for p in one.first for q in other.first if overlap(one.chars[p], other.chars[q])}
     waiting = list(seen)

@@ -1,9 +1,10 @@
-"""A grammar of a document with reasoning before it: optional or begun by the prompt, free text up to its closing tag.
+"""A grammar for a document after reasoning, which is free text up to its closing tag. The reasoning is optional, unless
+the prompt opened it.
 
     thought.opening  free text  thought.closing  behind  text.opening  the document  text.closing
 
 The number of reasoning tokens is not limited here: llguidance cannot roll back tokens where it counts them, so the
-constraint counts (`engine/constraint/budget.py`). Knows nothing of what the document is.
+constraint counts them (`engine/constraint/budget.py`). Knows nothing of the document.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from localllm.types.structures import Preface, Tags
 
 
 def with_preface(grammars: Sequence[Grammar], preface: Preface, literals: Literals) -> list[Grammar]:
-    """llguidance's grammars (the first is named `document`), preceded by one that reads the reasoning.
+    """llguidance's grammars (the first is named `document`), preceded by one for the reasoning.
 
-    The free text never contains the closing tag's spelling: a reader of the text finds the end of the reasoning where
+    The free text never contains the spelling of the closing tag, so that readers find the end of the reasoning where
     the grammar has it.
     """
     rules = Rules(literals, {})
@@ -45,7 +46,7 @@ def _thought(rules: Rules, thought: Tags, preface: Preface) -> str:
 
 
 def _opening(rules: Rules, text: str) -> str:
-    """Once complete, it opens reasoning, even where free text may also come."""
+    """The opening tag. Once complete, it opens reasoning, even if free text is allowed there, too."""
     return joined(
         [rules.rule(quoted(part), "[lazy]") if isinstance(part, str) else f"<[{part}]>"
          for part in rules.literals.segments(text)]

@@ -1,21 +1,25 @@
-"""Where a `$ref` of a schema points: local pointers, anchors and embedded `$id`s. Nothing is ever fetched."""
+"""Resolves a schema's `$ref`: local pointers, anchors and embedded `$id`s. Never fetches anything."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
 from localllm.grammar.refusals import refused, under
 
+_INDEX = re.compile(r"\d{1,9}")
+"""Bounded, because Python refuses to convert thousands of digits."""
+
 _NO_SCHEMAS = frozenset({"enum", "const", "default", "examples", "example"})
-"""Members that are data: an `$id` in them names nothing."""
+"""Members that are data, in which `$id` has no meaning."""
 
 _BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Members whose members are schemas under names of the client's choice: `$id` may be one of these names."""
+"""Members whose members are schemas under arbitrary names, of which `$id` may be one."""
 
 
 class Target(NamedTuple):
-    """What a reference points to."""
+    """The target of a reference."""
 
     schema: Any
     path: str
@@ -30,7 +34,7 @@ class References:
         self._resources: dict[str, tuple[Any, str]] = {"": (root, path)}
         self._anchors: dict[tuple[str, str], Target] = {}
         if isinstance(root, dict) and isinstance(root.get("id"), str):  # Draft 4
-            self._resources[urldefrag(root["id"]).url] = (root, path)
+            self._resources[_joined("", root["id"]) or ""] = (root, path)
         self._survey(root, path)
 
     def _survey(self, root: Any, path: str) -> None:
@@ -53,14 +57,13 @@ class References:
                     waiting.append((child, under(here, name), base))
 
     def target(self, reference: Any, path: str, base: str) -> Target:
-        """What the reference at `path` points to. Raises `InvalidParameter`."""
+        """The target of the reference at `path`. Raises `InvalidParameter`."""
         if not isinstance(reference, str):
             raise refused(path, "must be a string")
-        uri, fragment = urldefrag(urljoin(base, reference) if base and not reference.startswith("#") else reference)
-        if reference.startswith("#"):
-            uri = base
-        if uri not in self._resources:
-            raise refused(path, f"points outside the schema ({reference[:80]}); copy what it means into $defs")
+        uri = base if reference.startswith("#") else _joined(base, reference)
+        fragment = reference.partition("#")[2]
+        if uri is None or uri not in self._resources:
+            raise refused(path, f"points outside the schema ({reference[:80]}); copy the target into $defs")
         if fragment and not fragment.startswith("/"):
             anchored = self._anchors.get((uri, unquote(fragment)))
             if anchored is None:
@@ -74,16 +77,25 @@ class References:
 
 
 def base_of(schema: Any, base: str) -> str:
-    """The base URI of references in the schema, given that of its surroundings."""
+    """The base URI of references in the schema, given that of its parent. An invalid `$id` is ignored."""
     identifier = schema.get("$id") if isinstance(schema, dict) else None
     if not isinstance(identifier, str) or identifier.startswith("#"):
         return base
-    return urldefrag(urljoin(base, identifier) if base else identifier).url
+    joined = _joined(base, identifier)
+    return base if joined is None else joined
+
+
+def _joined(base: str, reference: str) -> str | None:
+    """The absolute URI of a reference, without its fragment; None if it is invalid."""
+    try:
+        return urldefrag(urljoin(base, reference) if base else reference).url
+    except ValueError:
+        return None
 
 
 def _member(schema: Any, where: str, step: str, reference: str, path: str) -> tuple[Any, str]:
     if isinstance(schema, dict) and step in schema:
         return schema[step], under(where, step)
-    if isinstance(schema, list) and step.isdecimal() and int(step) < len(schema):
+    if isinstance(schema, list) and _INDEX.fullmatch(step) and int(step) < len(schema):
         return schema[int(step)], under(where, int(step))
     raise refused(path, f"points to nothing: {reference[:80]}")

@@ -1,4 +1,4 @@
-"""Wording of rejections, and notation for the path of what is rejected."""
+"""Errors for rejected parts of a request, and the notation of their paths."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def under(path: str, *steps: str | int) -> str:
 
 
 def refused(path: str, why: str) -> InvalidParameter:
-    """An error about what stands at this path: `<path> <why>`."""
+    """An error about the value at this path: `<path> <why>`."""
     return InvalidParameter(f"{path} {why}", param=path)
 
 
 def unsupported(path: str, remedy: str) -> InvalidParameter:
-    """A keyword that cannot be enforced; the remedy is what to write instead."""
+    """An error about a keyword that cannot be enforced; `remedy` says what to write instead."""
     return refused(path, f"is not supported: {remedy}")

@@ -1,4 +1,4 @@
-"""What the modules of single keywords need of the rewriter of whole schemas (`schemas.DocumentRewriter`)."""
+"""The interface of the rewriter of whole schemas (`schemas.DocumentRewriter`) for the modules of single keywords."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Rewriter(Protocol):
 
     @property
     def is_part(self) -> bool:
-        """Whether a document must match other schemas besides the one being written."""
+        """Whether a document must also match other schemas than the one being rewritten."""
 
     def schema(self, schema: Any, path: str, base: str) -> Schema:
-        """One schema and its subschemas."""
+        """Rewrite a schema and its subschemas."""
 
     def resolved(self, schema: Any, path: str, base: str) -> tuple[Any, str]:
         """The schema, or what it merely refers to."""

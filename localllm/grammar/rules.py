@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
-from localllm.grammar.literals import ANY, Literals, joined, quoted
+from localllm.grammar.literals import ANY, Literals, joined, parts_of, quoted
 
 Grammar = dict[str, Any]
 """One entry of llguidance's list: `name` and either `json_schema` or `lark_grammar`."""
 
 
 class Rules:
-    """Rules of one grammar."""
+    """The rules of one grammar."""
 
     def __init__(self, literals: Literals, options: dict[str, Any]) -> None:
-        """`options`: for the JSON in it, from `whitespace.options`."""
+        """`options`: options for JSON grammars, from `whitespace.options`."""
         self.literals = literals
         self.grammars: list[Grammar] = []
         self._options = options
@@ -25,15 +24,15 @@ class Rules:
         self._json: dict[str, str] = {}
 
     def rule(self, body: str, options: str = "") -> str:
-        """Name of a rule with this body."""
+        """The name of a rule with this body."""
         return self._named(body, options, is_terminal=False)
 
     def terminal(self, body: str) -> str:
-        """Name of a terminal: one regular expression, possibly with `&` and `~`."""
+        """The name of a terminal: one regular expression, possibly with `&` and `~`."""
         return self._named(body, "", is_terminal=True)
 
     def reserved(self) -> str:
-        """Name of a rule that is defined later, as recursion requires."""
+        """The name of a rule to be defined later, as recursion requires."""
         name = f"r{len(self._names)}"
         self._names[name, "reserved", False] = name
         return name
@@ -51,10 +50,10 @@ class Rules:
         return self._json[text]
 
     def until(self, closing: str, body: str = ANY) -> str:
-        """An expression for a text followed by this literal, which the text does not contain.
+        """An expression for a text followed by this literal.
 
-        The text is what the terminal `body` matches, without special tokens. It does not contain what readers take for
-        the end either, see `mark_of`.
+        The text matches the terminal `body` and contains no special tokens. It contains neither the literal nor the
+        part of it that readers take for the end, see `mark_of`.
         """
         mark = quoted(mark_of(closing))
         free = f"(({body}) & ~({ANY} {mark} {ANY}))"
@@ -68,7 +67,7 @@ class Rules:
     def text(self, start: str) -> str:
         """The grammar's text, with this start expression.
 
-        Lazy rules come first: of several terminals that match the same text llguidance takes the one defined first.
+        Lazy rules come first: of several terminals that match the same text, llguidance takes the first one defined.
         """
         lines = sorted(self._lines, key=lambda line: "[lazy]:" not in line)
         return "\n".join(["%llguidance {}", *lines, f"start: {start}", ""])
@@ -82,5 +81,5 @@ class Rules:
 
 
 def mark_of(literal: str) -> str:
-    """What readers look for where the literal ends something: its first part, without surrounding white space."""
-    return next(filter(None, re.split(r"^\s+|\s+$|\s*\n\s*", literal)), literal)
+    """The part of a closing literal that readers look for: its first part, without surrounding white space."""
+    return next(iter(parts_of(literal)), literal)

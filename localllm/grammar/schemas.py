@@ -1,8 +1,8 @@
 """Converts a client's JSON Schema (Draft 2020-12, or older spellings) to one that llguidance enforces exactly.
 
 Everything is rewritten: the result contains only keywords known to be enforced, references point into its own `$defs`,
-patterns and formats are Rust regular expressions, bounds lose no digit. What cannot be enforced is rejected with its
-path. Knows nothing of grammars; `endless` and `disjoint` examine the whole result.
+patterns and formats are Rust regular expressions, and bounds are exact. Keywords that cannot be enforced are rejected
+with their path. Knows nothing of grammars; `endless` and `disjoint` examine the whole result.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 
 
 def checked(schema: Any, param: str) -> dict[str, Any]:
-    """The schema in llguidance's form, with `$defs`. Raises `InvalidParameter` with the path of what is rejected."""
+    """The schema in llguidance's form, with `$defs`. Raises `InvalidParameter` with the path of a rejected part."""
     return DocumentRewriter(schema, param).result()
 
 
 class DocumentRewriter:
-    """For one document."""
+    """Rewrites one document."""
 
     def __init__(self, root: Any, path: str) -> None:
         self._root = root
         self._path = path
         self._references = References(root, path)
         self._names: dict[tuple[str, bool], str] = {}
-        """(Path of a reference's target, whether it is part of something) -> its name in `definitions`."""
+        """(Path of a reference's target, `is_part` there) -> its name in `definitions`."""
         self._waiting: list[tuple[str, Any, str, str, bool]] = []
         self.is_part = False
-        """Whether a document must match other schemas besides the one being written: these decide what it leaves open.
-        """
+        """Whether a document must also match other schemas than the one being rewritten. Properties that this one does
+        not list may then be theirs."""
         self._one_ofs: list[tuple[dict[str, Any], str]] = []
         self.definitions: dict[str, Schema] = {}
 
     def result(self, part: Part | None = None) -> dict[str, Any]:
-        """The whole, rewritten; or a part of it, with the definitions it needs."""
+        """The rewritten document, or a part of it with the definitions that it needs."""
         schema, path, base = part or (self._root, self._path, "")
         root = self.schema(schema, path, base)
         while self._waiting:
@@ -59,7 +59,7 @@ class DocumentRewriter:
         return whole | {"$defs": self.definitions} if self.definitions else whole
 
     def schema(self, schema: Any, path: str, base: str) -> Schema:
-        """One schema and its subschemas."""
+        """Rewrite a schema and its subschemas."""
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
@@ -93,7 +93,7 @@ class DocumentRewriter:
         return f"#/$defs/{self._names[key]}"
 
     def target(self, reference: Any, path: str, base: str) -> Part:
-        """What a reference points to."""
+        """The target of a reference."""
         return tuple(self._references.target(reference, path, base))
 
     def resolved(self, schema: Any, path: str, base: str) -> tuple[Any, str]:
@@ -113,7 +113,7 @@ class DocumentRewriter:
         return False
 
     def _simple(self, named: dict[str, Any], types: list[str] | None, path: str, base: str) -> dict[str, Any]:
-        """The keywords of single types, as far as these types may occur."""
+        """Rewrite the keywords that belong to single types, for the types that may occur."""
         meant = frozenset().union(*(OF_TYPE[one] for one in types)) if types is not None else KEPT - APPLIED
         of_types = {name: value for name, value in named.items() if name in meant and name != "type"}
         is_integer = types is not None and "integer" in types
@@ -134,23 +134,23 @@ class DocumentRewriter:
                 applied[name] = constants.of_types([value], types, here)[0]
             elif name == "enum":
                 if not isinstance(value, list) or not value:
-                    raise refused(here, "must be a list with a value in it")
+                    raise refused(here, "must be a nonempty list")
                 applied[name] = constants.of_types(value, types, here)
             elif name in _LISTS:
                 if not isinstance(value, list) or not value:
-                    raise refused(here, "must be a list with a schema in it")
+                    raise refused(here, "must be a nonempty list of schemas")
                 applied[name] = [self.schema(one, under(here, index), base) for index, one in enumerate(value)]
         return applied
 
     def _prove_one_ofs(self) -> None:
-        """Turns each `oneOf` into `anyOf`, which is equivalent where no document satisfies two of them."""
+        """Replace each `oneOf` by `anyOf`, which is equivalent if no document satisfies two of the options."""
         disjointness = Disjointness(self.definitions)
         for out, path in self._one_ofs:
             pair = disjointness.overlap(out["oneOf"])
             if pair is not None:
                 raise unsupported(
                     path,
-                    f"a document could match both of its schemas {pair[0]} and {pair[1]}, as far as can be told; write "
+                    f"a document might match both of its schemas {pair[0]} and {pair[1]}; write "
                     "anyOf, or give each a required property with a const of its own",
                 )
             options, before = out["oneOf"], dict(out)
@@ -174,7 +174,7 @@ def _combines(named: dict[str, Any]) -> bool:
 
 
 def _types(schema: dict[str, Any], path: str) -> list[str] | None:
-    """The types it allows; None where it does not say. An integer is also a number."""
+    """The types that a schema allows; None if it does not say. `number` includes `integer`."""
     if "type" not in schema:
         return None
     found = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
@@ -188,8 +188,8 @@ def _types(schema: dict[str, Any], path: str) -> list[str] | None:
 
 
 def _in_order(named: dict[str, Any], simple: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
-    """The simple keywords together, at the position of `properties` among the others, which decides what comes
-    first."""
+    """Merge the keywords, with the simple ones at the position of `properties` among the others, since the order of
+    keywords decides the order of properties."""
     first = "properties" if "properties" in named else next((name for name in named if name not in APPLIED), None)
     out: dict[str, Any] = {}
     for name in named:

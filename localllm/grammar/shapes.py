@@ -1,9 +1,8 @@
-"""Values by JSON Schema in a notation other than JSON: Lark rules for them, as far as a schema is simple.
+"""Lark rules for values in a notation other than JSON, for simple schemas rewritten by `schemas.checked`.
 
-Enforced: types, `enum` and `const`, properties with their order and `required`, `additionalProperties`, items and their
-number, alternatives, references; for texts and numbers what `Writing` enforces. Anything else (`allOf` beside others,
-several schemas for one value, numbers of properties) is not: then `Writing.any` gets the schema. Schemas are those
-rewritten by `schemas.checked`. Knows no notation.
+Enforced are types, `enum` and `const`, properties with their order and `required`, `additionalProperties`, items and
+their number, alternatives and references; for texts and numbers, what `Writing` enforces. Other schemas (`allOf` beside
+other keywords, several schemas for one value, numbers of properties) are passed to `Writing.any`. Knows no notation.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from localllm.grammar.rules import Rules
 Schema = dict[str, Any] | bool
 
 MAX_COUNTED = 1000
-"""Longest array whose items are counted."""
+"""Limit up to which the items of an array are counted."""
 _APART = ("$ref", "allOf", "anyOf", "enum", "const")
 
 
 class Writing(Protocol):
-    """How values are written. Each expression ends with the literal `closing`, which follows the value."""
+    """The notation of values. Each expression ends with the literal `closing`, which follows the value."""
 
     opening: str
-    """Opening bracket of an object; and so on."""
+    """The literal before an object's members; the others correspond."""
     separator: str
     closing: str
     list_opening: str
     list_closing: str
 
     def text(self, schema: dict[str, Any], closing: str, /) -> str:
-        """A string with these keywords: lengths, patterns."""
+        """A string, with lengths and patterns."""
         ...
 
     def scalar(self, schema: dict[str, Any], closing: str, /) -> str:
@@ -41,15 +40,15 @@ class Writing(Protocol):
         ...
 
     def constant(self, value: Any, closing: str, /) -> str:
-        """This value; empty where it cannot be written."""
+        """This value; empty if it cannot be written."""
         ...
 
     def any(self, schema: dict[str, Any], closing: str, /) -> str:
-        """A value about which nothing more than this schema is known."""
+        """A value with a schema that `Shapes` does not handle."""
         ...
 
     def alternatives(self, shapes: Shapes, schemas: Sequence[Schema], closing: str, /) -> str:
-        """A value of one of these."""
+        """A value of one of these schemas."""
         ...
 
     def member(self, shapes: Shapes, name: str, schema: Schema, /) -> str:
@@ -57,11 +56,11 @@ class Writing(Protocol):
         ...
 
     def other_member(self, shapes: Shapes, schema: Schema, but: Sequence[str], /) -> str:
-        """A member with any other name; empty where there can be none."""
+        """A member with any other name; empty if that is impossible."""
         ...
 
     def item(self) -> tuple[str, str]:
-        """What precedes and follows an array's item."""
+        """The literals before and after an item of an array."""
         ...
 
 
@@ -70,7 +69,7 @@ class NotWritable(Exception):
 
 
 class Shapes:
-    """For one document in one notation."""
+    """Rules for one document in one notation."""
 
     def __init__(self, rules: Rules, writing: Writing, definitions: Mapping[str, Schema]) -> None:
         self.rules = rules
@@ -121,7 +120,7 @@ class Shapes:
         return self._row(found, other)
 
     def resolved(self, schema: Schema) -> Schema:
-        """The schema, or the one that it refers to."""
+        """The schema, or the one that it only refers to."""
         for _ in range(100):
             if not (isinstance(schema, dict) and schema.keys() == {"$ref"}):
                 break
@@ -129,7 +128,7 @@ class Shapes:
         return schema
 
     def types(self, schema: Schema, depth: int = 20) -> frozenset[str]:
-        """Types that a reader of the schema sees; empty: any."""
+        """The types that readers derive from the schema; empty: any."""
         schema = self.resolved(schema)
         if not isinstance(schema, dict) or not depth:
             return frozenset()
@@ -144,7 +143,7 @@ class Shapes:
         return next(filter(None, found), frozenset())
 
     def whole(self, schema: Schema) -> dict[str, Any]:
-        """The schema as a document of its own."""
+        """The schema as a document of its own, with definitions if needed."""
         if not isinstance(schema, dict):
             return {} if schema else {"not": {}}
         is_alone = not self._definitions or "$ref" not in json.dumps(schema)
@@ -180,7 +179,6 @@ class Shapes:
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         found = [(joined([opening, self.value(one, behind)]), place < least) for place, one in enumerate(firsts[:most])]
         others = schema.get("items", True)
-        rest = ""
         if others is not False and (most is None or most > len(firsts)):
             other = joined([opening, self.value(others, behind)])
             return self._bracketed(
@@ -188,12 +186,10 @@ class Shapes:
                 self._counted(found, other, least - len(firsts), None if most is None else most - len(firsts)),
                 self._writing.list_closing + closing,
             )
-        return self._bracketed(
-            self._writing.list_opening, self._nested(found) or rest, self._writing.list_closing + closing
-        )
+        return self._bracketed(self._writing.list_opening, self._nested(found), self._writing.list_closing + closing)
 
     def _counted(self, firsts: list[tuple[str, bool]], other: str, least: int, most: int | None) -> str:
-        """The first items, followed by a number of others."""
+        """The first items, followed by `least` to `most` others."""
         separator = self.rules.literals.written(self._writing.separator)
         one = joined([separator, other])
         least, bound = min(max(least, 0), MAX_COUNTED), "" if most is None or most > MAX_COUNTED else str(most)
@@ -205,7 +201,7 @@ class Shapes:
         return self._nested(firsts, several)
 
     def _nested(self, items: list[tuple[str, bool]], last: str = "") -> str:
-        """Items each of which comes only after those before it."""
+        """Items of which each may come only after all before it."""
         separator = self.rules.literals.written(self._writing.separator)
         found = last
         for place, (item, is_required) in reversed([*enumerate(items)]):
@@ -214,14 +210,14 @@ class Shapes:
         return found
 
     def _row(self, items: list[tuple[str, bool]], other: str) -> str:
-        """Members in this order, of which only the required ones must come, followed by others."""
+        """Members in this order, of which only the required ones must occur, followed by others."""
         separator = self.rules.literals.written(self._writing.separator)
         if not separator:
             found = [item if is_required else f"({item})?" for item, is_required in items]
             return joined([*found, f"({other})*" if other else ""])
         more = f"({joined([separator, other])})*" if other else ""
         first = f"({joined([other, more])})?" if other else ""
-        """What may come before any member, and after one."""
+        """`first`: expression for the rest if no member came before; `more`: if one did."""
         for item, is_required in reversed(items):
             begun = self.rules.rule(joined([item, more])) if more else item
             behind = joined([separator, item])

@@ -1,4 +1,4 @@
-"""JSON as received in a request: property order preserved, nesting bounded, duplicate names rejected."""
+"""Parses JSON in requests: preserves the order of properties, limits nesting, rejects duplicate names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.errors import InvalidParameter
 from localllm.types.structures import Structure
 
 MAX_DEPTH = 100
-"""Nesting levels of a source; llguidance itself gives up at 128."""
+"""Maximum nesting; llguidance itself gives up at 128 levels."""
 
 
 def json_of(structure: Structure) -> Any:
@@ -43,12 +43,12 @@ def _refuse_half_pairs(value: Any, param: str) -> None:
         raise InvalidParameter(
             f"{param} has an unpaired surrogate (\\ud800 to \\udfff) in a text", param=param
         ) from None
-    except RecursionError:  # nested too deeply, and rejected for that
+    except RecursionError:  # nested too deeply, which the caller rejects
         pass
 
 
 class _Refused(Exception):
-    """Raised in a hook of the parser; its text goes into the message."""
+    """Raised in a hook of the parser; its text becomes part of the error message."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The keywords of texts: lengths, `pattern` and `format`, as regular expressions of llguidance."""
+"""Rewrites the keywords of texts: lengths, `pattern` and `format`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_MIN_LENGTH = 50_000
 
 
 def rewritten(named: dict[str, Any], path: str, *, may_be_text: bool) -> dict[str, Any]:
-    """`minLength`, `maxLength` and `pattern`, with a second pattern in `allOf`. Raises `InvalidParameter`."""
+    """`minLength`, `maxLength` and `pattern`; a second pattern goes into `allOf`. Raises `InvalidParameter`."""
     if not may_be_text:
         return {}
     found: dict[str, Any] = {}
@@ -24,7 +24,7 @@ def rewritten(named: dict[str, Any], path: str, *, may_be_text: bool) -> dict[st
     if "pattern" in named:
         found["pattern"] = pattern(named["pattern"], f"{path}.pattern")
     format_ = named.get("format")
-    if "format" in named and format_ not in ANNOTATIONS:
+    if "format" in named and not (isinstance(format_, str) and format_ in ANNOTATIONS):
         if not isinstance(format_, str) or format_ not in FORMATS:
             known = ", ".join(sorted(FORMATS))
             raise unsupported(f"{path}.format", f"{clipped(str(format_), 80)!r} is not among {known}; leave it out")

@@ -1,8 +1,8 @@
-"""Arguments each between literals of their own (Qwen3-Coder, GLM, DeepSeek's DSML), for `shapes`.
+"""The notation, for `shapes`, of arguments enclosed in literals of their own (Qwen3-Coder, GLM, DeepSeek's DSML).
 
-A text is written unquoted and never contains the literal that follows it; `enum`, lengths and patterns are enforced.
-Everything else is JSON, with every keyword. Where a text is one of several alternatives, it is written as JSON or does
-not look like JSON. Where the format has marks for types, the mark says which it is.
+Texts are unquoted and never contain the literal that follows; `enum`, lengths and patterns are enforced. Everything
+else is JSON, with every keyword. A text that is one of several alternatives is written as JSON or does not look like
+JSON, unless the format marks types.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STRING = frozenset({"string"})
 
 
 class Tagged(Plain):
-    """For one format."""
+    """The notation of one format."""
 
     def __init__(self, rules: Rules, kind: TaggedArguments) -> None:
         super().__init__(rules)
@@ -71,7 +71,7 @@ class Tagged(Plain):
         return self.any(whole, after)
 
     def _marked(self, shapes: Shapes, schema: Schema) -> Iterator[tuple[str, str]]:
-        """Each mark that may come, and the values after it."""
+        """Each possible type mark, and the values after it."""
         others: dict[str, list[Schema]] = {}
         for one in _parts(shapes, schema):
             types = shapes.types(one)
@@ -89,7 +89,7 @@ class Tagged(Plain):
             yield mark, either([self.any(shapes.whole(one), self._kind.after) for one in schemas])
 
     def _string(self, shapes: Shapes, schema: Schema) -> str:
-        """A schema that allows only texts."""
+        """A value whose schema allows only texts."""
         whole = shapes.resolved(schema)
         if isinstance(whole, dict) and {"anyOf", "enum", "const", "type"} & whole.keys():
             return shapes.value(whole, self._kind.after)
@@ -97,7 +97,7 @@ class Tagged(Plain):
 
 
 def _parts(shapes: Shapes, schema: Schema) -> Iterator[Schema]:
-    """Its alternatives, each of one type where it says so."""
+    """The alternatives of a schema, each of a single type if it lists types."""
     schema = shapes.resolved(schema)
     if isinstance(schema, dict) and schema.keys() == {"anyOf"}:
         for one in schema["anyOf"]:

@@ -1,7 +1,7 @@
-"""Structural tags: text of which only certain parts, between given tags, have a structure; in Lark.
+"""Lark for structural tags: free text in which only the parts between given tags have a structure.
 
-Two forms are in use: vLLM's first one (`structures` and `triggers`), and xgrammar's tree of formats (`format`). Parts
-of the second one that cannot be enforced are rejected by name: formats of single tokens, excluded texts, XML styles.
+Two forms are in use: vLLM's original one (`structures` and `triggers`), and xgrammar's tree of formats (`format`).
+Parts of the latter that cannot be enforced are rejected: formats of single tokens, excluded texts, XML styles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TEXT = "/(?s:.*)/"
 
 
 def grammars_of_tags(source: Any, param: str, options: dict[str, Any]) -> list[Grammar]:
-    """The grammars for it, the first named `document`. Raises `InvalidParameter` with the path."""
+    """The grammars of a structural tag, the first named `document`. Raises `InvalidParameter` with the path."""
     if not isinstance(source, dict):
         raise refused(param, "must be an object")
     writer = _Writer(options)
@@ -163,7 +163,7 @@ class _Writer:
         stop_after_first: bool = False,
         depth: int = 0,
     ) -> str:
-        """Free text, in which each trigger begins one of its tags."""
+        """Free text in which each trigger begins one of its tags."""
         behind: dict[str, list[str]] = {trigger: [] for trigger in triggers}
         for tag, path in tags:
             if not isinstance(tag, dict):
@@ -171,7 +171,7 @@ class _Writer:
             begin = _string(tag, "begin", path)
             trigger = next((one for one in triggers if begin.startswith(one)), None)
             if trigger is None:
-                raise refused(under(path, "begin"), "begins with none of the triggers")
+                raise refused(under(path, "begin"), "does not begin with any of the triggers")
             behind[trigger].append(f"{_literal(begin.removeprefix(trigger))} {self._behind(tag, path, depth)}")
         one = " | ".join(
             f"{self._rule(f'{_TEXT} {_literal(trigger)}', '[lazy]')} ({' | '.join(ways)})"
@@ -224,7 +224,7 @@ def _triggers(source: Source, path: str) -> list[str]:
     triggers = _list(source, "triggers", path)
     for index, one in enumerate(triggers):
         if not isinstance(one, str) or not one:
-            raise refused(under(path, "triggers", index), "must be a text that is not empty")
+            raise refused(under(path, "triggers", index), "must be a nonempty text")
     return triggers
 
 
@@ -237,12 +237,12 @@ def _only(source: Source, path: str, *names: str) -> None:
 def _list(source: Source, name: str, path: str) -> list[Any]:
     found = source.get(name)
     if not isinstance(found, list) or not found:
-        raise refused(under(path, name), "must be a list that is not empty")
+        raise refused(under(path, name), "must be a nonempty list")
     return found
 
 
 def _string(source: Source, name: str, path: str, *, may_be_empty: bool = False) -> str:
     found = source.get(name)
     if not isinstance(found, str) or not (found or may_be_empty):
-        raise refused(under(path, name), "must be a text" if may_be_empty else "must be a text that is not empty")
+        raise refused(under(path, name), "must be a text" if may_be_empty else "must be a nonempty text")
     return found

@@ -1,4 +1,4 @@
-"""How a JSON document is written: the whitespace between its tokens and the escapes in its strings."""
+"""llguidance's options for JSON documents: white space between tokens, and escapes in strings."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from localllm.grammar.refusals import refused
 from localllm.types.structures import Structure
 
 PRETTY = r"\n {0,40}| "
-"""A new line with its indentation, or one blank: bounded, because a model may produce blanks forever."""
+"""A line end with indentation, or one blank; bounded, because models may produce blanks forever."""
 
 ESCAPES = 'nrbtf\\"'
-r"""After a backslash. Not `u`: it could spell a name of the schema in other ways (`{"\u0061": ...}` beside a property
-`a`), or write an unpaired surrogate."""
+r"""Characters allowed after a backslash. Not `u`, which could spell a property's name another way (`{"\u0061": ...}`
+for `a`), or write an unpaired surrogate."""
 
 
 def options(structure: Structure) -> dict[str, Any]:
-    """llguidance's `x-guidance` for it. Raises `InvalidParameter`."""
+    """llguidance's `x-guidance` for a structure. Raises `InvalidParameter`."""
     found: dict[str, Any] = {"whitespace_flexible": False, "json_allowed_escapes": ESCAPES}
     if structure.whitespace_pattern is not None:
         try:

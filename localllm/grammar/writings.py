@@ -1,6 +1,6 @@
-"""The notations other than JSON in which formats write a call's arguments, for `shapes`.
+"""Notations of a call's arguments other than JSON, for `shapes`.
 
-For texts, lengths and patterns are enforced, as a regular expression; for numbers everything that JSON's would. Texts
+For texts, lengths and patterns are enforced by a regular expression; for numbers, the same keywords as in JSON. Texts
 never contain the literal that ends them. Knows nothing of calls.
 """
 
@@ -17,13 +17,13 @@ from localllm.grammar.tags import regex
 from localllm.types.formats import BareArguments, NestedArguments
 
 NAME = "[A-Za-z_][A-Za-z0-9_.-]*"
-"""Name of a member that the schema does not name."""
+"""Names of members that the schema does not list."""
 UNLIKE_JSON = r'/(?s:([^\s"{\[0-9-].*)?)/'
-"""A text that readers take for neither a number, a quoted text, a list nor an object."""
+"""A text that readers do not take for a number, a quoted text, a list or an object."""
 
 
 class Plain:
-    """What the notations have in common."""
+    """The common part of the notations."""
 
     opening = separator = closing = list_opening = list_closing = ""
 
@@ -44,7 +44,7 @@ class Plain:
 
 
 class Python(Plain):
-    """`{"city": "Ulm", "days": [3, None]}`; JSON's words are accepted as well."""
+    """`{"city": "Ulm", "days": [3, None]}`; JSON's constants are accepted as well."""
 
     opening, separator, closing = "{", ", ", "}"
     list_opening, list_closing = "[", "]"
@@ -74,7 +74,7 @@ class Python(Plain):
 
 
 class PythonCall(Plain):
-    """`city="Ulm", days=3`, the arguments themselves."""
+    """`city="Ulm", days=3`: the arguments of a call, whose values are `Python`."""
 
     separator = ", "
 
@@ -97,7 +97,7 @@ class PythonCall(Plain):
 
 
 class Bare(Plain):
-    """`{city:<|"|>Ulm<|"|>,days:3}`: texts between the format's own quotes, which none of them contains."""
+    """`{city:<|"|>Ulm<|"|>,days:3}`: texts in the format's own quotes, which they never contain."""
 
     opening, separator, closing = "{", ",", "}"
     list_opening, list_closing = "[", "]"
@@ -118,7 +118,7 @@ class Bare(Plain):
         return self._rules.literals.written(text + closing)
 
     def any(self, _schema: dict[str, Any], closing: str) -> str:
-        """Not held to the schema."""
+        """Any value; the schema is not enforced."""
         if not self._any:
             self._any = self._rules.reserved()
             scalar = self._rules.json({"type": ["number", "boolean", "null"]})
@@ -152,11 +152,11 @@ class Nested(Plain):
         return "" if isinstance(value, dict | list) or closing in text else self._rules.literals.written(text + closing)
 
     def any(self, _schema: dict[str, Any], closing: str) -> str:
-        """A text, which readers may take for a number; not held to the schema."""
+        """Any text, which readers may take for a number; the schema is not enforced."""
         return self._rules.until(closing, "/[^<]*/")
 
     def alternatives(self, shapes: Shapes, schemas: Sequence[Schema], closing: str) -> str:
-        """Readers take everything for text where text is allowed, and recognize a list or an object by its
+        """If text is allowed, readers take everything for text, except lists and objects, which they recognize by their
         beginning."""
         types = [shapes.types(one) for one in schemas]
         found = frozenset[str]().union(*types)
@@ -173,7 +173,7 @@ class Nested(Plain):
         return joined([opening, shapes.value(schema, f"{self._prefix}</{name}>")])
 
     def other_member(self, _shapes: Shapes, _schema: Schema, _but: Sequence[str]) -> str:
-        """None: its closing tag would have to repeat a name, which no rule can remember."""
+        """None, because its closing tag would have to repeat the name, which no rule can remember."""
         return ""
 
     def item(self) -> tuple[str, str]:
@@ -181,7 +181,7 @@ class Nested(Plain):
 
 
 def body_of(schema: dict[str, Any]) -> str:
-    """A regular expression for texts with these lengths and patterns."""
+    """A terminal for texts with these lengths and patterns."""
     least, most = schema.get("minLength", 0), schema.get("maxLength", "")
     found = [f"/(?s:.{{{least},{most}}})/"] if least or most != "" else []
     for one in (schema, *schema.get("allOf", ())):
@@ -191,7 +191,7 @@ def body_of(schema: dict[str, Any]) -> str:
 
 
 def other_name(pattern: str, but: Sequence[str]) -> str:
-    """A terminal with this pattern, excluding these names."""
+    """A terminal for this pattern, excluding these names."""
     return f"/{pattern}/ & ~({' | '.join(map(quoted, but))})" if but else f"/{pattern}/"
 
 

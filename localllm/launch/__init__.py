@@ -1,10 +1,10 @@
-"""Coding agents on a local model: how each is configured, and how that is undone.
+"""Configures coding agents for a local model, and undoes the configuration.
 
-    known       the agents, a description each (`claude`, `codex` ... are their modules)
-    choosing    which model and how much context
-exports     the configuration as shell commands
-jsonc       changes one key of a JSON file with comments, and nothing else
-journal     changes the user's files and restores them, even after a kill
+    known       the agents, each described by a module such as `claude` or `codex`
+    choosing    chooses the model and its context
+    exports     the configuration as shell commands
+    jsonc       changes one key of a JSON file with comments, and nothing else
+    journal     changes the user's files and restores them, even after a kill
 
-Knows nothing of how a server is started, nor of terminals.
+Knows neither servers nor terminals.
 """

@@ -1,4 +1,4 @@
-"""Aider: options, and two files that describe a model unknown to it (aider.chat/docs/config)."""
+"""Aider, configured by options and by two files that describe the model (aider.chat/docs/config)."""
 
 from __future__ import annotations
 

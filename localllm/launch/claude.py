@@ -1,4 +1,4 @@
-"""Claude Code: configured by its environment (code.claude.com/docs/en/env-vars).
+"""Claude Code, configured by its environment (code.claude.com/docs/en/env-vars).
 
 The user's settings.json overrides the environment, and --settings overrides both, so the values are given in both.
 """
@@ -20,7 +20,7 @@ def _set_up(target: Target, place: Place) -> Setup:
         "ANTHROPIC_BASE_URL": target.url,
         "ANTHROPIC_AUTH_TOKEN": target.token,
         **dict.fromkeys(tiers, target.model),
-        # It compacts at this window minus the answer and 13,000 tokens.
+        # It compacts at this size less the answer and 13,000 tokens.
         "CLAUDE_CODE_AUTO_COMPACT_WINDOW": ctx,
         "CLAUDE_CODE_MAX_CONTEXT_TOKENS": ctx,
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(target.max_output),

@@ -1,4 +1,4 @@
-"""Codex CLI: overrides of its config.toml on the command line; the key stays in the environment."""
+"""Codex CLI, configured by overrides of config.toml on the command line; the key stays in the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Continue: its command line with a temporary configuration file; the key comes from the environment
+"""Continue's command line, configured by a temporary file; the key stays in the environment
 (docs.continue.dev/reference)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An agent's configuration as shell commands, for POSIX shells or PowerShell. Knows no agent."""
+"""Writes an agent's configuration as shell commands, for POSIX shells or PowerShell. Knows no agent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def uses_powershell(environ: Mapping[str, str]) -> bool:
 
 
 def lines(setup: Setup, folder: Path, command: Sequence[str], *, powershell: bool) -> Iterator[str]:
-    """Variables, temporary files (in `folder`), and the command."""
+    """Shell commands that set the variables, write the temporary files into `folder`, and run the command."""
     write = _PowerShell if powershell else _Posix
     for name in setup.unset:
         yield write.unset(name)

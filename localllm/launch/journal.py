@@ -1,13 +1,13 @@
 """Changes the user's files and restores them: when the agent exits, or at the next launch after a kill.
 
-    DATA/launch/ID/          one launch: temporary files, and of a changed file:
-change.json              the change, written before it is made
-before                   the original file; missing if there was none
-DATA/launch/ID.lock      locked while that launch runs
-DATA/launch/FILE.lock    locked by the launch that changed that file (FILE: a digest of its path)
+    DATA/launch/ID/              one launch: temporary files, and for a changed file:
+    DATA/launch/ID/change.json   the change, written before it is made
+    DATA/launch/ID/before        the original file; missing if there was none
+    DATA/launch/ID.lock          locked while that launch runs
+    DATA/launch/FILE.lock        locked by the launch that changed that file (FILE: a digest of its path)
 
-Locks are the system's and end with their process. If somebody else changed a file meanwhile, only our keys are
-removed. Knows nothing of agents.
+Locks are the operating system's and end with their process. If another program changed a file in the meantime, only
+localllm's keys are removed. Knows nothing of agents.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Done(msgspec.Struct, frozen=True):
     before: str | None
     """The original text of the value; None if the key was absent."""
     made: int
-    """From which part of the path on the objects are ours."""
+    """Length of the shortest prefix of the path that was absent; of the whole path if none was."""
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ def plan(change: Change) -> Planned:
 
 
 class Journal:
-    """A launch; a context manager that undoes its changes."""
+    """One launch: a context manager that undoes its changes."""
 
     def __init__(self, data_dir: Path) -> None:
         self._home = data_dir / "launch"
@@ -109,13 +109,13 @@ class Journal:
         return self
 
     def write(self, texts: Mapping[str, str]) -> None:
-        """Temporary files."""
+        """Write temporary files."""
         for name, text in texts.items():
             osdep.private_file(self.files / name)
             (self.files / name).write_text(text, "utf-8", newline="")
 
     def change(self, planned: Planned) -> None:
-        """Raises `LocalLLMError` if another launch has changed the file, or it cannot be written."""
+        """Change a file. Raises `LocalLLMError` if another launch has changed it, or if it cannot be written."""
         try:
             self._locks.append(_locked(self._home / f"{_digest(str(planned.file).encode())[:16]}.lock"))
         except BlockingIOError as error:
@@ -132,7 +132,7 @@ class Journal:
             raise LocalLLMError(f"{planned.file} cannot be written: {error.strerror or error}") from error
 
     def undo(self) -> list[str]:
-        """Reports what was undone."""
+        """Undo the changes; returns a report for the user."""
         said = _undone(self.files)
         for fd in self._locks:
             _release(fd)
@@ -147,7 +147,7 @@ class Journal:
 
 
 def recover(data_dir: Path) -> list[str]:
-    """Undo the changes of launches that were killed; reports what was undone."""
+    """Undo the changes of killed launches; returns a report for the user."""
     home = data_dir / "launch"
     said: list[str] = []
     for folder in sorted(home.iterdir()) if home.is_dir() else []:
@@ -168,7 +168,7 @@ def recover(data_dir: Path) -> list[str]:
 
 
 def _undone(folder: Path) -> list[str]:
-    """Restore the file and delete the folder; if that fails, the folder stays and the report says so."""
+    """Restore the file and delete the folder; if that fails, the folder is kept and the report says so."""
     try:
         record = msgspec.json.decode((folder / _CHANGE).read_bytes(), type=_Record)
     except FileNotFoundError:
@@ -203,11 +203,11 @@ def _changed_back(file: Path, record: _Record, before: Path | None) -> str:
     for key in reversed(record.keys):
         text = _without(text, key)
     _replace(file, text.encode())
-    return f"{file} was changed meanwhile: only what this launch added is removed"
+    return f"{file} was changed in the meantime: only the keys of this launch were removed"
 
 
 def _without(text: str, key: _Done) -> str:
-    """The text without our value, if still present, and without objects created for it, if empty."""
+    """The text without our value, if it is still there, and without objects created for it, if they are empty."""
     now = jsonc.raw(text, key.path)
     if now is None or not (PROVIDER in key.path or f'"{PROVIDER}"' in now):
         return text
@@ -256,7 +256,7 @@ def _release(fd: int) -> None:
 
 
 def _forget(lock: Path) -> None:
-    """Delete it if nobody uses it; Windows cannot delete a file that is open elsewhere."""
+    """Delete a lock file, if possible; Windows cannot delete a file that is open elsewhere."""
     with contextlib.suppress(OSError):
         lock.unlink()
 

@@ -1,7 +1,7 @@
 """Changes a key of a JSON file with comments and trailing commas, without touching any other byte.
 
-put(text, path, value)   the text with that value, creating objects on the path
-    raw(text, path)          the value's text
+    put(text, path, value)   the text with that value, creating objects on the path
+    raw(text, path)          the text of the value
     drop(text, path)         the text without that key
 
 Knows no file. Raises `ValueError` for invalid JSON, or if something on the path is not an object.
@@ -26,7 +26,7 @@ class _Member(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """text[start:end]."""
+    """A value, at text[start:end]."""
 
     start: int
     end: int
@@ -35,7 +35,7 @@ class _Node(NamedTuple):
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
-    """Parses a file; an empty one is an empty object."""
+    """The text with this value at `path`. Empty text counts as an empty object."""
     if _skip(text, 0) == len(text):
         text = text + ("" if text in ("", "\ufeff") or text.endswith("\n") else "\n") + "{}\n"
     node = _parsed(text)
@@ -51,7 +51,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def raw(text: str, path: Sequence[str]) -> str | None:
-    """None if there is no such key."""
+    """The text of the value at `path`; None if there is no such key."""
     if _skip(text, 0) == len(text):
         return None
     node = _parsed(text)

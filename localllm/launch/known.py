@@ -32,10 +32,10 @@ ALIASES = {
 
 
 def agent_named(name: str) -> Agent:
-    """Raises `InvalidParameter`, which lists them."""
+    """The agent of this name. Raises `InvalidParameter`, which lists all agents."""
     wanted = ALIASES.get(name.lower(), name.lower())
     if wanted in AGENTS:
         return AGENTS[wanted]
     near = difflib.get_close_matches(wanted, [*AGENTS, *ALIASES], n=1)
-    meant = f"did you mean {near[0]}? Available:" if near else "there are"
+    meant = f"did you mean {near[0]}? Available:" if near else "available:"
     raise InvalidParameter(f"unknown agent {name!r}; {meant} {', '.join(AGENTS)}", param="agent")

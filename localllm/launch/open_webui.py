@@ -1,4 +1,4 @@
-"""Open WebUI: its environment, for this run only (docs.openwebui.com, env-configuration)."""
+"""Open WebUI, configured by its environment for this run only (docs.openwebui.com, env-configuration)."""
 
 from __future__ import annotations
 

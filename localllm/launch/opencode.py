@@ -1,4 +1,4 @@
-"""opencode: configuration in the environment, which is merged over its files (opencode.ai/docs/config)."""
+"""opencode, configured in the environment, which overrides its files (opencode.ai/docs/config)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, Place, Setup, T
 
 
 def configuration(target: Target) -> dict[str, Any]:
-    """The configuration to merge."""
+    """The configuration to merge over its files."""
     name = f"{PROVIDER}/{target.model}"
     model = {
         "name": target.model,
@@ -17,7 +17,7 @@ def configuration(target: Target) -> dict[str, Any]:
         "reasoning": target.thinks,
         "limit": {"context": target.ctx, "output": target.max_output},
     }
-    # A prompt may take longer than its timeout of five minutes; the server's comments keep the connection open.
+    # Without its timeout of five minutes, which long prompts exceed; comments from the server keep the connection open.
     options = {"baseURL": target.openai_url, "apiKey": f"{{env:{KEY_VARIABLE}}}", "timeout": False}
     provider = {
         "npm": "@ai-sdk/openai-compatible",

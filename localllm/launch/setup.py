@@ -1,4 +1,4 @@
-"""The server and model for an agent (`Target`), and the configuration for that (`Setup`). Plain data."""
+"""The server and model for an agent (`Target`), and the agent's configuration for them (`Setup`). Plain data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Target(NamedTuple):
     ctx: int
     """The loaded context in tokens, for prompt and answer together."""
     key: str | None
-    """None if the server requires none."""
+    """None if the server requires no key."""
     thinks: bool = False
 
     @property
@@ -59,14 +59,14 @@ class Key(NamedTuple):
 
 
 class Change(NamedTuple):
-    """In a file of the user."""
+    """A change of a user's file."""
 
     file: Path
     keys: tuple[Key, ...]
 
 
 class Setup(NamedTuple):
-    """An agent's configuration besides the user's arguments."""
+    """An agent's configuration, in addition to the user's arguments."""
 
     environment: Mapping[str, str] = {}
     unset: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Setup(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """A description."""
+    """The description of an agent."""
 
     name: str
     title: str
@@ -94,6 +94,6 @@ class Agent(NamedTuple):
     """One line: the API it uses, and how it is configured."""
     set_up: Callable[[Target, Place], Setup]
     places: tuple[str, ...] = ()
-    """Folders in the home folder where installers put it, which may not be in PATH."""
+    """Folders below the home folder into which installers put it, and which may not be in PATH."""
     least_ctx: int = 16_384
     """Minimum context in tokens; below it the agent's own prompt leaves too little room."""

@@ -1,6 +1,6 @@
-"""Cline and Kilo Code: VS Code extensions whose settings only they can write, so the user enters them.
+"""Cline and Kilo Code, VS Code extensions whose settings only they can write, so that the user must enter them.
 
-Their server must have the same address next time, with the user's own key or none.
+Their server needs the same address next time, and a key of the user's own or none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _rows(*rows: tuple[str, str]) -> str:
 
 
 def _key(target: Target) -> str:
-    return NO_KEY if target.key is None else "a key of your server's"
+    return NO_KEY if target.key is None else "one of your server's keys"
 
 
 def _cline(target: Target, _place: Place) -> Setup:

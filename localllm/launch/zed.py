@@ -1,6 +1,6 @@
-"""Zed: a provider in its settings.json, the key in the environment (zed.dev/docs/ai/use-api-access).
+"""Zed, configured by a provider in settings.json, with the key in the environment (zed.dev/docs/ai/use-api-access).
 
-Zed reads no other file, so this one is changed while it runs.
+Zed reads no other file, so settings.json is changed while Zed runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _set_up(target: Target, place: Place) -> Setup:
         environment={KEY_VARIABLE: target.token},  # Zed derives the name from the provider's
         arguments=("--foreground",),
         change=Change(settings_file(place), keys),
-        notes=("a running Zed does not get the key: quit it first",),
+        notes=("a Zed that is already running does not receive the key; quit it first",),
     )
 
 

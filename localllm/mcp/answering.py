@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PROGRESS_EVERY_S = 0.2
 """Minimum seconds between progress reports of an answer."""
-MAX_TOLD_MODELS = 20
+MAX_NAMED_MODELS = 20
 """Maximum number of names in an error message."""
 
 OnProgress = Callable[[int, "int | None", str], None]
@@ -39,8 +39,8 @@ Connect = Callable[[], "tuple[Client, str | None]"]
 """Waits for the server; returns the client and the default model. Raises `LocalLLMError`s."""
 
 
-def unheard(_num_tokens: int, _most: int | None, _news: str) -> None:
-    """Nobody listens."""
+def ignore_progress(_num_tokens: int, _most: int | None, _news: str) -> None:
+    """Ignore progress."""
 
 
 class Answering:
@@ -52,7 +52,7 @@ class Answering:
         self._connected: tuple[Client, str | None] | None = None
 
     def answer(
-        self, asked: msgspec.Struct, cancel: Cancel, on_progress: OnProgress = unheard
+        self, asked: msgspec.Struct, cancel: Cancel, on_progress: OnProgress = ignore_progress
     ) -> ChatAnswer | Vectors | Ranking | Models:
         """Runs a tool, chosen by the type of its arguments. Raises `LocalLLMError`s, and `Cancelled`."""
         if isinstance(asked, AskChat):
@@ -79,7 +79,7 @@ class Answering:
         loaded = client.ready()
         if len(loaded) == 1:
             return client, loaded[0]
-        names = ", ".join(loaded[:MAX_TOLD_MODELS])
+        names = ", ".join(loaded[:MAX_NAMED_MODELS])
         what = f"loaded models: {names}" if loaded else "none is loaded; list_models lists those on this machine"
         raise InvalidParameter(f"name the model in `model`: {what}", param="model")
 
@@ -97,13 +97,13 @@ class Answering:
             enable_thinking=asked.thinking,
             cancel=cancel,
         )
-        text, thoughts, news, num_tokens, told_s, finish = "", "", "", 0, 0.0, None
+        text, thoughts, news, num_tokens, reported_s, finish = "", "", "", 0, 0.0, None
         for delta in deltas:
             text, thoughts, news = text + delta.text, thoughts + delta.thought, news + delta.text
             num_tokens, finish = num_tokens + delta.num_tokens, delta.finish or finish
-            if time.monotonic() - told_s >= PROGRESS_EVERY_S and num_tokens:
+            if time.monotonic() - reported_s >= PROGRESS_EVERY_S and num_tokens:
                 on_progress(num_tokens, asked.max_tokens, news)
-                told_s, news = time.monotonic(), ""
+                reported_s, news = time.monotonic(), ""
         if finish is None:
             raise LocalLLMError("the server ended the answer without a finish reason")
         usage = finish.usage

@@ -1,4 +1,4 @@
-"""The hub for blocking code: an event loop on its own thread. Knows no server."""
+"""Wraps the hub for blocking code, with an event loop on its own thread. Knows no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAIT_SLICE_S = 0.25
 
 
 class BlockingHub:
-    """A context manager; at its end all servers have exited."""
+    """A context manager. When it exits, all servers have exited."""
 
     def __init__(self, servers: Iterable[McpServer], *, timeout_s: float) -> None:
         self._servers = tuple(servers)
@@ -52,16 +52,16 @@ class BlockingHub:
         return () if self._hub is None else self._hub.tools
 
     def take_notes(self) -> list[str]:
-        """Messages for the user, each once."""
+        """Notes for the user, each reported once."""
         return [] if self._hub is None else self._hub.take_notes()
 
     def refresh(self) -> bool:
-        """Whether tools have changed."""
+        """List changed tools again; returns whether any changed."""
         assert self._hub is not None
         return self._wait(self._hub.refresh())
 
     def call(self, name: str, arguments: str) -> Outcome:
-        """The call's result. `KeyboardInterrupt` also cancels it at the server."""
+        """Call a tool. `KeyboardInterrupt` also cancels the call at the server."""
         assert self._hub is not None
         return self._wait(self._hub.call(name, arguments))
 
@@ -76,8 +76,8 @@ class BlockingHub:
                 try:
                     return future.result(WAIT_SLICE_S)
                 except concurrent.futures.TimeoutError:
-                    if future.done():
-                        raise
+                    if future.done():  # its own timeout, or it ended just after this one
+                        return future.result()
         except BaseException:
             future.cancel()
             raise

@@ -1,4 +1,4 @@
-"""A program that speaks MCP on stdin and stdout, as the SDK's transport. Knows no message's meaning.
+"""Runs a program that speaks MCP on stdin and stdout, as a transport of the SDK. Knows nothing of messages.
 
 Replaces the SDK's: lines have a maximum length, lines that are not messages are dropped without logging, the
 program's log is kept for errors, and everything it started ends with it, since it has its own process group.
@@ -24,9 +24,9 @@ from localllm.mcp.servers import StdioServer
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Maximum length of a message."""
 LOG_BYTES = 4 * 1024
-"""How much of the end of its log is kept."""
+"""Number of bytes kept from the end of its log."""
 LEAVE_S, TERMINATE_S = 2.0, 1.0
-"""Seconds to exit after its stdin is closed, and again after it is terminated."""
+"""Seconds for it to exit after its stdin is closed, and after it is terminated."""
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
@@ -39,7 +39,7 @@ class Child:
         self.num_dropped = 0
         """The number of lines that were not messages."""
         self.fault = ""
-        """The violation for which it was ended, if any."""
+        """The protocol violation for which it was ended, if any."""
         self._log = bytearray()
         self._log_is_whole = anyio.Event()
 
@@ -75,7 +75,7 @@ class Child:
 
 @contextlib.asynccontextmanager
 async def running(server: StdioServer, child: Child) -> AsyncIterator[Streams]:
-    """Starts it; at the end it and all its children have been ended. Raises `OSError`, `ValueError`."""
+    """Start a server. On exit, it and all its children have ended. Raises `OSError`, `ValueError`."""
     environment = {**get_default_environment(), **server.env}
     program = shutil.which(server.command, path=environment.get("PATH")) or server.command
     process = await asyncio.create_subprocess_exec(
@@ -109,7 +109,7 @@ async def running(server: StdioServer, child: Child) -> AsyncIterator[Streams]:
 async def _hear(
     process: asyncio.subprocess.Process, child: Child, heard: MemoryObjectSendStream[SessionMessage | Exception]
 ) -> None:
-    """Its messages until it exits. Other lines are dropped: some programs print a greeting."""
+    """Read its messages until it exits. Other lines are dropped, because some programs print a greeting."""
     assert process.stdout is not None
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with heard:

@@ -92,7 +92,7 @@ class Connection:
         return True
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Outcome:
-        """The call's result; errors are results too. Cancelling cancels the call at the server."""
+        """Call a tool; errors are results, too. Cancelling also cancels the call at the server."""
         if self._client is None or self.failure is not None:
             return Outcome(f"{self.name} cannot be used: {self.failure or 'it is not connected'}", is_error=True)
         try:
@@ -194,7 +194,7 @@ class Connection:
             self.failure = reason
 
     async def _reason(self, error: BaseException) -> str:
-        """The error message: how the program exited, otherwise the SDK's error."""
+        """An error message: how the program exited, or else the SDK's error."""
         if self._is_over(error):
             await self._child.has_ended(LAST_WORDS_S)
         if self._is_over(error) and self._child.end:

@@ -1,4 +1,4 @@
-"""All MCP servers of a configuration: names for their tools, and routing calls to them.
+"""Holds all MCP servers of a configuration, names their tools, and routes calls to them.
 
 Knows no model and no API: a tool is a name, a description and a JSON Schema; a result is a text.
 """
@@ -27,7 +27,7 @@ class HubTool(NamedTuple):
 
     name: str
     server: str
-    """Its server, and its name there."""
+    """Its server; `tool` is its name there."""
     tool: str
     description: str
     parameters: dict[str, Any]
@@ -49,7 +49,7 @@ class Hub:
         self._connections = {server.name: Connection(server, timeout_s=timeout_s) for server in servers}
         self._tools: dict[str, HubTool] = {}
         self._notes: dict[str, bool] = {}
-        """Notes, each with whether it was reported."""
+        """Note -> whether it was reported."""
 
     async def open(self) -> None:
         """Start all of them; errors go to `notes`."""
@@ -74,7 +74,7 @@ class Hub:
 
     def take_notes(self) -> list[str]:
         """Notes for the user, each reported once."""
-        new = [note for note, is_told in self._notes.items() if not is_told]
+        new = [note for note, is_reported in self._notes.items() if not is_reported]
         self._notes = dict.fromkeys(self._notes, True)
         return new
 
@@ -83,7 +83,7 @@ class Hub:
         return self._connections[server].failure
 
     async def call(self, name: str, arguments: str) -> Outcome:
-        """A call as the model wrote it. Raises only when cancelled, which cancels it at the server."""
+        """Call a tool as the model wrote it. Raises only when cancelled, which also cancels the call at the server."""
         tool = self._tools.get(name)
         if tool is None:
             return Outcome(f"unknown tool {name}", is_error=True)
@@ -97,7 +97,7 @@ class Hub:
         self._notes.setdefault(note, False)
 
     def _collect(self) -> None:
-        """The tools of all servers by model-facing name. Notes which are omitted."""
+        """Collect the tools of all servers by their names for models, and note omitted ones."""
         found = {}
         for connection in self._connections.values():
             if connection.failure is not None:

@@ -1,4 +1,4 @@
-"""The tools that localllm offers over MCP: types of their arguments and results, which are also their JSON Schemas.
+"""The tools that localllm offers over MCP, with the types of their arguments and results, which define the schemas.
 
 Knows neither the protocol nor the implementation.
 """

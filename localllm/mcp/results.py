@@ -14,7 +14,7 @@ MAX_CHARS = 50_000
 
 
 def outcome_of(result: types.CallToolResult) -> Outcome:
-    """Structured content is used only without text, since servers repeat it as text."""
+    """Convert a tool's result. Structured content is used only without text, since servers repeat it as text."""
     parts = list(_parts(result))
     has_text = any(isinstance(block, types.TextContent) and block.text.strip() for block in result.content)
     if result.structured_content is not None and not has_text:

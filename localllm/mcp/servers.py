@@ -1,7 +1,7 @@
-"""MCP server configurations: the `mcpServers` JSON that MCP hosts share. Knows no protocol and starts nothing.
+"""Reads MCP server configurations, the `mcpServers` JSON that MCP hosts share. Knows no protocol and starts nothing.
 
-`${NAME}` and `${NAME:-default}` expand environment variables in every string. Fields of other hosts are not guessed at
-but reported as having no effect.
+`${NAME}` and `${NAME:-default}` expand environment variables in every string. Fields of other hosts are reported as
+having no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class StdioServer(NamedTuple):
-    """A program with MCP on stdin and stdout."""
+    """A program that speaks MCP on stdin and stdout."""
 
     name: str
     command: str
@@ -36,7 +36,7 @@ class StdioServer(NamedTuple):
 
 
 class HttpServer(NamedTuple):
-    """A URL with Streamable HTTP."""
+    """A server that speaks Streamable HTTP."""
 
     name: str
     url: str
@@ -53,7 +53,7 @@ class Servers(NamedTuple):
 
     servers: tuple[McpServer, ...]
     notes: tuple[str, ...] = ()
-    """What has no effect."""
+    """Notes on fields without effect and disabled servers."""
 
 
 class _Entry(msgspec.Struct, rename="camel"):
@@ -78,7 +78,7 @@ _KNOWN = {field.encode_name for field in msgspec.structs.fields(_Entry)}
 
 
 def load_servers(path: Path, environ: Mapping[str, str], *, param: str) -> Servers:
-    """Raises `InvalidParameter`, `UnsupportedParameter` for `param`, naming the file, server and field."""
+    """Read a file. Raises `InvalidParameter`, `UnsupportedParameter` for `param`, naming file, server and field."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -95,7 +95,7 @@ def load_servers(path: Path, environ: Mapping[str, str], *, param: str) -> Serve
 
 
 def parse_servers(data: bytes, environ: Mapping[str, str]) -> Servers:
-    """Raises like `load_servers`, without the file's name."""
+    """Parse a configuration. Raises like `load_servers`, without the name of the file."""
     try:
         found = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

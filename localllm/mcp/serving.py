@@ -133,7 +133,7 @@ def _progress(context: Context) -> Callable[[int, int | None, str], None]:
 
 
 def _given(found: msgspec.Struct) -> types.CallToolResult:
-    """As structured content, and as text for clients that read only that: answers verbatim, everything else as JSON."""
+    """A result as structured content, and as text for clients without: answers verbatim, everything else as JSON."""
     text = found.text if isinstance(found, ChatAnswer) else msgspec.json.encode(found).decode()
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=msgspec.to_builtins(found)

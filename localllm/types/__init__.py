@@ -58,34 +58,34 @@ from localllm.types.usage import Timings as Timings
 from localllm.types.usage import Usage as Usage
 
 KvLayout = Literal["partitioned", "unified"]
-"""Layout of a model's KV cache: each slot has cells of its own, or all take theirs from one pool."""
+"""Layout of a model's KV cache: cells per slot, or one pool for all slots."""
 
 KvType = Literal["f16", "q8_0", "q4_0"]
 FlashAttn = Literal["auto", "on", "off"]
 Repack = Literal["auto", "on", "off"]
-"""Whether weights are repacked for the CPU as they are loaded."""
+"""Whether to repack weights for the CPU during loading."""
 MemoryKind = Literal["attention", "sliding window", "recurrent"]
-"""`attention` can drop its tail; the others go back to checkpoints. Hybrid models are `recurrent` here."""
+"""`attention` can drop its tail; the others return to checkpoints. Hybrid models count as `recurrent`."""
 GpuLayers = int | Literal["auto", "all"]
 """How many layers to offload: a count, all of them, or as many as fit."""
 
 ThinkingDefault = Literal["auto", "on", "off"]
 Pooling = Literal["none", "mean", "cls", "last", "rank"]
-"""How the vectors of a text's tokens become the text's: not at all (one per token), their mean, the first one, the last
-one, or a score by the model's ranking head."""
+"""How the vectors of tokens become the vector of a text: not at all (one per token), their mean, the first one, the
+last one, or a score from the model's ranking head."""
 
 FinishReason = Literal["stop", "length", "timeout", "cancelled"]
 """`timeout`: the request's own time limit was reached."""
 
 
 class ModelDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model's manifest sets for requests that do not say otherwise."""
+    """Defaults for requests, from a model's manifest."""
 
     params: SamplingParams = SamplingParams()
     system: str | None = None
     """For chats without a system message."""
     messages: tuple[Message, ...] = ()
-    """Messages that every chat begins with, after its system message."""
+    """Messages at the beginning of every chat, after the system message."""
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,40 +95,40 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     prompt: str | None = None
     prompt_tokens: tuple[TokenId, ...] | None = None
     suffix: str | None = None
-    """What follows the answer: the prompt then precedes it, and the model fills in the middle."""
+    """Text after the answer: the model fills in the middle between `prompt` and `suffix`."""
     infill: Infill | None = None
     rendering: Rendering = Rendering()
     """For messages."""
     params: SamplingParams = SamplingParams()
     structure: Structure | None = None
-    """The structure of the answer; None: free."""
+    """The structure of the answer; None: free text."""
     calling: Calling | None = None
-    """For messages: what the answer may call; None: nothing, and what looks like a call is text."""
+    """For messages: the tools that the answer may call; None: none, and anything that looks like a call is text."""
     splits_thoughts: bool = True
     """For messages: whether reasoning is separated from the text."""
     thinking_budget: int | None = None
-    """The most tokens of reasoning before an answer; None: limited only by the answer."""
+    """Maximum number of reasoning tokens before the answer; None: limited only by the answer's length."""
     cache_prompt: bool = True
-    """Whether it may start from what is already in the KV cache."""
+    """Whether the prompt may reuse tokens in the KV cache."""
     cache_salt: str = ""
-    """Requests with different salts share nothing that was computed."""
+    """Requests with different salts share no cached tokens."""
     explains_cache: bool = False
-    """For messages: report why the prompt does not begin like earlier ones. That reveals part of another prompt."""
+    """For messages: report where the prompt diverges from earlier ones. This reveals part of another prompt."""
     detail: Detail | None = None
-    """Which details are reported beside the answer; None: nothing."""
+    """Details to report with the answer; None: none."""
     slot: int | None = None
-    """It waits for this slot; None: it takes the best one."""
+    """Wait for this slot; None: take the best one."""
     lines: Lines | None = None
     shift: Shift = Shift()
     priority: int = 0
-    """Lower values wait less."""
+    """Lower values are served first."""
     timeout_s: float | None = None
-    """After this time it fails if it still waits, and its answer ends if it is running."""
+    """Time limit: a waiting request fails then, and a running answer ends."""
     queue_timeout_s: float | None = None
-    """After this time without a slot it fails."""
+    """Time limit for waiting: without a slot by then, the request fails."""
     speculative: Speculative = Speculative()
     prediction: str | None = None
-    """What the answer is expected to resemble, so that matching parts are computed faster."""
+    """Expected answer, from which tokens are guessed; matching parts are computed faster."""
 
     def __post_init__(self) -> None:
         check_token_ids("prompt", self.prompt_tokens or (), MAX_TOKEN_ID)
@@ -150,7 +150,7 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A piece of an answer: new text (whole characters only), its tokens, and in the last one the finish."""
+    """A piece of an answer: new text (whole characters only) and its tokens; the last one has `finish`."""
 
     text: str = ""
     num_tokens: int = 0
@@ -160,21 +160,21 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
     """For the next tokens of the prompt, if requested."""
     thought: str = ""
-    """New reasoning before the answer, which is not in `text`."""
+    """New reasoning, which is not part of `text`."""
     calls: tuple[CallDelta, ...] = ()
-    """New pieces of calls, which are not in `text`."""
+    """New pieces of calls, which are not part of `text`."""
     notes: tuple[str, ...] = ()
-    """Notes of the answer's reader: a call that could not be read, and is text."""
+    """Notes on text that could not be read as a call."""
     tokens: tuple[int, ...] = ()
     """The ids of those tokens, if requested."""
     progress: tuple[PromptProgress, ...] = ()
     """Progress of the prompt, if requested."""
     lengths: tuple[int, ...] = ()
-    """For several tokens: how many characters of the text came with each."""
+    """For several tokens: the number of characters of each."""
 
     @property
     def token_lengths(self) -> tuple[int, ...]:
-        """For each token, if known."""
+        """The number of characters of each token, if known."""
         return self.lengths or ((len(self.text),) if self.num_tokens == 1 else ())
 
 
@@ -188,9 +188,9 @@ class Chat(msgspec.Struct, frozen=True):
     thought: str = ""
     """Reasoning before the text."""
     calls: tuple[ToolCall, ...] = ()
-    """What the model calls; the arguments of each are JSON."""
+    """Requested calls; their arguments are JSON."""
     notes: tuple[str, ...] = ()
-    """On what could not be read as a call, and on messages and schemas that were changed."""
+    """Notes on text that could not be read as a call, and on changed messages and schemas."""
 
     @property
     def message(self) -> Message:
@@ -208,9 +208,9 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     free_bytes: int
     total_bytes: int
     id: str = ""
-    """Id of the hardware, which several backends may show; empty: unknown."""
+    """Id of the hardware, which several backends may list; empty: unknown."""
     splits_rows: bool = False
-    """Whether matrices can be split by rows between it and others of its backend."""
+    """Whether matrices can be split by rows among devices of its backend."""
 
     @property
     def memory_key(self) -> str:
@@ -219,19 +219,19 @@ class DeviceInfo(msgspec.Struct, frozen=True):
 
 
 class LayerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Numbers that one layer stores in its context's memory."""
+    """How many numbers one layer stores in the memory of a context."""
 
     keys: int = 0
     """Per token."""
     values: int = 0
     state: int = 0
-    """Per slot, F32: what a recurrent layer has instead."""
+    """Per slot, F32: the state of a recurrent layer, which has no keys and values."""
     is_windowed: bool = False
-    """Stores only the last tokens: a sliding window."""
+    """Whether it stores only a sliding window of tokens."""
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a GGUF header says of its model. Counts are of elements, sizes are bytes."""
+    """A model as its GGUF header describes it. Counts are of elements, sizes are bytes."""
 
     architecture: str
     name: str | None
@@ -254,7 +254,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     chat_templates: dict[str, str]
     """Template name -> Jinja source; the unnamed one is `default`."""
     chat_template_source: str = ""
-    """Where `default` comes from: the `file`, the `manifest`, its `architecture` (the file has none), an `option`."""
+    """Source of `default`: the `file`, the `manifest`, the `architecture` (if the file has none), or an `option`."""
     sampling: dict[str, float]
     """The model's own `general.sampling.*` numbers: temperature, top_k, top_p, min_p."""
     layer_bytes: tuple[int, ...]
@@ -262,7 +262,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     other_bytes: int
     """Tensor bytes outside the blocks: embeddings, output head, norms."""
     tensors: dict[str, int] = {}
-    """Name -> bytes; empty where it is not needed for planning."""
+    """Name -> bytes; empty if planning does not need it."""
     split_count: int
     """Number of files; 1 when not split."""
     causal: bool = True
@@ -272,36 +272,36 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     has_ranking_head: bool = False
     """Whether it can score a text, as pooling `rank` requires."""
     layer_memory: tuple[LayerMemory, ...] = ()
-    """What each block stores per token."""
+    """Memory of each block."""
     heads: LayerMemory | None = None
-    """What its first NextN layer (multi-token prediction) stores per token; None: the file has none."""
+    """Memory of the first NextN layer (multi-token prediction); None: the file has no such layer."""
     no_heads: str = ""
-    """Why those layers cannot be computed; empty: they can."""
+    """Why the NextN layers cannot be used; empty: they can."""
     sliding_window: int = 0
-    """Tokens that windowed layers look back; 0: there are none."""
+    """Window size of windowed layers in tokens; 0: there are none."""
     experts_used: int = 0
-    """Experts that a token uses in a mixture; 0: not a mixture."""
+    """Experts used per token in a mixture of experts; 0: not a mixture."""
     expert_feed_forward_length: int | None = None
-    """For one expert, where the header gives it separately."""
+    """For one expert, if the header gives it separately."""
     fills_in_middle: bool = False
     """Whether it has tokens for filling in the middle of a text."""
     products: Products = Products()
-    """The matrices a token is multiplied with."""
+    """The matrices that each token is multiplied with."""
 
 
 class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that can answer, as its worker reported it in `Ready`."""
+    """A loaded model, as its worker reported it in `Ready`."""
 
     id: str
     path: str
     info: ModelInfo
     ctx: int
-    """Tokens that each slot holds; for an encoder, tokens of the longest text."""
+    """Capacity of each slot in tokens; for an encoder, of the longest text."""
     slots: int  # 0 for an encoder, which does not generate
     memory: MemoryKind = "attention"
     kv: KvLayout = "partitioned"
     kv_reason: str = ""
-    """Why that layout."""
+    """Why this layout was chosen."""
     format: ChatFormat = ChatFormat()
     """How it writes reasoning and calls."""
     flash_attn: Literal["on", "off"] = "on"
@@ -311,34 +311,34 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     draft: str = ""
     """Id of its draft model; empty: none."""
     sources: tuple[SourceName, ...] = ()
-    """What guesses tokens."""
+    """Sources of guessed tokens."""
     mtp_reason: str = ""
-    """Why the model's own NextN layers guess nothing; empty: they do, or it has none."""
+    """Why the model's own NextN layers guess no tokens; empty: they do, or it has none."""
     draft_reason: str = ""
-    """Why there is none, where one was asked for."""
+    """Why the requested draft model is not used."""
     threads: int
     threads_batch: int = 0
     """For prompts."""
     ubatch: int = 0
-    """Tokens of a prompt that are computed at once; 0 for an encoder."""
+    """Prompt tokens computed together; 0 for an encoder."""
     tuned: str = ""
-    """The settings found by `localllm tune` that are in use, or why they are not."""
+    """The settings found by `localllm tune` that are in use, or why they are not used."""
     layers_per_device: dict[str, int]
     """Device name -> layers on it, including the CPU's; counts the output layer, as llama.cpp does."""
     placement_note: str = ""
-    """Why fewer layers are on GPUs than there would be without other models; empty: not the case."""
+    """Why other models leave fewer of its layers on GPUs; empty: they do not."""
     backend: str
     """CPU backend, e.g. `sapphirerapids` or `linked-in, use_extra_bufts=off`."""
     load_s: float
     created_unix_s: int
     pooling: Pooling = "last"
     embedding_ctx: int = 0
-    """Tokens of the longest text that it embeds or ranks."""
+    """Length limit in tokens for texts to embed or rank."""
     dimensions: int = 0
     """Size of its embedding vectors."""
     defaults: SamplingParams = SamplingParams()
-    """From its manifest, for requests that do not say otherwise."""
+    """Defaults for requests, from its manifest."""
     sampling: ResolvedSampling = ResolvedSampling()
-    """Effective sampling of such requests; the seed only where `defaults` has one."""
+    """Effective sampling parameters of such requests; the seed only if `defaults` has one."""
     bos_text: str = ""
     eos_text: str = ""

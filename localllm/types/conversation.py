@@ -16,7 +16,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: str
     arguments: str = "{}"
-    """JSON as it was written, or whatever else a client sent back."""
+    """JSON as the model wrote it, or as a client sent it back."""
     id: str = ""
 
 
@@ -31,13 +31,13 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """The assistant's reasoning before it; the template decides whether the model sees it again."""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
-    """Id of the call of which this is the result."""
+    """For a result: the id of its call."""
     name: str = ""
     """Name of the speaker, or of the called function."""
 
     @property
     def is_system(self) -> bool:
-        """Whether it instructs the model, under either role."""
+        """Whether its role is `system` or `developer`."""
         return self.role in ("system", "developer")
 
     @property
@@ -47,7 +47,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Rendering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How messages become a prompt. The JSON texts preserve what a client wrote, and can be compared."""
+    """How messages become a prompt. JSON is kept as text, so that the client's order of keys is preserved."""
 
     variables: str = "{}"
     """JSON object: further variables for the template."""

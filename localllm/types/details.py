@@ -1,6 +1,6 @@
-"""Details that a request may want about its answer, and how they are reported. Plain frozen data, a part of `types`.
+"""Details that a request may ask for with its answer. Plain frozen data, a part of `types`.
 
-Knows nothing of engines or of how an API spells it.
+Knows nothing of engines or API fields.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from localllm.types.ranges import check_range
 from localllm.types.sampling import ResolvedSampling
 
 MAX_EXTRAS = 1000
-"""Other files in one request to fill in the middle."""
+"""Maximum number of other files in a fill-in-the-middle request."""
 
 
 class Detail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is reported beside the text. In any case, that the whole prompt is computed."""
+    """What to report with the text. That the whole prompt is computed is always reported."""
 
     progress: bool = False
-    """Also after every step that computes part of the prompt."""
+    """Also report progress after every step that computes part of the prompt."""
     making: bool = False
     """The prompt's text, and the effective sampling parameters."""
     tokens: bool = False
     """The ids of the answer's tokens."""
     draws: bool = False
-    """Log-probabilities are those at the draw, after all filters, in place of the model's own."""
+    """Report log-probabilities after all filters, as used for the draw, instead of the model's own."""
 
 
 class PromptProgress(msgspec.Struct, frozen=True):
@@ -42,23 +42,23 @@ class PromptProgress(msgspec.Struct, frozen=True):
 
 
 class Making(msgspec.Struct, frozen=True):
-    """What an answer is made from."""
+    """The input of an answer."""
 
     prompt: str
     """Its text, with control tokens spelled out and U+FFFD for invalid UTF-8."""
     sampling: ResolvedSampling
-    """Biases of -inf belong to end tokens that `ignore_eos` forbids."""
+    """Biases of -inf are those of end tokens under `ignore_eos`."""
     max_tokens: int | None
     """None: as many as fit."""
 
 
 class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Log-probability of a token in nats, before any sampling parameter, and the likeliest tokens at its place."""
+    """Log-probability of a token in nats, before any sampling parameter, and the most likely tokens at its position."""
 
     piece: bytes
     """Its bytes."""
     logprob: float
-    """NaN for the first token of a prompt, which nothing precedes."""
+    """NaN for the first token of a prompt, which has no context."""
     top: tuple[tuple[bytes, float], ...] = ()
     token: int = -1
     """Its id, -1 where unknown."""
@@ -67,7 +67,7 @@ class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rules that end an answer by its lines. Meant for completions in an editor."""
+    """Rules that end an answer by lines, for completions in an editor."""
 
     min_indent: int = 0
     """The answer ends before a later line that begins with fewer spaces and tabs."""
@@ -80,12 +80,12 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Shift(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a full slot drops, where the model was loaded with context shift."""
+    """What a full slot drops, if the model was loaded with context shift."""
 
     keep: int | None = None
-    """Tokens at the beginning that stay; -1: the whole prompt; None: the system message, or a few."""
+    """Number of leading tokens to keep; -1: the whole prompt; None: the system message, or a few."""
     discard: int = 0
-    """Tokens to drop after those; 0: half of them."""
+    """Number of tokens to drop after those; 0: half of the rest."""
 
     def __post_init__(self) -> None:
         check_range("n_keep", self.keep, -1, 2**31 - 1)
@@ -106,7 +106,7 @@ class Infill(msgspec.Struct, frozen=True, kw_only=True):
     suffix: str
     prompt: str = ""
     extras: tuple[Extra, ...] = ()
-    """The last ones matter most: where not all fit, the first ones are dropped."""
+    """The last ones matter most: if not all fit, the first ones are dropped."""
 
     def __post_init__(self) -> None:
         if len(self.extras) > MAX_EXTRAS:

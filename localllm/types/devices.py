@@ -1,4 +1,4 @@
-"""How settings name devices and say what goes where, checked.
+"""Checks settings that name devices and place layers and tensors on them.
 
 Knows neither which devices exist nor how much memory a model takes.
 """
@@ -27,7 +27,7 @@ _SYNONYMS = {"metal": "mtl", "hip": "rocm"}
 
 
 def named(name: str, devices: Sequence[DeviceInfo], param: str = "device") -> list[DeviceInfo]:
-    """Devices that a name stands for: one, all of a backend, or those behind an address. Raises `DeviceUnavailable`."""
+    """The devices of a name: one, all of a backend, or those at an address. Raises `DeviceUnavailable`."""
     found = [device for device in devices if device.name.lower() == name.lower()]
     found = found or [device for device in devices if _matches(name.lower(), device)]
     if not found:
@@ -56,18 +56,18 @@ def check_devices(names: Sequence[str] | None) -> None:
     """Raises `InvalidParameter`."""
     lower = [name.lower() for name in names or ()]
     if "auto" in lower:
-        raise InvalidParameter("device auto cannot be combined; leave out the others, or auto", param="device")
+        raise InvalidParameter("device auto cannot be combined with others; leave it or the others out", param="device")
     if "cpu" in lower and len(lower) > 1:
         raise InvalidParameter(
-            "device cpu cannot be combined: layers that are on no other device are on the CPU; leave it out",
+            "device cpu cannot be combined: the CPU always holds the layers that no other device has; leave it out",
             param="device",
         )
     if len(lower) > MAX_DEVICES:
-        raise InvalidParameter(f"a model is on {MAX_DEVICES} devices at most", param="device")
+        raise InvalidParameter(f"a model can use at most {MAX_DEVICES} devices", param="device")
 
 
 def check_split(split: Split, main_gpu: str | None, shares: Sequence[float] | None) -> None:
-    """Raises `InvalidParameter` for what would have no effect."""
+    """Raises `InvalidParameter` for settings that would have no effect."""
     if main_gpu is not None and split not in ("none", "row"):
         raise InvalidParameter(
             f"main_gpu has no effect with split {split}; add --split none (all of it there) or --split row",
@@ -76,19 +76,17 @@ def check_split(split: Split, main_gpu: str | None, shares: Sequence[float] | No
     if shares is None:
         return
     if split == "none":
-        raise InvalidParameter("tensor_split has no effect with split none; leave out one", param="tensor_split")
+        raise InvalidParameter("tensor_split has no effect with split none; leave one out", param="tensor_split")
     if not shares or len(shares) > MAX_DEVICES or not all(math.isfinite(share) and share >= 0 for share in shares):
         raise InvalidParameter("tensor_split is one number of 0 or more for each device", param="tensor_split")
     if not sum(shares) > 0:
-        raise InvalidParameter(
-            "tensor_split gives no device anything; at least one share must be above 0", param="tensor_split"
-        )
+        raise InvalidParameter("all shares of tensor_split are 0; at least one must be above 0", param="tensor_split")
 
 
 def check_overrides(overrides: Sequence[tuple[str, str]]) -> None:
     """Raises `InvalidParameter`."""
     if len(overrides) > MAX_OVERRIDES:
-        raise InvalidParameter(f"override_tensor has {MAX_OVERRIDES} patterns at most", param="override_tensor")
+        raise InvalidParameter(f"override_tensor takes at most {MAX_OVERRIDES} patterns", param="override_tensor")
     for pattern, _ in overrides:
         try:
             if len(pattern) > MAX_PATTERN_CHARS:
@@ -105,29 +103,29 @@ def check_reading(*, mmap: bool | None, mlock: bool, direct_io: bool) -> None:
     """Raises `InvalidParameter` for settings that exclude each other."""
     other = "mmap" if mmap else "mlock" if mlock else None
     if direct_io and other is not None:
-        raise InvalidParameter(f"direct_io reads the file and {other} maps it; leave out one", param="direct_io")
+        raise InvalidParameter(f"direct_io reads the file, but {other} maps it; leave one out", param="direct_io")
 
 
 def parse_shares(text: str | None) -> tuple[float, ...] | None:
-    """`3,1` Raises `InvalidParameter`."""
+    """Parse shares such as `3,1`. Raises `InvalidParameter`."""
     if text is None or not text.strip():
         return None
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
         raise InvalidParameter(
-            f"tensor_split: {text!r} is not one number for each device, as 3,1", param="tensor_split"
+            f"tensor_split: {text!r} is not a list of numbers, one per device, such as 3,1", param="tensor_split"
         ) from error
 
 
 def parse_overrides(text: str | None) -> tuple[tuple[str, str], ...]:
-    """`exps=CPU,attn=Vulkan0` Raises `InvalidParameter`."""
+    """Parse overrides such as `exps=CPU,attn=Vulkan0`. Raises `InvalidParameter`."""
     pairs = []
     for part in (text or "").split(","):
         pattern, equals, device = part.rpartition("=")
         if part.strip() and not (equals and pattern.strip() and device.strip()):
             raise InvalidParameter(
-                f"override_tensor: {part!r} is not PATTERN=DEVICE, as ffn_.*_exps=cpu", param="override_tensor"
+                f"override_tensor: {part!r} is not PATTERN=DEVICE, such as ffn_.*_exps=cpu", param="override_tensor"
             )
         if part.strip():
             pairs.append((pattern.strip(), device.strip()))

@@ -1,4 +1,4 @@
-"""What embedding and ranking ask and answer, for every layer. Plain frozen data.
+"""Requests and results of embedding and ranking, for every layer. Plain frozen data.
 
 Knows nothing of processes, HTTP or llama.cpp.
 """
@@ -21,11 +21,11 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     normalize: bool = True
     """To Euclidean length 1, after `dimensions`."""
     truncate: bool = False
-    """Cut what is longer than the model can read, and report it; otherwise that is rejected."""
+    """Truncate texts that are too long for the model, and report them; otherwise they are rejected."""
     priority: int = 0
     timeout_s: float | None = None
     queue_timeout_s: float | None = None
-    """Until the first of its texts is computed."""
+    """Time limit until its first text is computed."""
 
     def __post_init__(self) -> None:
         for number, tokens in enumerate(self.tokens or ()):
@@ -40,20 +40,20 @@ class Embeddings(msgspec.Struct, frozen=True, kw_only=True):
     """float32, little-endian, shape (sum of num_vectors, dimensions)."""
     dimensions: int
     num_vectors: tuple[int, ...]
-    """Per item: 1, or with pooling `none` its number of tokens."""
+    """Per item: 1; with pooling `none`, its number of tokens."""
     num_tokens: tuple[int, ...]
     """Per item, as computed."""
     truncated: tuple[int, ...] = ()
-    """Indexes of the items that were cut."""
+    """Indexes of the truncated items."""
 
 
 class RerankRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How well does each of the documents answer the query?"""
+    """Rank documents by how well they answer a query."""
 
     query: str
     documents: tuple[str, ...]
     truncate: bool = False
-    """Cut documents that are too long, and report it; otherwise they are rejected."""
+    """Truncate documents that are too long, and report them; otherwise they are rejected."""
     priority: int = 0
     timeout_s: float | None = None
     queue_timeout_s: float | None = None
@@ -63,7 +63,7 @@ class RerankRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """One score per document, in the request's order, as given by the model: higher is better, any number."""
+    """One score per document, in the request's order: the model's own number, of which higher is better."""
 
     scores: tuple[float, ...]
     num_tokens: tuple[int, ...]
@@ -71,7 +71,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _check_order(priority: int, timeout_s: float | None, queue_timeout_s: float | None) -> None:
-    """As of a `GenerationRequest`."""
+    """Check the ranges, which are those of `GenerationRequest`."""
     check_range("priority", priority, -1000, 1000)
     check_range("timeout", timeout_s, 0.001, 1e6)
     check_range("queue_timeout", queue_timeout_s, 0.001, 1e6)

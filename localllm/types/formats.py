@@ -1,4 +1,4 @@
-"""The format of a model's answers: thinking, text and calls. Both the parser (`chat/formats`) and the grammar
+"""The format of a model's answers: reasoning, text and calls. Both the parser (`chat/formats`) and the grammar
 (`grammar/answers.py`) are built from this one description, so they cannot disagree.
 
     thought.opening THOUGHT thought.closing behind_thought text.opening TEXT text.closing calls.begin call ... calls.end
@@ -28,8 +28,8 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 class PatternCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="pattern"):
-    """Literals with slots between them: `before`, then each slot and its literal. The name's slot precedes the
-    arguments'.
+    """Literals with slots between them: `before`, then each slot and its literal. The slot of the name comes before
+    that of the arguments.
     """
 
     before: str
@@ -43,7 +43,7 @@ class ObjectCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     before: str = ""
     after: str = ""
     keys: tuple[tuple[SlotKind, str], ...] = (("name", "name"), ("arguments", "arguments"))
-    """In the order in which the model writes them. None for `{"NAME": ARGUMENTS}`."""
+    """In the order in which the model writes them; empty for `{"NAME": ARGUMENTS}`."""
     first_number: int = 0
 
 
@@ -134,14 +134,14 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: Calls | None = None
     protocol: Protocol = ""
     opened: str = ""
-    """The part of the answer's first literal that the prompt already ends with."""
+    """The part of the answer's first literal that is already at the end of the prompt."""
     ignored: tuple[str, ...] = ()
-    """Literals between parts that belong to none, such as the headers of further messages in one answer."""
+    """Literals between parts, such as the headers of further messages in one answer."""
     turn_end: str = ""
     """What the template writes after an assistant message."""
     thinking: Thinking = "never"
     begins_thought: bool = False
-    """If thinking is wanted, the prompt already opens the thought."""
+    """Whether the prompt already opens the reasoning, if thinking is enabled."""
     switch: tuple[str, str] = ("", "")
     """Template variables as JSON, with and without thinking, if the template reads neither `enable_thinking` nor
     `thinking`."""
@@ -169,13 +169,13 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Beginning = Literal["thought", "either", "text"]
-"""Where an answer begins: inside a thought that the prompt opened; where the model may open one; or after it."""
+"""Where an answer begins: inside reasoning that the prompt opened; where the model may open it; or after it."""
 
 Capability = Literal["completion", "chat", "tools", "thinking", "structured_outputs", "embedding", "rerank"]
 
 
 def capabilities(*, generates: bool, chats: bool, thinks: bool, ranks: bool) -> list[Capability]:
-    """A model's capabilities. Generating models could also embed, which is not listed; all chat models take tools."""
+    """A model's capabilities. All chat models take tools. That generative models can embed, too, is not listed."""
     if not generates:
         return ["rerank"] if ranks else ["embedding"]
     found: list[Capability] = ["completion"]

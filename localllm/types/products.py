@@ -6,24 +6,24 @@ import msgspec
 
 
 class Matrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Equal matrices."""
+    """Matrices of the same type and shape."""
 
     type: str
     """ggml's name."""
     inputs: int
     outputs: int
     count: float
-    """A fraction where only a file's size is known: the average number."""
+    """Possibly a fraction: an average, if only the file's size is known."""
     bytes: int
-    """Size of one; in a mixture, of one expert's matrix."""
+    """Size of one matrix; in a mixture, of one expert."""
     experts: int = 0
-    """Experts that share each of these; 0: it is used for every token."""
+    """Number of experts; 0: the matrix is used for every token."""
     is_head: bool = False
-    """The output head: of a prompt only the last token needs it."""
+    """Whether it is the output head, which only the last token of a prompt needs."""
 
     @property
     def weights(self) -> int:
-        """Numbers in one."""
+        """Number of weights in one matrix."""
         return self.inputs * self.outputs
 
 
@@ -34,4 +34,4 @@ class Products(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     num_vectors: int = 0
     """Norms, biases and scales, each an operation or two."""
     vector_numbers: int = 0
-    """Numbers in all of them."""
+    """Total size of the vectors, in numbers."""

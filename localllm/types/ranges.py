@@ -1,4 +1,4 @@
-"""Checks that several kinds of data share. Knows no field."""
+"""Checks shared by several kinds of data. Knows no field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RoPE scaling, so that a context may be longer than the trained one: the allowed settings."""
+"""Settings of RoPE scaling, which extends a context beyond the trained one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from localllm.errors import InvalidParameter
 from localllm.types.ranges import check_range
 
 RopeScaling = Literal["none", "linear", "yarn"]
-"""`none`: ignores even what the file says."""
+"""`none` also overrides the scaling in the model's file."""
 
 
 def check_rope(scaling: RopeScaling | None, scale: float | None, orig_ctx: int | None) -> None:
-    """Whether these go together. Raises `InvalidParameter`."""
+    """Raises `InvalidParameter` for settings that do not go together."""
     check_range("rope_scale", scale, 1.0, 256.0)
     check_range("yarn_orig_ctx", orig_ctx, 8, 2**24)
     if scaling in ("linear", "yarn") and scale is None:
         raise InvalidParameter(
-            f"rope_scaling {scaling} needs a rope_scale, as 4 for a context four times the trained one",
+            f"rope_scaling {scaling} needs a rope_scale, such as 4 for a context four times the trained one",
             param="rope_scaling",
         )
     if scale is not None and scaling not in ("linear", "yarn"):

@@ -1,6 +1,6 @@
-"""How tokens are chosen: what a request may say, the ranges, and the same with every default filled in.
+"""Sampling parameters: a request's, their ranges, and the effective ones with every default filled in.
 
-Plain frozen data, a part of `types`. Knows nothing of how it is done.
+Plain frozen data, a part of `types`. Knows nothing of samplers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from localllm.types.ranges import check_range, check_texts, check_token_ids
 MAX_TOKEN_ID = 2**31 - 1
 """llama.cpp's tokens are 32-bit integers."""
 TokenId = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN_ID)]
-"""A token of any vocabulary; only the worker knows whether a model has it."""
+"""A token id; only the worker knows whether the model's vocabulary has it."""
 
 MAX_STOP_STRINGS, MAX_STOP_CHARS, MAX_STOP_TOKENS = 16, 256, 256
 MAX_BIASED_TOKENS = 1024
@@ -24,7 +24,7 @@ MAX_BREAKERS, MAX_BREAKER_CHARS = 16, 40
 RANDOM_SEED = -1
 """As in llama.cpp."""
 NO_LIMIT = -1
-"""As `max_tokens`; the same as in llama.cpp."""
+"""Value of `max_tokens`, as in llama.cpp."""
 
 SAMPLING_RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0.0, 100.0),
@@ -60,11 +60,11 @@ SAMPLING_RANGES: dict[str, tuple[float, float]] = {
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How to choose tokens. `None` means: the model's own `general.sampling.*` value, else our default.
 
-    temperature 0 is greedy; top_k 0 or -1, top_p 1, typical_p 1, min_p 0, top_n_sigma 0, xtc_probability 0,
-    dynatemp_range 0 and mirostat 0 switch that off, as do the penalties 0, dry_multiplier 0 and repeat_penalty 1.
-    Presence and frequency are those of what was generated; `repeat_penalty` and DRY look at the last `repeat_last_n`
-    and `dry_penalty_last_n` tokens of prompt and answer (-1: all of them). With mirostat the filters that are None are
-    off. Names, meanings and defaults are llama-server's. Raises `InvalidParameter`.
+    temperature 0 is greedy. top_k 0 or -1, top_p 1, typical_p 1, min_p 0, top_n_sigma 0, xtc_probability 0,
+    dynatemp_range 0, mirostat 0, dry_multiplier 0, repeat_penalty 1 and the other penalties at 0 disable themselves.
+    Presence and frequency penalties count generated tokens only; `repeat_penalty` and DRY look at the last
+    `repeat_last_n` and `dry_penalty_last_n` tokens of prompt and answer (-1: all of them). With mirostat, filters that
+    are None are off. Names, meanings and defaults are llama-server's. Raises `InvalidParameter`.
     """
 
     temperature: float | None = None
@@ -92,15 +92,15 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     logit_bias: dict[TokenId, float] | None = None
     """Token id -> value added to its logit."""
     seed: int | None = None
-    """-1: a random one, whatever the model says."""
+    """-1: random, even if the model sets a seed."""
     logprobs: int | None = None
-    """Log-probabilities to report: each token's own and those of this many of the likeliest; None: none."""
+    """Report log-probabilities of each token and of this many of the most likely ones; None: none."""
     prompt_logprobs: int | None = None
-    """The same for the prompt's tokens. The whole prompt is then computed, whatever is in the KV cache."""
+    """The same for tokens of the prompt. The whole prompt is then computed, even if it is in the KV cache."""
     min_tokens: int = 0
-    """Before this many tokens nothing ends the answer: no end token is drawn, no stop string is searched."""
+    """Minimum length: before that, no end token is drawn and stop strings are ignored."""
     max_tokens: int | None = None
-    """-1: no limit, whatever the model says; 0: compute the prompt and generate nothing."""
+    """-1: no limit, even if the model sets one; 0: compute the prompt and generate nothing."""
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[TokenId, ...] = ()
     ignore_eos: bool = False

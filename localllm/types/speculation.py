@@ -1,4 +1,4 @@
-"""What may be guessed for an answer, so that several of its tokens are computed at once: the answer stays the same.
+"""Speculative decoding: which sources may guess tokens of an answer. Guesses never change the answer.
 
 Plain frozen data, a part of `types`. Knows nothing of how guesses are made or verified.
 """
@@ -15,18 +15,18 @@ SourceName = Literal["lookup", "prediction", "draft", "mtp"]
 """Sources of guesses: the prompt and the answer so far; the text predicted by the request; a draft model;
 the model's own NextN layers (multi-token prediction)."""
 MAX_GUESSES = 64
-"""The most that a request may allow per step; how many of them are computed depends on their cost."""
+"""Maximum per step that a request may allow; how many are computed depends on their cost."""
 
 
 class Speculative(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """For one request."""
+    """Settings of one request."""
 
     n_max: int | None = None
-    """The most tokens to guess in a step; 0: none; None: as many as pay."""
+    """Maximum number of guesses per step; 0: none; None: as many as pay off."""
     sources: tuple[SourceName, ...] | None = None
     """None: all available ones."""
     is_named: bool = False
-    """The request has a field for it, so that it is told where nothing is guessed."""
+    """Whether the request set it, so that the answer reports if nothing can be guessed."""
 
     def __post_init__(self) -> None:
         check_range("speculative.n_max", self.n_max, 0, MAX_GUESSES)

@@ -1,4 +1,4 @@
-"""States of models: on this machine, being pulled, loaded, at work. Plain frozen data, as in `types`."""
+"""States of models: installed, being pulled, loaded, working. Plain frozen data, as in `types`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ModelPhase = Literal["loading", "ready", "restarting", "unloading"]
 
 
 class RunningModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that has a process or is getting one, as `ps` shows it."""
+    """A model with a process, or about to get one, as `ps` shows it."""
 
     id: str
     phase: ModelPhase
     memory_bytes: int
-    """Main memory reserved for it: weights, KV cache, buffers; an estimate."""
+    """Estimated main memory reserved for it: weights, KV cache, buffers."""
     num_requests: int
     """Running or waiting requests."""
     idle_s: float
@@ -27,20 +27,20 @@ class RunningModel(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None
     loaded: LoadedModel | None
     device_bytes: dict[str, int] = {}
-    """Memory of each GPU reserved for it; an estimate."""
+    """Estimated memory reserved for it on each GPU."""
 
 
 class ModelEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened to a loaded model.
+    """An event in the life of a loaded model.
 
-    loading (again and again, with `fraction`), ready; crashed (with `reason`), restarted, loading, ready ...
+    The order is loading (repeatedly, with `fraction`), ready; crashed (with `reason`), restarted, loading, ready ...
     """
 
     kind: Literal["loading", "ready", "crashed", "restarted"]
-    """`crashed`: its process ended, or could not be restarted; `restarted`: another one was started in its place."""
+    """`crashed`: its process ended, or could not be restarted; `restarted`: a new process was started."""
     model: str
     fraction: float = 0.0
-    """Loaded share, from 0 to 1."""
+    """Loading progress, from 0 to 1."""
     reason: str | None = None
     """Why it crashed: a sentence."""
 
@@ -51,7 +51,7 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     id: str
     size_bytes: int
     created_unix_s: int
-    """When it got its name here."""
+    """When it got its name on this machine."""
     quant: str | None = None
     license: str | None = None
     source: str | None = None
@@ -71,14 +71,14 @@ class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     quant: str | None = None
     license: str | None = None
     why: str | None = None
-    """Why this quantization was chosen, if none was asked for."""
+    """Why this quantization was chosen, if none was requested."""
     notices: tuple[str, ...] = ()
     waiting_for: str | None = None
-    """The host that sends nothing at the moment."""
+    """The host that currently sends nothing."""
     waiting_s: float = 0.0
     """How long it has sent nothing."""
     waiting_why: str | None = None
-    """The error, while the source is looked at."""
+    """The error, if there was one while querying the source."""
 
 
 class PushState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,11 +91,11 @@ class PushState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     done_bytes: int = 0
     total_bytes: int = 0
     waiting_for: str | None = None
-    """The host that accepts nothing at the moment."""
+    """The host that currently accepts nothing."""
     waiting_s: float = 0.0
-    """For how long."""
+    """How long it has accepted nothing."""
     waiting_why: str | None = None
-    """The error."""
+    """The error, if there was one."""
 
 
 class NewModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,12 +107,12 @@ class NewModel(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str] = {}
     """A GGUF file's name -> the digest under which it was uploaded; may include shards and a projector."""
     modelfile: str | None = None
-    """Contains all of this instead."""
+    """A Modelfile, in place of all other fields."""
     template: str | None = None
     system: str | None = None
     license_text: tuple[str, ...] = ()
     parameters: dict[str, Any] = {}
-    """With Modelfiles' names."""
+    """Named as in Modelfiles."""
     messages: tuple[Message, ...] = ()
     quantize: str | None = None
     """Type to convert the tensors to."""
@@ -125,7 +125,7 @@ class MakeState(msgspec.Struct, frozen=True, kw_only=True):
     """`using`: the file with this digest belongs to the model."""
     digest: str = ""
     is_new: bool = False
-    """For a file: it was just created."""
+    """For a file: whether it was just created."""
     source_type: str = ""
     """Type before quantizing."""
     type: str = ""
@@ -135,10 +135,10 @@ class MakeState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlotStatus(msgspec.Struct, frozen=True):
-    """One slot at one moment, in tokens."""
+    """Snapshot of one slot, in tokens."""
 
     request: int | None
-    """The request that it computes, by the engine's number; None: it is free."""
+    """The engine's number of its request; None: it is free."""
     num_held: int
     """Tokens in its KV cache; a free slot keeps what its last request left."""
     num_prompt: int = 0
@@ -148,7 +148,7 @@ class SlotStatus(msgspec.Struct, frozen=True):
 
 
 class SlotTransfer(msgspec.Struct, frozen=True):
-    """What was saved of a slot, or restored into one."""
+    """Result of saving or restoring a slot."""
 
     num_tokens: int
     size_bytes: int
@@ -161,20 +161,20 @@ class SourceGuesses(msgspec.Struct, frozen=True):
 
     source: SourceName
     num_computed: int = 0
-    """Tokens that were computed ahead of their turn."""
+    """Guessed tokens that were computed."""
     num_right: int = 0
     """How many of them were right."""
 
 
 class EngineStatus(msgspec.Struct, frozen=True):
-    """A model's engine at one moment, between two steps."""
+    """Snapshot of a model's engine between two steps."""
 
     slots: tuple[SlotStatus, ...]
     num_waiting: int
     num_steps: int
-    """Since it was loaded."""
+    """Steps since it was loaded."""
     host_cache_bytes: int
-    """Main memory that idle conversations and checkpoints occupy."""
+    """Main memory used by idle conversations and checkpoints."""
     host_cache_entries: int
     num_threads: int = 0
     """Threads of the last step; 0: unknown."""

@@ -1,6 +1,6 @@
-"""The structure that a generated text must have: the request's notation, and the limits of reasoning before it.
+"""The structure that a generated text must have, in the request's notation, and the reasoning allowed before it.
 
-Plain frozen data, a part of `types`. Knows nothing of grammars or of how a text is constrained.
+Plain frozen data, a part of `types`. Knows nothing of grammars.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark",
 `answer`: free text with tool calls, for internal use only."""
 
 Whitespace = Literal["compact", "minimal", "pretty"]
-"""White space between JSON tokens: a blank after each comma and colon, as models were trained to write on one line;
-none; or as the model likes it, within bounds."""
+"""White space between JSON tokens: a space after each comma and colon, as models were trained to write on one line;
+none; or as the model chooses, within bounds."""
 
 MAX_SOURCE_BYTES = 1_000_000
 
@@ -31,7 +31,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: StructureKind
     source: str = ""
     """JSON of the schema, in the client's own property order; the regular expression; a JSON array of the texts; the
-    grammar; JSON of the structural tag. Nothing for `json_object`."""
+    grammar; JSON of the structural tag. Empty for `json_object`."""
     param: str = "response_format"
     """Path of the source in the request, for errors: paths within it are appended."""
     whitespace: Whitespace = "compact"
@@ -42,7 +42,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def json(
         cls, schema: Mapping[str, Any] | str | None = None, *, whitespace: Whitespace = "compact", **rest: Any
     ) -> Structure:
-        """A JSON document that a JSON Schema allows; without a schema, any object."""
+        """A JSON document that matches a JSON Schema; without a schema, any object."""
         source = schema if isinstance(schema, str) else json.dumps(schema, ensure_ascii=False, allow_nan=False)
         if schema is None:
             return cls(kind="json_object", whitespace=whitespace, **rest)
@@ -50,7 +50,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def regex(cls, pattern: str) -> Structure:
-        """A text that the regular expression matches as a whole."""
+        """A text that matches the whole regular expression."""
         return cls(kind="regex", source=pattern)
 
     @classmethod
@@ -60,7 +60,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def grammar(cls, source: str, kind: Literal["gbnf", "lark"] = "gbnf") -> Structure:
-        """A text of a grammar in llama.cpp's or Lark's notation."""
+        """A text that matches a grammar in llama.cpp's or Lark's notation."""
         return cls(kind=kind, source=source)
 
     def __post_init__(self) -> None:
@@ -69,18 +69,18 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a structure may cost: to compile, and per token of an answer."""
+    """Limits for the cost of a structure: of compiling it, and per token of an answer."""
 
     source_bytes: int = MAX_SOURCE_BYTES
     cpu_s: int = 2
-    """For checking and compiling it."""
+    """CPU time for checking and compiling it."""
     memory_mb: int = 512
-    """For the process that tries it, in MB."""
+    """Memory of the process that tries it, in MB."""
     lexer_states: int = 50_000
     step_items: int = 20_000
-    """Of the parser, per token."""
+    """Items of the parser per token."""
     step_fuel: int = 50_000
-    """Of the lexer, per token: expressions that it creates."""
+    """Expressions that the lexer creates per token."""
 
     def __post_init__(self) -> None:
         check_range("max_grammar_bytes", self.source_bytes, 1, MAX_SOURCE_BYTES)
@@ -92,7 +92,7 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Tags(msgspec.Struct, frozen=True):
-    """What surrounds a part of an answer, such as reasoning."""
+    """Literals around a part of an answer, such as reasoning."""
 
     opening: str
     closing: str
@@ -113,14 +113,14 @@ BEHIND_A_THOUGHT = "\n\n"
 
 
 class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may precede a structured text: reasoning, itself free, and what opens the text."""
+    """What may precede a structured text: free-form reasoning, and what opens the text."""
 
     thought: Tags | None = None
     is_open: bool = False
-    """Whether the prompt ends inside it, so that the answer begins there."""
+    """Whether the prompt ends inside the reasoning, so that the answer begins there."""
     budget: int | None = None
-    """The most tokens of reasoning; None: as many as the answer has."""
+    """Maximum number of reasoning tokens; None: limited only by the answer's length."""
     behind: str = BEHIND_A_THOUGHT
-    """Between the reasoning and what follows."""
+    """Text between the reasoning and what follows."""
     text: Tags | None = None
-    """What surrounds the text itself."""
+    """Literals around the text."""

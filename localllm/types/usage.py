@@ -1,4 +1,4 @@
-"""What an answer cost: tokens, seconds, and how much of its prompt was in the cache."""
+"""The cost of an answer: tokens, seconds, and how much of its prompt was cached."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Usage(msgspec.Struct, frozen=True):
     shifted_tokens: int = 0
     """Tokens dropped by context shift before the answer ended."""
     reasoning_tokens: int = 0
-    """Of the completion's tokens, those of its reasoning."""
+    """Completion tokens that are reasoning."""
     accepted_guesses: int = 0
-    """Of the completion's tokens, those that were guessed and computed ahead of their turn."""
+    """Completion tokens that were guessed correctly."""
     rejected_guesses: int = 0
-    """Tokens that were guessed and computed, and turned out wrong."""
+    """Guessed tokens that were computed and wrong."""
 
     @property
     def total_tokens(self) -> int:
@@ -26,15 +26,15 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class CacheReport(msgspec.Struct, frozen=True):
-    """How much of a conversation had been computed before."""
+    """How much of a conversation was computed before."""
 
     known_tokens: int = 0
-    """Tokens at the prompt's beginning that were computed before."""
+    """Leading tokens of the prompt that were computed before."""
     reason: str = ""
-    """Why there are not more; empty: as far as known, there are none."""
+    """Why there are not more; empty: there is no reason to expect more."""
 
     def miss(self, cached_tokens: int) -> str:
-        """Why not everything was in the cache, given the number of cached tokens; empty: it was."""
+        """Why some known tokens were not cached; empty: all were."""
         if self.reason or cached_tokens >= self.known_tokens - 1:
             return self.reason
         return f"of {self.known_tokens} tokens that were computed before, {cached_tokens} were still in memory"

@@ -1,12 +1,12 @@
-"""`localllm app`: the page in a window of its own, with the system's web view (pywebview, the extra `app`).
+"""`localllm app`: the page in a native window with the system's web view (pywebview, the extra `app`).
 
-    app          from the command to the last window
-    instance     one window for each home: a second start shows the first one
-    server       the server that runs already, or one of the window's own
-    view         the window; bridge.js is what the page gets beside a browser's
-    menus        what its menu offers
-    place        where it was, and how large
-    desktop      an entry in the menu of the desktop
+    app          runs the command: server, window and menu
+    instance     one window per home: a second start shows the first window
+    server       the server that is already running, or a new one
+    view         the window; bridge.js extends the page beyond a browser's abilities
+    menus        the items of its menus
+    place        its position and size
+    desktop      an entry in the desktop's menu
 
-Knows HTTP by `client` only, and nothing of what the page shows.
+Uses HTTP only through `client`, and knows nothing of the page's content.
 """

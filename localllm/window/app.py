@@ -1,4 +1,4 @@
-"""`localllm app`: from the command to the window's end. Puts the server, the window and its menu together."""
+"""`localllm app`: connects the server, the window and its menu, and runs until the window is closed."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ INSTALL_VIEW = (
     "system's packages"
 )
 RESTART_S = 10.0
-"""A server of the window's own that lives shorter than that is not started again."""
+"""The window's own server is not restarted if it ran shorter than that."""
 
 Say = Callable[[str], None]
 
 
 class Options(NamedTuple):
-    """What the command line asked for."""
+    """Options from the command line."""
 
     settings: Settings
     model: str | None
-    """To chat with."""
+    """The model to chat with."""
     arguments: Sequence[str]
-    """For a server of the window's own."""
+    """Arguments of the window's own server."""
 
 
 def open_window(options: Options, say: Say) -> None:
-    """Show the window until it is closed, or the one that is open already.
+    """Show the window until it is closed; if one is open already, show that instead.
 
-    Raises `UnsupportedParameter` where there is no pywebview, and what starting a server raises.
+    Raises `UnsupportedParameter` without pywebview or a screen, and the errors of starting a server.
     """
     folder = options.settings.data_dir / "window"
     with single(folder, options.model) as instance:
         if instance is None:
-            say("the window is open already")
+            say("the window is already open")
             return
         webview = find_webview()
         remembered = place.load(folder / "place.json")
@@ -68,7 +68,7 @@ def open_window(options: Options, say: Say) -> None:
 
 
 class _App:
-    """What the menu and the server's end do to the window. Its methods may block: they are called on threads."""
+    """Connects the menu and the server to the window. Its methods may block, and run on threads of their own."""
 
     def __init__(self, options: Options, say: Say) -> None:
         self._options = options
@@ -88,7 +88,7 @@ class _App:
             yield self._where
 
     def own_port(self) -> int:
-        """Of the window's own server where that is not the usual one; 0: it is, or there is none."""
+        """The port of the window's own server, if it is not the usual one; otherwise 0."""
         assert self._server is not None
         assert self._where is not None
         port = int(self._where.url.rpartition(":")[2])
@@ -106,18 +106,18 @@ class _App:
         return [models, menus.view_menu(lambda name: self._view.switch(name), lambda: self._view.reload())]
 
     def entered(self) -> None:
-        """The page is there."""
+        """Called when the page is loaded."""
         if self._options.model is not None:
             self.choose(self._options.model)
 
     def show(self, model: str | None) -> None:
-        """A second start."""
+        """Called when the command is started again."""
         self._view.show()
         if model is not None:
             threading.Thread(target=self.choose, args=(model,), name="window-model", daemon=True).start()
 
     def choose(self, model: str) -> None:
-        """Load it, with the title as progress, and chat with it."""
+        """Load a model, with progress in the title, and select it in the page."""
         assert self._where is not None
         try:
             with self._where.client() as client:
@@ -144,15 +144,15 @@ class _App:
             self._view.show_error("Unload all", error.message)
 
     def _server_died(self, exit: SidecarExit) -> None:
-        """Starts another, unless it just did. On a thread of the server that is gone."""
+        """Restart the server, on a new thread, because this one belongs to the server that ended."""
         threading.Thread(target=self._restart, args=(exit,), name="window-server", daemon=True).start()
 
     def _restart(self, exit: SidecarExit) -> None:
         assert self._server is not None
-        self._say(f"the window's server ended with {exit.reason}; another one is started")
+        self._say(f"the window's server ended with {exit.reason}; restarting it")
         try:
             if time.monotonic() - self._started_s < RESTART_S:
-                raise Unavailable(f"it ended with {exit.reason} as soon as it had started; it last said: {exit.stderr}")
+                raise Unavailable(f"it ended with {exit.reason} right after its start; end of its log: {exit.stderr}")
             self._started_s = time.monotonic()
             self._where = self._server.restarted()
         except LocalLLMError as error:
@@ -163,7 +163,7 @@ class _App:
 
 
 def find_webview() -> Any:
-    """pywebview. Raises `UnsupportedParameter` with the remedy where it, or a screen, is missing."""
+    """Import pywebview. Raises `UnsupportedParameter` with the remedy if it or a screen is missing."""
     if osdep.desktop_data_dir() is not None and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         raise UnsupportedParameter(
             "there is no screen for a window (neither DISPLAY nor WAYLAND_DISPLAY is set); `localllm serve` and a "
@@ -184,12 +184,12 @@ def find_webview() -> Any:
 
 
 def _no_view(reason: str) -> UnsupportedParameter:
-    return UnsupportedParameter(f"pywebview finds no web view here: {reason} On Linux: {INSTALL_VIEW}", param="app")
+    return UnsupportedParameter(f"pywebview finds no web view: {reason} On Linux: {INSTALL_VIEW}", param="app")
 
 
 @contextlib.contextmanager
 def _ended_by_signals(close: Callable[[], None]) -> Iterator[None]:
-    """A logout or Ctrl-C closes the window as its button does."""
+    """Close the window on logout and Ctrl-C."""
 
     def end(*_: object) -> None:
         threading.Thread(target=close, name="window-end", daemon=True).start()

@@ -1,4 +1,4 @@
-"""An entry in the menu of the desktop, as freedesktop.org's specifications have it. Knows no window.
+"""Adds an entry to the desktop's menu, by freedesktop.org's specifications. Knows no window.
 
 https://specifications.freedesktop.org/desktop-entry-spec/latest/
 """
@@ -32,7 +32,7 @@ def entry(command: Sequence[str]) -> str:
 
 
 def quoted(word: str) -> str:
-    """One argument of `Exec`: quoted where it has to be, with what the file format itself takes for special escaped."""
+    """One argument of `Exec`, quoted if necessary, and escaped for the file format."""
     word = word.replace("%", "%%")
     if word and not _RESERVED & set(word):
         return word
@@ -41,7 +41,7 @@ def quoted(word: str) -> str:
 
 
 def install(data_dir: Path, command: Sequence[str]) -> list[Path]:
-    """Write entry and icon below the user's `data_dir`; what was written. Raises `OSError`."""
+    """Write the entry and its icon below the user's `data_dir`; returns the files. Raises `OSError`."""
     icon = importlib.resources.files("localllm.server.ui").joinpath("icon.svg").read_bytes()
     files = {
         data_dir / "applications" / f"{NAME}.desktop": entry(command).encode(),

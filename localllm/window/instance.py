@@ -1,7 +1,7 @@
-"""One window for each home. The first holds a lock and listens; a second start asks it to show itself, and ends.
+"""Allows one window per home. The first process holds a lock and listens; a second asks it to show itself, and exits.
 
-Asking is a line of JSON over a loopback connection, with a secret out of a file that only its owner reads. Knows
-nothing of windows.
+The request is a line of JSON over loopback, with a secret from a file that only its owner can read. Knows nothing of
+windows.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from localllm.errors import Unavailable, naming
 
 LOOPBACK = "127.0.0.1"
 ANSWER_S = 5.0
-"""For the first window to show itself; it may just be starting."""
+"""Time for the first window to show itself, since it may still be starting."""
 POLL_S = 0.05
 CALL_S = 2.0
-"""For whoever connects to say what it wants."""
+"""Time for a caller to send its request."""
 MAX_CALL_BYTES = 4096
 _SHOWN = b"shown\n"
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where the first one listens."""
+    """Where the first process listens."""
 
     port: int
     secret: str
 
 
 class Call(msgspec.Struct, frozen=True):
-    """What a second start sends."""
+    """The request of a second process."""
 
     secret: str
     model: str | None = None
-    """To chat with."""
+    """The model to chat with."""
 
 
 OnCall = Callable[[str | None], None]
 
 
 class Instance:
-    """The first window's side."""
+    """The first process."""
 
     def __init__(self, listener: socket.socket, secret: str) -> None:
         self._listener = listener
         self._secret = secret
 
     def answer(self, show: OnCall) -> None:
-        """Have `show` called, on a thread of this object, with the model that a second start names."""
+        """Call `show`, on a new thread, with the model of each second process."""
         threading.Thread(target=self._serve, args=(show,), name="window-calls", daemon=True).start()
 
     def _serve(self, show: OnCall) -> None:
@@ -65,8 +65,8 @@ class Instance:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return  # closed: the window ends
-            with connection, contextlib.suppress(OSError):  # whoever called is gone
+                return  # closed, because the window is closed
+            with connection, contextlib.suppress(OSError):  # the caller has gone
                 connection.settimeout(CALL_S)
                 call = _read_call(connection)
                 if call is not None and hmac.compare_digest(call.secret.encode(), self._secret.encode()):
@@ -76,9 +76,9 @@ class Instance:
 
 @contextlib.contextmanager
 def single(folder: Path, model: str | None = None) -> Iterator[Instance | None]:
-    """The instance of this folder, or None where there was one, which has shown itself.
+    """The instance for this folder; None if another process has it, which has then shown its window.
 
-    Raises `Unavailable` if that one does not answer, `OSError`.
+    Raises `Unavailable` if that process does not answer, `OSError`.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = folder / "lock"
@@ -101,22 +101,22 @@ def single(folder: Path, model: str | None = None) -> Iterator[Instance | None]:
 
 
 def _lock_or_call(fd: int, address: Path, model: str | None) -> bool:
-    """Whether this is the first one. Raises `Unavailable`."""
+    """Lock the file (True), or call the process that holds the lock (False). Raises `Unavailable`."""
     deadline_s = time.monotonic() + ANSWER_S
     while not osdep.try_lock(fd, exclusive=True):
         if _call(address, model):
             return False
         if time.monotonic() > deadline_s:
             raise Unavailable(
-                f"a window is open already and does not answer; end its process, then start again (its lock is "
+                f"a window is already open and does not answer; end its process and try again (its lock is "
                 f"{address.with_name('lock')})"
             )
-        time.sleep(POLL_S)  # the first one has not written its address yet, or is ending
+        time.sleep(POLL_S)  # the first process has not written its address yet, or is exiting
     return True
 
 
 def _call(path: Path, model: str | None) -> bool:
-    """Whether the first one has shown itself."""
+    """Ask the first process to show its window; returns whether it did."""
     try:
         address = msgspec.json.decode(path.read_bytes(), type=Address)
         with socket.create_connection((LOOPBACK, address.port), CALL_S) as connection:
@@ -127,7 +127,7 @@ def _call(path: Path, model: str | None) -> bool:
 
 
 def _read_call(connection: socket.socket) -> Call | None:
-    """None for what is no call."""
+    """Read a request; None if it is not valid."""
     raw = b""
     deadline_s = time.monotonic() + CALL_S
     while not raw.endswith(b"\n") and len(raw) < MAX_CALL_BYTES and time.monotonic() < deadline_s:
@@ -142,7 +142,7 @@ def _read_call(connection: socket.socket) -> Call | None:
 
 
 def _write(path: Path, address: Address) -> None:
-    osdep.remove_file(path)  # of one that was killed
+    osdep.remove_file(path)  # left by a killed process
     osdep.private_file(path)
     with naming(path):
         path.write_bytes(msgspec.json.encode(address))

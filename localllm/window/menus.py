@@ -1,4 +1,4 @@
-"""What the window's menu offers: models to chat with, and the page's views. Plain data; `view` draws it."""
+"""The window's menus: models to chat with, and the views of the page. Plain data, which `view` draws."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from localllm.types.states import AvailableModel
 
 DEMO = "demo"
 MOST_MODELS = 30
-"""More are no menu any more; the page lists all."""
+"""Maximum number of models in the menu; the page lists all."""
 
 
 class Item(NamedTuple):
-    """A line of a menu; without `act` it separates others."""
+    """An item of a menu; without `act`, a separator."""
 
     title: str = ""
     act: Callable[[], None] | None = None
 
 
 class Menu(NamedTuple):
-    """A title of the menu bar, and what is under it."""
+    """A menu of the menu bar."""
 
     title: str
     items: Sequence[Item]
@@ -33,9 +33,9 @@ def models_menu(
     unload_all: Callable[[], None],
     show_models: Callable[[], None],
 ) -> Menu:
-    """Those on this machine; one that has a problem is left to the page.
+    """The installed models, except those with a problem, which only the page lists.
 
-    The menu is drawn once, so it says nothing that changes while the window is open.
+    The menu is drawn once, so it shows nothing that changes while the window is open.
     """
     usable = sorted(model.id for model in available if model.problem is None)
     items = [Item(id, _with(choose, id)) for id in dict.fromkeys([*usable[:MOST_MODELS], DEMO])]

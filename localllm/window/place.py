@@ -1,4 +1,4 @@
-"""Where the window was, and how large: kept in a file. What the file holds is believed as far as it makes sense."""
+"""Stores the position and size of the window in a file. Invalid contents are ignored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Height = Annotated[int, msgspec.Meta(ge=MIN_HEIGHT, le=100_000)]
 
 
 class Rect(NamedTuple):
-    """A screen's, in pixels."""
+    """The area of a screen, in pixels."""
 
     x: int
     y: int
@@ -32,26 +32,26 @@ class Rect(NamedTuple):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the window that is not maximized, in pixels."""
+    """Position and size of the window when not maximized, in pixels."""
 
     width: Width = WIDTH
     height: Height = HEIGHT
     x: Pixels | None = None
-    """None: in the middle of the screen."""
+    """None: centred on the screen."""
     y: Pixels | None = None
     maximized: bool = False
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file holds."""
+    """Content of the file."""
 
     place: Place = Place()
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
-    """Of the window's own server the last time, where the usual one was taken; 0: none yet. Chats belong to it."""
+    """Last port of the window's own server, if the usual one was taken; 0: none yet. Chats are stored per port."""
 
 
 def load(path: Path) -> Remembered:
-    """The defaults for a file that is not there or makes no sense."""
+    """Read the file; the defaults if it is missing or invalid."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Remembered)
     except (OSError, msgspec.DecodeError):
@@ -59,7 +59,7 @@ def load(path: Path) -> Remembered:
 
 
 def save(path: Path, remembered: Remembered) -> None:
-    """Whole or not at all. Raises `OSError`."""
+    """Write the file atomically. Raises `OSError`."""
     new = path.with_name(f"{path.name}.new")
     with naming(path), open(new, "wb") as file:
         file.write(msgspec.json.encode(remembered))
@@ -69,7 +69,7 @@ def save(path: Path, remembered: Remembered) -> None:
 
 
 def on_screen(place: Place, screens: Sequence[Rect]) -> Place:
-    """The same where it can be seen and moved, else in the middle; never larger than the largest screen."""
+    """The place if the window can be seen and moved there, otherwise centred; never larger than the largest screen."""
     if not screens:
         return place
     width = max(MIN_WIDTH, min(place.width, max(screen.width for screen in screens)))

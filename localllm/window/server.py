@@ -1,7 +1,7 @@
-"""The server behind the window: the one that runs on this machine already, else one of the window's own.
+"""Provides the server behind the window: the one already running on this machine, or else one of the window's own.
 
-What the page keeps belongs to its address, so the window's own server answers where others do (`port`), and where that
-is taken by something else always at the same other port. Knows nothing of windows.
+Browsers store a page's data per address, so the window's own server uses the usual `port`, and if another program has
+that, always the same other port. Knows nothing of windows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 class Where(NamedTuple):
-    """Where the page is, and the key that opens it."""
+    """Address and key of the page."""
 
     url: str
     token: str | None
@@ -34,7 +34,7 @@ class Where(NamedTuple):
 
 
 class Server:
-    """One server; `where` waits until it answers."""
+    """A running server, or the window's own."""
 
     def __init__(self, running: Client | None, start: Callable[[int], Sidecar] | None, port: int) -> None:
         self._running = running
@@ -47,7 +47,7 @@ class Server:
         return self._start is not None
 
     def where(self) -> Where:
-        """Raises `LocalLLMError`s with the server's last words."""
+        """Wait until the server answers; returns its address. Raises `LocalLLMError`s with the end of its log."""
         if self._running is not None:
             return Where(self._running.url, self._running.token)
         assert self._sidecar is not None
@@ -56,12 +56,12 @@ class Server:
         except LocalLLMError:
             if self._port == 0:
                 raise
-            self._port = 0  # somebody else was faster at that port
+            self._port = 0  # another program took the port first
             return self.restarted()
         return Where(ready.url, ready.token)
 
     def restarted(self) -> Where:
-        """After the window's own server has died: another one, at the same port. Raises `LocalLLMError`s."""
+        """Start the window's own server again, at the same port. Raises `LocalLLMError`s."""
         if self._start is None:
             raise LoadFailed("the server is not the window's own")
         self.close()
@@ -69,7 +69,7 @@ class Server:
         return self.where()
 
     def close(self) -> None:
-        """End the window's own; idempotent."""
+        """End the window's own server. Idempotent."""
         if self._sidecar is not None:
             self._sidecar.close()
         if self._running is not None:
@@ -78,9 +78,9 @@ class Server:
 
 @contextlib.contextmanager
 def begin(settings: Settings, arguments: list[str], last_port: int, *, on_exit: OnExit, say: Say) -> Iterator[Server]:
-    """Find one, or start one without waiting for it; ended with the context.
+    """Find a running server, or start one without waiting for it, which ends with the context.
 
-    arguments: of its `serve`. last_port: where the window's own answered the last time, if not at the usual port.
+    `arguments`: those of `serve`. `last_port`: last port of the window's own server, if it was not the usual one.
     """
     with contextlib.ExitStack() as stack:
         running, port = None, settings.port
@@ -92,8 +92,8 @@ def begin(settings: Settings, arguments: list[str], last_port: int, *, on_exit: 
                 say(f"the server at port {settings.port} has no page (--no-ui), so this window starts its own")
             elif running is None:
                 say(
-                    f"what answers at port {settings.port} lets this window not in, so it starts a server of its own; "
-                    "a key that is wanted there can be named in LOCALLLM_API_KEYS or --api-key-file"
+                    f"the server at port {settings.port} refuses this window or is not localllm's, so this window "
+                    "starts its own; if it needs a key, set LOCALLLM_API_KEYS or --api-key-file"
                 )
             port = last_port if last_port != settings.port else 0
         if running is not None:

@@ -1,8 +1,8 @@
-"""The window: pywebview's, with the page of a server in it. Knows no models and starts no server.
+"""The window: pywebview with the page of a server. Knows no models and starts no server.
 
-The key goes to the page by a script that the view itself runs, before the page is there: it is in no URL and on no
-command line. The view may keep it with the session's data, in a folder that only the user reads. pywebview's own API
-for pages needs `eval`, which the page's policy forbids; `bridge.js` does without.
+The window passes the key to the page by running a script before the page is loaded, so that the key is in no URL and
+on no command line. pywebview may store it with the session's data, in a folder that only the user can read. Its own API
+for pages needs `eval`, which the page's policy forbids; `bridge.js` works without it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from localllm.window.server import Where
 
 TITLE = "localllm"
 ENTRANCE = "/ui/entrance.html"
-"""What is shown until the page has its key: an empty page of the same origin, without a script to ask for one."""
+"""An empty page of the same origin, shown until the page has its key."""
 KEY = "localllm.key"
-"""Where the page keeps its key, for this tab (`server/ui/api.js`)."""
+"""Name under which the page stores its key, for this tab (`server/ui/api.js`)."""
 
 
 class View:
-    """One window. `run` returns when it is closed; everything else may be called from any thread meanwhile."""
+    """One window. `run` returns when it is closed; meanwhile, all other methods may be called from any thread."""
 
     def __init__(self, webview: Any, where: Where, place: Place, menus: Sequence[Menu]) -> None:
         self._webview = webview
@@ -49,7 +49,7 @@ class View:
             zoomable=True,
             draggable=True,  # these three keep pywebview's style sheet and listeners out of the page
         )
-        self._window.evaluate_js = self._window.run_js  # by which pywebview answers calls; the other one needs `eval`
+        self._window.evaluate_js = self._window.run_js  # pywebview answers calls with it, and the original needs `eval`
         events = self._window.events
         events.loaded += self._enter_or_equip
         events.closing += self._remember
@@ -58,19 +58,19 @@ class View:
 
     @property
     def place(self) -> Place:
-        """Where it was when it was closed."""
+        """Its place when it was closed."""
         return self._place
 
     def run(self, storage: Path, icon: Path, on_entered: Callable[[], None]) -> None:
-        """Show it until it is closed. `storage`: what the page keeps. `on_entered`: called once the page is there.
+        """Show it until it is closed. `storage`: the page's data. `on_entered`: called once the page is loaded.
 
-        Must be called on the main thread. Raises pywebview's `WebViewException` where there is no web view.
+        Must be called on the main thread. Raises pywebview's `WebViewException` if there is no web view.
         """
         self._on_entered = on_entered
         self._webview.start(self._bring_into_sight, private_mode=False, storage_path=str(storage), icon=str(icon))
 
     def show(self) -> None:
-        """In front of other windows, whatever it was."""
+        """Bring it to the front, even if it was hidden or minimized."""
         self._window.show()
         self._window.restore()
         if self._is_maximized:
@@ -85,11 +85,11 @@ class View:
         self._window.load_url(f"{where.url}{ENTRANCE}")
 
     def choose(self, model: str) -> None:
-        """Have the page chat with it."""
+        """Have the page chat with this model."""
         self._run(f'window.dispatchEvent(new CustomEvent("localllm:model", {{detail: {json.dumps(model)}}}))')
 
     def switch(self, view: str) -> None:
-        """To a view of the page."""
+        """Switch to a view of the page."""
         self._run(f"location.hash = {json.dumps('#' + view)}")
 
     def reload(self) -> None:
@@ -99,11 +99,11 @@ class View:
         self._window.set_title(f"{doing} - {TITLE}" if doing else TITLE)
 
     def show_error(self, title: str, text: str) -> None:
-        """In a dialog; returns when it is closed."""
+        """Show an error in a dialog; returns when it is closed."""
         self._window.create_confirmation_dialog(title, text)
 
     def save(self, name: str, text: str) -> bool:
-        """What the page exports, to where the user says; False where that is nowhere."""
+        """Save a text that the page exports to a file chosen by the user; returns whether it was saved."""
         if not self._is_ours():
             return False
         chosen = self._window.create_file_dialog(self._webview.FileDialog.SAVE, save_filename=name)
@@ -137,7 +137,7 @@ class View:
             entered()
 
     def _bring_into_sight(self) -> None:
-        """The screen that it was on may not be there any more; known once pywebview has started."""
+        """Move it onto a screen, if its last one is gone. Screens are known only after pywebview has started."""
         found = self._webview.screens
         first = found[0]
         screens = [Rect(each.x - first.x, each.y - first.y, each.width, each.height) for each in found]
@@ -155,10 +155,10 @@ class View:
                 width=self._place.width, height=self._place.height, x=self._place.x, y=self._place.y, maximized=True
             )
             return
-        # Qt's `x` is without the frame, but it is moved with it.
+        # Qt's reported `x` excludes the frame, but moving includes it.
         x, y = (native.x(), native.y()) if callable(getattr(native, "frameGeometry", None)) else self._corner()
         width, height = max(MIN_WIDTH, int(self._window.width)), max(MIN_HEIGHT, int(self._window.height))
-        first = self._webview.screens[0]  # a new window is put in relation to it
+        first = self._webview.screens[0]  # new windows are placed relative to it
         self._place = Place(width=width, height=height, x=int(x) - first.x, y=int(y) - first.y)
 
     def _corner(self) -> tuple[int, int]:
@@ -180,11 +180,12 @@ class View:
 
 
 class _Api:
-    """What a page may call: names with `_` get no function in the page, which its policy would refuse to make."""
+    """Methods that the page may call. For names with `_`, pywebview creates no function in the page, which its policy
+    would forbid."""
 
     def __init__(self, view: View) -> None:
         self.__view = view
 
     def _save(self, name: object, text: object) -> bool:
-        """By `bridge.js`."""
+        """Called by `bridge.js`."""
         return isinstance(name, str) and isinstance(text, str) and self.__view.save(Path(name).name, text)

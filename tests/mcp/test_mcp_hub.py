@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -143,6 +144,19 @@ def test_a_cancelled_call_is_cancelled_at_the_server_too(monkeypatch: pytest.Mon
             assert await hub.call("tools__add", '{"a": 1, "b": 1}') == ("2", False)
 
     asyncio.run(talk())
+
+
+def test_a_result_that_arrives_as_a_wait_times_out_is_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(concurrent.futures.Future[bool]):
+        def result(self, timeout: float | None = None) -> bool:
+            if not self.done():
+                self.set_result(True)
+                raise TimeoutError
+            return super().result(timeout)
+
+    with BlockingHub([], timeout_s=PATIENCE_S) as hub, monkeypatch.context() as patch:
+        patch.setattr(asyncio, "run_coroutine_threadsafe", lambda work, _: work.close() or Late())
+        assert hub.refresh() is True
 
 
 @needs_proc

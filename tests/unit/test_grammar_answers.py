@@ -297,6 +297,7 @@ def test_what_only_json_keeps_of_a_schema_is_said_in_other_writings_and_refused_
     "parameters",
     [
         "[]", "null", "{", "false", "[" * 5000, '{"type": "string"}', '{"a": 1, "a": 2}', '{"$ref": "#"}',
+        '{"allOf": 3}',
         '{"$ref": "https://example.com/"}', '{"properties": []}', '{"type": "object", "required": ["", "x=(<"]}',
         '{"anyOf": [{"properties": {"a": {}}}, {"type": "object", "patternProperties": {"^x": {}}}]}',
         '{"properties": {"a": {"enum": []}, "b": {"enum": ["</parameter>"]}}, "required": ["b"]}',

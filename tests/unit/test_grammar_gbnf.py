@@ -165,7 +165,7 @@ def test_any_grammar_is_the_same_in_lark(root: str, one: str, two: str, texts: l
         ('root ::= ("a"', "`)`"),
         ('root ::= "a"{3,2}', "below"), ("root ::= []", "class"), ('root ::= "a"{9999}', "2000"), ('root ::= "\\x4"',
         "digits"),
-        ("root ::= " + "(" * 100 + '"a"' + ")" * 100, "deep"), ("root ::= !<think>", "number"),
+        ("root ::= " + "(" * 100 + '"a"' + ")" * 100, "deep"), ("root ::= !<think>", "requires its id"),
     ],
 )  # fmt: skip
 def test_what_is_no_gbnf_is_refused_with_its_line(source: str, word: str) -> None:

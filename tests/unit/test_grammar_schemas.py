@@ -255,6 +255,29 @@ def test_a_refused_keyword_is_named_wherever_it_stands() -> None:
         assert refusal(schema).param == f"response_format{path}.uniqueItems"
 
 
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ({"propertyNames": {"format": []}}, ".propertyNames"), ({"format": []}, ".format"), ({"format": {}}, ".format"),
+        ({"$ref": "http://["}, ".$ref"), ({"$id": "http://[", "$ref": "x"}, ".$ref"),
+        ({"$id": "http://[", "allOf": [{"$id": "http://[::1", "$ref": "http://["}]}, ".allOf[0].$ref"),
+        ({"id": "http://[", "$ref": "x"}, ".$ref"),
+    ],
+)  # fmt: skip
+def test_a_value_of_the_wrong_kind_is_refused_with_its_path(schema: Any, path: str) -> None:
+    assert refusal(schema).param == f"response_format{path}"
+
+
+def test_a_reference_with_an_index_of_thousands_of_digits_is_refused() -> None:
+    assert "points to nothing" in refusal({"allOf": [{"$ref": f"#/allOf/{'1' * 5000}"}]}).message
+
+
+def test_no_character_of_a_class_is_lost_after_half_a_surrogate_pair() -> None:
+    matcher = matcher_of({"type": "string", "pattern": r"^[\ud83d\u0041b]$"})
+    assert accepts(matcher, '"A"')
+    assert accepts(matcher, '"b"')
+
+
 def test_no_property_comes_twice_in_another_spelling() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": True}
     matcher = matcher_of(schema, whitespace="minimal")

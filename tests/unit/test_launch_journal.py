@@ -70,7 +70,7 @@ def test_what_the_user_changed_meanwhile_stays_and_only_ours_goes(tmp_path: Path
     assert now["language_models"] == {"ollama": {"api_url": "z"}}
     assert now["agent"]["default_model"] == {"provider": "x", "model": "y"}
     assert "// my own" in file.read_text()
-    assert "only what this launch added" in said
+    assert "only the keys of this launch" in said
 
 
 def test_a_model_that_the_user_chose_meanwhile_stays_chosen(tmp_path: Path) -> None:

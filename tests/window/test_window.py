@@ -81,7 +81,7 @@ def test_a_second_start_shows_the_first_window_and_ends(windows: Windows, tmp_pa
     window.page.wait("document.querySelector('textarea')")
     second = window.again()
     assert second.returncode == 0
-    assert second.stderr.endswith("localllm: the window is open already\n")
+    assert second.stderr.endswith("localllm: the window is already open\n")
     assert window.process.poll() is None
     assert window.close() == 0
 

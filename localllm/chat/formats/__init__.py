@@ -1,1 +1,1 @@
-"""Reading and writing answers in a model's own format, and finding out what that is."""
+"""Reads and writes answers in a model's own format, and finds out which format that is."""

@@ -1,12 +1,12 @@
-"""Determines the format in which a chat template's model writes answers: the first description that matches how the
-template renders sentinels.
+"""Finds the format in which a chat template's model writes answers, by rendering sentinels. The first of these matches:
 
-1. A known one whose own writing of calls occurs there, including blanks, and whose reader reads them back; of several,
-   the one that explains most of it.
-2. One derived from the rendering itself, if it passes the same test; named after the known one that reads it. 3. A
-known one that reads it, though blanks differ. 4. Where the template writes no calls: a known one whose markers a prompt
-with tools spells out. 5. The generic one, with a note why. Never decided by the template's source text. Takes as long
-as the template does, so call it only where that is bounded.
+1. A known format that writes the calls exactly as rendered, blanks included, and reads them back; of several, the one
+   that explains most of the rendering.
+2. A format derived from the rendering that passes the same test, named after the known one that reads it.
+3. A known format that reads the rendering, although blanks differ.
+4. If the template writes no calls: a known format whose markers occur in a prompt with tools.
+5. The generic format, with a note saying why.
+The template's source text is never used. Takes as long as the template does, so call it only in a process with limits.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from localllm.types.conversation import ToolCall
 from localllm.types.formats import ChatFormat, ObjectCall
 
 MOST_ANSWER = 2000
-"""Longest answer made of sentinels, in characters."""
+"""Maximum length of an answer made of sentinels, in characters."""
 
 
 @functools.lru_cache(maxsize=8)
 def format_of(template: str, *, bos_token: str = "", eos_token: str = "") -> ChatFormat:
-    """Determined once per template, by some dozens of small renderings. Never fails."""
+    """A template's format, found by a few dozen small renderings, and cached. Never fails."""
     made = Renderings(template, bos_token, eos_token)
     facts = facts_of(made)
     samples = _samples(made, facts)
@@ -60,7 +60,7 @@ def format_of(template: str, *, bos_token: str = "", eos_token: str = "") -> Cha
 
 
 def _samples(made: Renderings, facts: Facts) -> list[Answer]:
-    """Answers with calls as the template writes them, the most informative ones first."""
+    """Answers with calls as the template renders them, the most informative ones first."""
     found = []
     for variables in ((facts.switch or SWITCHES[0]).on, {}):
         for calls in ((ONE, SECOND), (ONE,), (SEVERAL,), (EMPTY,), ()):
@@ -74,7 +74,7 @@ def _samples(made: Renderings, facts: Facts) -> list[Answer]:
 
 
 def _is_parted(answer: Answer, facts: Facts) -> bool:
-    """Whether the template made two turns of it: no model writes that in one."""
+    """Whether the template rendered the answer as two turns, which no model writes as one."""
     mark = facts.turn_end.strip()
     behind = answer.rendered[answer.rendered.rindex(USER) :]
     parts = [each for each in (answer.text, *(call.name for call in answer.calls)) if each]
@@ -95,7 +95,7 @@ def _known(samples: list[Answer], facts: Facts) -> ChatFormat | None:
 
 def _built(samples: list[Answer], facts: Facts) -> ChatFormat | None:
     reading = next((each for each in DESCRIBED if _reads(_with(each, facts), samples)), None)
-    if reading is not None and reading in ODD:  # more than literals
+    if reading is not None and reading in ODD:  # these need more than literals
         return _with(reading, facts)
     pairs = [each for each in samples if each.calls == (ONE, SECOND)]
     singles = [each for each in samples if each.calls == (ONE,)]
@@ -111,7 +111,7 @@ def _built(samples: list[Answer], facts: Facts) -> ChatFormat | None:
 
 
 def _spelled_out(shown: str, facts: Facts) -> ChatFormat | None:
-    """The known format with the most literals in the prompt, provided that everything that marks its calls is there."""
+    """The known format with the most literals in the prompt, if all of its call markers occur there."""
     best = max(((_spelled(each, shown), each) for each in DESCRIBED), key=lambda each: each[0])
     return _with(best[1], facts) if best[0] else None
 
@@ -127,7 +127,7 @@ def _spelled(format: ChatFormat, shown: str) -> int:
 
 
 def _with(format: ChatFormat, facts: Facts) -> ChatFormat:
-    """A format completed with what the template determines."""
+    """Complete a format with the facts about the template."""
     thought, text = format.thought or facts.thought, format.text or facts.text
     return replace(
         format,
@@ -148,10 +148,10 @@ def _generic(facts: Facts, note: str) -> ChatFormat:
 
 
 def _reads(format: ChatFormat, samples: list[Answer]) -> bool:
-    """Reads the first of them, which contains most, cut at every place."""
+    """Whether the format reads all samples; the first one, which contains most, is also cut at every place."""
     for number, each in enumerate(samples):
         if each.calls == (SEVERAL,) and not writes(format, each.calls, each.rendered):
-            continue  # some write objects as in Python
+            continue  # some templates write objects in Python syntax
         answer = answer_text(each, format)
         expected = expected_of(each, answer, format)
         if len(answer) > MOST_ANSWER:
@@ -163,7 +163,7 @@ def _reads(format: ChatFormat, samples: list[Answer]) -> bool:
 
 
 def expected_of(answer: Answer, text: str, format: ChatFormat) -> tuple[str, str, tuple[ToolCall, ...]]:
-    """What must be read: text, reasoning and calls. Text beside calls may be written as reasoning (gpt-oss)."""
+    """The text, reasoning and calls that must be read. Text with calls may be written as reasoning (gpt-oss)."""
     before = text.partition(answer.text)[0].rstrip() if answer.text else ""
     if before and not answer.thought and format.thought and before.endswith(format.thought.opening.strip()):
         return "", answer.text, answer.calls
@@ -171,19 +171,19 @@ def expected_of(answer: Answer, text: str, format: ChatFormat) -> tuple[str, str
 
 
 def is_within_thought(answer: Answer, text: str, format: ChatFormat) -> bool:
-    """Whether its reasoning begins with something that only the prompt has (Apriel)."""
+    """Whether only the prompt contains the opening of the reasoning (Apriel)."""
     return bool(answer.thought and format.thought and not text.lstrip().startswith(format.thought.opening.strip()))
 
 
 def answer_text(answer: Answer, format: ChatFormat) -> str:
-    """What the model would have written: after the prompt and before the end of the turn."""
+    """The part that the model would have written: after the prompt and before the end of the turn."""
     text = answer.rendered[_start(answer, format) : len(answer.rendered) - len(_tail(answer))]
     if format.thought is not None and not answer.thought:
         text = text.lstrip().removeprefix(format.thought.opening).lstrip().removeprefix(format.thought.closing)
     made = writes(format, answer.calls, text) or (_closing(format) if answer.calls else "")
     if made and made in text:
         end = text.rfind(made) + len(made)
-        if answer.text and answer.text in text[end:]:  # Gemma's are written after the calls
+        if answer.text and answer.text in text[end:]:  # Gemma's template writes text after the calls
             end = text.rindex(answer.text) + len(answer.text)
         return text[:end]
     mark = format.turn_end if format.turn_end in text else format.turn_end.strip()
@@ -193,7 +193,7 @@ def answer_text(answer: Answer, format: ChatFormat) -> str:
 
 
 def _closing(format: ChatFormat) -> str:
-    """What the last call ends with."""
+    """The literal at the end of the last call."""
     calls = format.calls
     if calls is None:
         return ""
@@ -202,7 +202,7 @@ def _closing(format: ChatFormat) -> str:
 
 
 def _start(answer: Answer, format: ChatFormat) -> int:
-    """Where an answer begins: after the header in the prompt, or else after that of a text."""
+    """Offset of the answer: after the header in the prompt, or else after the header of a text answer."""
     prompt = without_thought(answer.prompt, format.thought)
     before_text = answer.before_text.removesuffix(format.text.opening if format.text else "")
     for header in (prompt, prompt.rstrip(), before_text):
@@ -212,13 +212,13 @@ def _start(answer: Answer, format: ChatFormat) -> int:
 
 
 def _tail(answer: Answer) -> str:
-    """What the template writes at the end of every conversation, as far as these are whole markers."""
+    """The text at the end of every conversation, limited to whole markers."""
     tail = common_end(answer.rendered, answer.without)
     return re.sub(r"^[^<>]*>", "", tail) if "<" in tail or ">" in tail else tail
 
 
 def _written(answer: Answer, facts: Facts) -> Written:
-    """The part with the calls."""
+    """The part of the answer that contains the calls."""
     text = answer_text(answer, ChatFormat(thought=facts.thought, turn_end=facts.turn_end))
     for mark in (answer.thought, facts.thought.closing if answer.thought and facts.thought else "", answer.text):
         text = text.rpartition(mark)[2] if mark else text

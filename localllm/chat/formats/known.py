@@ -1,9 +1,8 @@
 # ruff: noqa: RUF001
 """Answer formats that models are trained on, described by hand: how each writes its calls.
 
-What depends on a template and not on a family (reasoning, ends of turns) is found by rendering; a description names
-reasoning tags only where rendering cannot reveal them. The order matters where two describe the same writing: the first
-is taken.
+Facts that depend on the template rather than the family (reasoning, ends of turns) are found by rendering; a
+description has reasoning tags only if rendering cannot reveal them. If two describe the same calls, the first is used.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from localllm.types.formats import (
 
 HERMES = Calls(call=ObjectCall(before="<tool_call>\n", after="\n</tool_call>"), between="\n")
 GENERIC = ChatFormat(calls=HERMES)
-"""What models do without specific training; also how tools are described to them."""
+"""What models write without specific training; also used to describe tools to them."""
 
 
 def _known(name: str, calls: Calls, ignored: tuple[str, ...] = ()) -> ChatFormat:
@@ -101,7 +100,7 @@ _COHERE: tuple[tuple[SlotKind, str], ...] = (
 )
 
 _LLAMA_4 = "<|python_start|>", "<|python_end|>"
-"""Its template puts them around the text before calls; models also put them around calls."""
+"""The template puts these around text before calls; models also put them around calls."""
 
 DESCRIBED: tuple[ChatFormat, ...] = (
     *ODD,
@@ -242,4 +241,4 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "kimi-k2": ("<|im_system|>tool_declare<|im_middle|>",),
     "granite-3": ("<|tool_call|> followed by a JSON list",),
 }
-"""How a prompt with tools lists them, for families whose template writes no calls."""
+"""Marks of a prompt with tools, for families whose template writes no calls."""

@@ -1,5 +1,5 @@
-"""Answer formats that need more than tags around reasoning and calls: messages with headers, tags around texts,
-arguments that are not JSON. As their templates write them, including white space."""
+"""Answer formats that need more than tags around reasoning and calls: messages with headers, tags around text,
+arguments that are not JSON. Literals are exactly as the templates write them, including white space."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MUSE = ChatFormat(
     protocol="muse",
     turn_end="<|eot|>",
 )
-"""Muse Glimmer. The header of a call's message, ` to=NAME<|message|>`, precedes what is described here."""
+"""Muse Glimmer. The header of a call's message, ` to=NAME<|message|>`, comes before the call described here."""
 
 KIMI_K3 = ChatFormat(
     name="kimi-k3",
@@ -141,8 +141,8 @@ GEMMA_4 = ChatFormat(
     ignored=("<|channel>thought\n<channel|>", "<channel|>", "<|tool_response>"),
     turn_end="<turn|>\n",
 )
-"""Occasionally it writes empty reasoning after its text, or only its closing; after calls, the opening of their
-results."""
+"""The model occasionally writes empty reasoning after its text, or only the closing tag; after calls, the opening of
+their results."""
 
 FUNCTIONGEMMA = ChatFormat(
     name="functiongemma",
@@ -168,7 +168,7 @@ MINIMAX_M3 = ChatFormat(
     ignored=("</mm:think>",),
     turn_end="[e~[\n",
 )
-"""An answer without reasoning begins with the closing of reasoning."""
+"""An answer without reasoning begins with the closing tag."""
 
 _COHERE: tuple[tuple[SlotKind, str], ...] = (("id", "tool_call_id"), ("name", "tool_name"), ("arguments", "parameters"))
 
@@ -183,7 +183,7 @@ COMMAND_A = ChatFormat(
     ),
     turn_end="<|END_OF_TURN_TOKEN|>",
 )
-"""Command R7B and all later ones. What surrounds texts differs, and is found by rendering."""
+"""Command R7B and all later models. The tags around text differ, and are found by rendering."""
 
 APRIEL = ChatFormat(
     name="apriel",

@@ -1,7 +1,7 @@
-"""Reads an answer as it arrives: its reasoning, its text, its calls, by the description of its format.
+"""Reads an answer as it arrives, by the description of its format: reasoning, text and calls.
 
-Text is passed on at once, except what may still become a marker, and white space that may precede a call. What looks
-like a call and is not one is text, with a note: nothing is lost.
+Text is passed on immediately, except for the beginning of a possible marker, and white space that may precede a call.
+Text that looks like a call but is none stays text, with a note: nothing is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from localllm.types.conversation import Function
 from localllm.types.formats import ChatFormat
 
 MOST_AGAIN = 256
-"""Characters after a marker of calls that are read again, as text with other markers, if they are not calls."""
+"""Maximum number of characters after a call marker that are read again as text if they are no call."""
 
 
 def reader_of(
@@ -30,8 +30,8 @@ def reader_of(
     splits_thoughts: bool = True,
     reads_calls: bool = True,
 ) -> Reader:
-    """Reader for one answer. `in_thought`: the prompt ends inside the reasoning. `splits_thoughts`: reasoning is not
-    part of the text. `reads_calls`: whether calls of these functions are read."""
+    """The reader for one answer. `in_thought`: the prompt ends inside the reasoning. `splits_thoughts`: reasoning is
+    separated from the text. `reads_calls`: whether to read calls of these functions."""
     called = functions if reads_calls else None
     if format.protocol == "harmony":
         return harmony_reader(called, in_thought=in_thought, splits_thoughts=splits_thoughts)
@@ -44,7 +44,7 @@ def reader_of(
 
 
 class AnswerReader(SteppedAnswer):
-    """A reader for any format that can be described."""
+    """The reader for formats without a protocol of their own."""
 
     def __init__(
         self, format: ChatFormat, functions: Sequence[Function] | None, *, in_thought: bool, splits_thoughts: bool
@@ -73,9 +73,9 @@ class AnswerReader(SteppedAnswer):
             self._openings.setdefault(opening.marker, []).append(opening)
         self._holds_space = bool(self._dropped or self._section)
         self._space: list[str] = []
-        """White space after the text so far: it is text if text follows."""
+        """White space after the text so far, which is part of it if more text follows."""
         self._joint = ""
-        """What separates the next text from the previous one, where they are separate parts."""
+        """Separator before the next text, if it is a new part."""
         self._has_text = False
 
     @property
@@ -103,7 +103,7 @@ class AnswerReader(SteppedAnswer):
             self._out.text.extend(self._space)
 
     def _show(self, text: str) -> None:
-        """Passes text on, and holds back trailing white space."""
+        """Pass text on, holding back trailing white space."""
         if not self._holds_space:
             self._out.text.append(text)
             return
@@ -119,14 +119,14 @@ class AnswerReader(SteppedAnswer):
         self._space.append(text[len(body) :])
 
     def _part(self, marker: str) -> Steps[None]:
-        """What occurs between parts of an answer."""
+        """Skip a literal between parts of an answer."""
         self._tape.take(len(marker))
         yield from self._tape.space()
         self._space.clear()
         self._joint = "\n\n" if self._has_text else ""
 
     def _marked(self, marker: str) -> Steps[None]:
-        """Text that begins like calls."""
+        """Read calls after a marker, or text that only looks like them."""
         raw = ""
         for opening in self._openings[marker]:
             self._tape.back(raw)
@@ -148,7 +148,7 @@ class AnswerReader(SteppedAnswer):
             self._out.note(CUT_CALL if is_cut else UNREAD)
 
     def _beginning(self, section: Section) -> Steps[None]:
-        """Calls marked only by their position at the answer's beginning."""
+        """Read calls that are marked only by their position at the beginning of the answer."""
         self._show((yield from self._tape.space()))
         self._tape.record()
         if (yield from section.read(section.unmarked, is_guess=True)):

@@ -1,4 +1,4 @@
-"""Interface of all readers of answers. Knows no format."""
+"""The interface of readers of answers. Knows no format."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class Read(NamedTuple):
     thought: str = ""
     calls: tuple[CallDelta, ...] = ()
     notes: tuple[str, ...] = ()
-    """On text that could not be read as a call."""
+    """Notes on text that could not be read as a call."""
 
 
 class Reader(Protocol):
-    """One answer: `feed` it as it arrives, `flush` at its end. The sum is the same however it is cut into pieces."""
+    """Reads one answer: `feed` it as it arrives, `flush` at its end. The sum does not depend on where it is cut."""
 
     @property
     def is_thinking(self) -> bool:
-        """Whether what comes next belongs to the reasoning, as far as known."""
+        """Whether the text that follows belongs to the reasoning, as far as known."""
         ...
 
     def feed(self, text: str) -> Read:
-        """What is known of the text so far; nothing is held back longer than it may still become a marker."""
+        """Read more text. Text is held back only while it may become a marker."""
         ...
 
     def flush(self) -> Read:
-        """The rest."""
+        """Read the rest at the end of the answer."""
         ...

@@ -1,7 +1,7 @@
-"""The text of an answer as it arrives, read from the front by generators that wait where it does not suffice.
+"""The text of an answer as it arrives, read from the front by generators that yield when they need more.
 
-A waiting generator leaves at most a literal's length on the tape, so that all reading together is linear. What is read
-can be recorded and put back: what turns out not to be a call is text again. Knows no format.
+A waiting generator leaves at most the length of a literal on the tape, so that reading takes linear time overall. Text
+that was read can be recorded and put back, for a call that turns out to be text. Knows no format.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-"""Part of reading: yields where it needs more text, and returns what it found."""
+"""A generator that yields when it needs more text, and returns what it found."""
 
 CHUNK = 4096
-"""Characters. Long text that arrives at once is not copied again for every call in it."""
+"""Characters. The limit avoids copying a long text again for every call in it."""
 SPACE = re.compile(r"\s*")
 
 
 class Tape:
-    """Text that has arrived and is not read yet."""
+    """Text that has arrived but has not been read."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -39,11 +39,11 @@ class Tape:
         return len(self._text) - self._at
 
     def chunk(self, most: int = CHUNK) -> str:
-        """Reads what is there, limited to what a reader may reasonably put back."""
+        """Read the available text, limited to what a reader may reasonably put back."""
         return self.take(min(self.size, most))
 
     def take(self, size: int) -> str:
-        """Reads `size` characters."""
+        """Read `size` characters."""
         taken = self._text[self._at : self._at + size]
         self._at += len(taken)
         if self._record is not None:
@@ -51,7 +51,7 @@ class Tape:
         return taken
 
     def back(self, text: str) -> None:
-        """Puts back what was read last."""
+        """Put back the text that was read last."""
         start = self._at - len(text)
         if start >= 0 and self._text.startswith(text, start):
             self._at = start
@@ -67,30 +67,30 @@ class Tape:
                 size = max(0, size - len(last))
 
     def record(self) -> None:
-        """Starts recording what is read."""
+        """Start recording the text that is read."""
         self._record = []
 
     def recorded(self) -> str:
-        """Stops recording; returns what was read since."""
+        """Stop recording; returns the text read since `record`."""
         record, self._record = self._record, None
         return "".join(record or ())
 
     def more(self) -> Steps[bool]:
-        """Waits; whether more may have arrived."""
+        """Wait for more text; returns False at the end."""
         if self.is_ended:
             return False
         yield
         return True
 
     def char(self) -> Steps[str]:
-        """The next character, without reading it; empty at the end."""
+        """Peek at the next character; empty at the end."""
         while self._at >= len(self._text):
             if not (yield from self.more()):
                 return ""
         return self._text[self._at]
 
     def space(self) -> Steps[str]:
-        """Reads white space, if there is any."""
+        """Read white space, if any."""
         found: list[str] = []
         while (yield from self.char()):
             match = SPACE.match(self._text, self._at)
@@ -101,7 +101,7 @@ class Tape:
         return "".join(found)
 
     def literal(self, options: Iterable[str]) -> Steps[str]:
-        """Reads the longest of these that comes next; empty if none does."""
+        """Read the longest of these literals that comes next; empty if none does."""
         options = [each for each in options if each]
         while True:
             found = max((each for each in options if self._text.startswith(each, self._at)), key=len, default="")
@@ -113,8 +113,8 @@ class Tape:
         return self.take(len(found))
 
     def parts(self, parts: Sequence[str], *, needs_last: bool = False) -> Steps[bool]:
-        """Reads these one after the other, with optional white space before each. Each may be missing, unless the last
-        is needed. Whether any of them (the last, where needed) was there."""
+        """Read these in order, with optional white space before each. All may be missing, except the last if
+        `needs_last`. Returns whether any of them (the last, if needed) was there."""
         was_found = False
         for number, part in enumerate(parts, 1):
             space = yield from self.space()
@@ -125,10 +125,10 @@ class Tape:
         return was_found
 
     def until(self, markers: Markers, most: int | None = None) -> Steps[tuple[str, str]]:
-        """Reads what certainly precedes the next of the markers; also returns that marker, unread. No marker: more may
-        follow, or the end. Both empty: it is the end.
+        """Read text that certainly precedes the next marker; also returns that marker, unread. Without a marker, more
+        text or the end may follow. If both are empty, it is the end.
 
-        `most`: the marker must come within that many characters, which are read as one; no marker: there is none.
+        `most`: wait for the marker, which must come within that many characters; without a marker, none did.
         """
         while True:
             marker, position = markers.find(self._text, self._at, is_end=self.is_ended, most=most)
@@ -151,8 +151,8 @@ class Markers:
         self._first = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
 
     def find(self, text: str, start: int, *, is_end: bool, most: int | None = None) -> tuple[str, int]:
-        """The first of them (the longest, if several begin there) and where it begins; or empty, and up to where there
-        certainly is none. `most`: search no farther."""
+        """The first of them (the longest, if several begin there) and its offset; or empty, and the offset up to which
+        there certainly is none. `most`: search no farther."""
         stop = len(text) if most is None else start + most + 1 + self._longest
         match = self._pattern.search(text, start, stop)
         stop = len(text) if is_end else self._held(text, start)
@@ -161,7 +161,7 @@ class Markers:
         return "", stop
 
     def _held(self, text: str, start: int) -> int:
-        """Where the first incomplete literal begins."""
+        """Offset of the first incomplete literal at the end."""
         position = max(start, len(text) - self._longest + 1)
         while (match := self._first.search(text, position)) is not None:
             tail = text[match.start() :]
@@ -172,5 +172,5 @@ class Markers:
 
 
 def parts_of(literal: str) -> tuple[str, ...]:
-    """A literal split at white space that a reader does not insist on: at its edges and its lines'."""
+    """Split a literal at white space that readers treat as optional: at its edges and around line ends."""
     return tuple(part for part in re.split(r"^\s+|\s+$|\s*\n\s*", literal) if part)

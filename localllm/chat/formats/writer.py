@@ -1,4 +1,4 @@
-"""Writes answers as models were trained to write them: what a reader of the same description reads back."""
+"""Writes answers as models were trained to write them; a reader of the same description reads them back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from localllm.types.formats import Calls, ChatFormat, ObjectCall, PatternCall
 
 
 def written_calls(calls: Calls, made: Sequence[ToolCall]) -> str:
-    """All calls of an answer. Raises ValueError where the arguments of one are not a JSON object."""
+    """All calls of an answer. Raises ValueError if the arguments of one are not a JSON object."""
     each_call = [_call(calls, call, number) for number, call in enumerate(made)]
     return calls.begin + calls.between.join(each_call) + calls.end if each_call else ""
 

@@ -83,6 +83,7 @@ PYTHON = [
     ("text='', other=\"\")", {"text": "", "other": ""}),
     (r'text="\n\t\\\x41\u00fc\U0001f600\101\d\/")', {"text": "\n\t\\Aü\U0001f600A\\d/"}),
     (r'text="\ud83d\ude00 \ud83d \ude00")', {"text": "\U0001f600 \ufffd \ufffd"}),
+    (r'text="\U0000d83d \U0000de00")', {"text": "\ufffd \ufffd"}),
     (r'path=r"C:\new\d+")', {"path": r"C:\new\d+"}),
     ("a=1_000, b=0x1F, c=.5, d=5.)", {"a": 1000, "b": 31, "c": 0.5, "d": 5.0}),
     ("a=-2e3, b=+3, c=007)", {"a": -2e3, "b": 3, "c": 7}),

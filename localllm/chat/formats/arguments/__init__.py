@@ -1,1 +1,1 @@
-"""The arguments of calls, in each way that models write them: read as JSON as they come, and written."""
+"""Converts the arguments of calls, in every notation that models write, to JSON as they arrive, and back."""

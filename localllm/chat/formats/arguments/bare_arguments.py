@@ -1,7 +1,7 @@
-"""Arguments as Gemma writes them, `{city:<|"|>Ulm<|"|>,days:3,deep:{a:[true,None]}}`, to JSON and back.
+"""Converts arguments in Gemma's notation, `{city:<|"|>Ulm<|"|>,days:3,deep:{a:[true,None]}}`, to JSON and back.
 
-Keys are unquoted; texts have the format's own quotes, and nothing in them is escaped. The reader takes the whole object
-with its braces; it also accepts JSON's quotes and unquoted texts.
+Keys are unquoted; texts have the format's own quotes and no escapes. The reader reads the whole object with its braces;
+it also accepts JSON's quotes and unquoted texts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def reader(kind: BareArguments) -> ArgumentsReader:
 
 
 def written(kind: BareArguments, arguments: Mapping[str, Any]) -> str:
-    """As models were trained to write it, with the braces."""
+    """Arguments as models were trained to write them, with the braces."""
     return _written(dict(arguments), kind.quote)
 
 

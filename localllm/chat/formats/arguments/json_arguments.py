@@ -1,4 +1,4 @@
-"""Arguments that are one JSON object, as it is or within a JSON string; missing arguments are an empty object."""
+"""Reads arguments that are one JSON object, bare or within a JSON string; missing arguments are an empty object."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from localllm.types.conversation import Function
 from localllm.types.formats import JsonArguments
 
 STOPS = frozenset("<`|")
-"""First characters of literals that occur in JSON only inside strings, so they end arguments with missing brackets."""
+"""First characters of literals that JSON has only in strings; elsewhere they end arguments with missing brackets."""
 
 
 class JsonReader:
-    """Reader for one call. `end`: the following literal, which shows that arguments are missing."""
+    """Reader for one call. `end`: the literal after the arguments; if it comes first, there are none."""
 
     def __init__(self, end: str = "") -> None:
         self._end = next(iter(parts_of(end)), "")
         self._stop = self._end[:1] if self._end[:1] in STOPS else ""
         self._held = ""
-        """Text before it is known what it is."""
+        """Text not yet known to be arguments or the literal after them."""
         self._scanner: JsonScanner | None = None
         self._word: list[str] | None = None
-        """A value that is not an object, but may stand for one."""
+        """Parts of a value that is not an object, but may contain one."""
 
     def feed(self, text: str) -> Piece:
         if self._scanner is None:
@@ -59,7 +59,7 @@ class JsonReader:
         return Piece("{}", text)
 
     def _other(self, word: str, rest: str) -> Piece:
-        """A string that contains an object or nothing; null."""
+        """Accept null, an empty string, or a string that contains an object."""
         try:
             value = value_of(word)
         except ValueError:
@@ -77,5 +77,5 @@ def reader(_kind: JsonArguments, _function: Function | None, end: str) -> Argume
 
 
 def written(_kind: JsonArguments, arguments: Mapping[str, Any]) -> str:
-    """As models were trained to write it."""
+    """Arguments as models were trained to write them."""
     return json.dumps(arguments, ensure_ascii=False)

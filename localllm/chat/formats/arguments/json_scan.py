@@ -1,5 +1,5 @@
-"""Finds the end of a JSON value as it arrives. Looks at brackets and strings only: what is between them is not checked,
-except that control characters in strings are escaped as JSON requires. Knows no format."""
+"""Finds the end of a JSON value as it arrives. Looks at brackets and strings only and checks nothing else, but escapes
+control characters in strings, as JSON requires. Knows no format."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class JsonScanner:
-    """One value, which begins with the first character fed. `stop`: a character that JSON has only inside strings;
-    elsewhere it ends a value with missing closing brackets."""
+    """Scans one value, which begins with the first character fed. `stop`: a character that JSON has only in strings;
+    elsewhere it ends a value whose closing brackets are missing."""
 
     def __init__(self, stop: str = "") -> None:
         self._open: list[str] = []
@@ -29,8 +29,7 @@ class JsonScanner:
         self._is_escaped = False
 
     def feed(self, text: str) -> tuple[str, int | None]:
-        """The value's text, and where it ends if it does. A bare word or number ends before the first other
-        character."""
+        """The text of the value, and the offset of its end, if it ends. A bare word or number ends at a separator."""
         if self._in_scalar:
             match = _SCALAR_END.search(text)
             end = None if match is None else match.start()
@@ -61,7 +60,7 @@ class JsonScanner:
         return "".join(found), None
 
     def _is_last(self, char: str) -> bool:
-        """Whether the value ends with it."""
+        """Whether the value ends with this character."""
         if char == '"':
             self._in_string = True
         elif char in _CLOSING:
@@ -72,7 +71,7 @@ class JsonScanner:
         return False
 
     def _string(self, text: str, at: int) -> tuple[int, bool]:
-        """Where the string ends, after its quote, or the available text does; and whether the string is complete."""
+        """Offset after the string's closing quote, or of the end of the text; and whether the string is complete."""
         if self._is_escaped:
             self._is_escaped = False
             at += 1
@@ -92,7 +91,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def value_of(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError, also where it is nested too deeply."""
+    """The value of a JSON text. Raises ValueError, also for text nested too deeply."""
     try:
         return json.loads(text, strict=False, parse_constant=_refused)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Which module reads and writes which kind of arguments. Each such module has `reader` and `written`."""
+"""Maps each kind of arguments to the module that reads and writes it, by its `reader` and `written`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OPENINGS: dict[type, Callable[[Any], tuple[str, ...]]] = {
     BareArguments: lambda _kind: ("{",),
     NestedArguments: lambda kind: (f"{kind.prefix}<",),
 }
-"""What arguments begin with. A preceding name without a closing literal ends there."""
+"""First literals of arguments, which also end a preceding name whose closing literal is missing."""
 
 
 def arguments_reader(kind: Arguments, function: Function | None = None, end: str = "") -> ArgumentsReader:
@@ -53,10 +53,10 @@ def arguments_reader(kind: Arguments, function: Function | None = None, end: str
 
 
 def written_arguments(kind: Arguments, arguments: Mapping[str, Any]) -> str:
-    """As models were trained to write it."""
+    """Arguments as models were trained to write them."""
     return WRITERS[type(kind)](kind, arguments)
 
 
 def argument_openings(kind: Arguments) -> tuple[str, ...]:
-    """What arguments of this kind begin with."""
+    """First literals of arguments of this kind."""
     return tuple(filter(None, OPENINGS[type(kind)](kind)))

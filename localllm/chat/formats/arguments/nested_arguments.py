@@ -1,8 +1,8 @@
-"""Arguments as MiniMax M3 writes them, XML all the way down, `<city>Ulm</city><days><item>3</item></days>`, to JSON and
-back; each tag follows a prefix.
+"""Converts arguments in MiniMax M3's nested XML, `<city>Ulm</city><days><item>3</item></days>`, to JSON and back. Each
+tag follows a prefix.
 
-The XML does not distinguish a string from a number, or an empty list from an empty string: the function's schema does,
-and where it does not, what looks like JSON is JSON. The reader ends before the first closing tag that is not its own.
+The XML does not distinguish a string from a number, or an empty list from an empty string; the function's schema does.
+If it does not, text that looks like JSON is JSON. The reader stops before the first closing tag that is not its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def reader(kind: NestedArguments, function: Function | None) -> ArgumentsReader:
 
 
 def written(kind: NestedArguments, arguments: Mapping[str, Any]) -> str:
-    """As models were trained to write it. Members that are null are left out, as in their template."""
+    """Arguments as models were trained to write them, without members that are null, as in the template."""
     return _written(arguments, kind.prefix)
 
 

@@ -1,7 +1,7 @@
-"""Keyword arguments as in Python, `city="Ulm", days=3, deep={"a": [True, None]}`, to JSON and back.
+"""Converts keyword arguments in Python syntax, `city="Ulm", days=3, deep={"a": [True, None]}`, to JSON and back.
 
-Llama 4 and LFM2 write calls this way. The reader takes what follows `name(` and ends before the `)`; it also accepts
-JSON's constants, unquoted names, unescaped quotes, and positional arguments, which it names by the function's schema.
+Llama 4 and LFM2 write calls this way. The reader starts after `name(` and stops before the `)`. It also accepts JSON's
+constants, unquoted names, unescaped quotes, and positional arguments, which it names by the function's schema.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def reader(function: Function | None) -> ArgumentsReader:
 
 
 def written(arguments: Mapping[str, Any]) -> str:
-    """As models were trained to write it, without the parentheses."""
+    """Arguments as models were trained to write them, without the parentheses."""
     return ", ".join(f"{key}={_written(value)}" for key, value in arguments.items())
 
 
 def json_of_value(text: str) -> str | None:
-    """One value as JSON; None: it is not a value."""
+    """A Python value as JSON; None if it is not a value."""
     piece = ScannedArguments(partial(_value, depth=1)).feed(text + " ")
     return None if piece.is_broken or piece.rest is None or piece.rest.strip() else piece.json
 

@@ -1,4 +1,4 @@
-"""Interface for reading and writing the arguments of a call in any format, from and to JSON. Knows no format."""
+"""The interface of readers that convert the arguments of a call to JSON. Knows no format."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ class Piece(NamedTuple):
     """New parts of a call's arguments."""
 
     json: str = ""
-    """The pieces of a call together are one JSON object. The first one that is not empty makes it a call, so it comes
-    only once the arguments look like arguments."""
+    """The pieces of a call together are one JSON object. The first nonempty one makes the text a call, so it comes only
+    when the text looks like arguments."""
     rest: str | None = None
-    """Set once the arguments have ended: what followed them, unread. Nothing more is fed then."""
+    """Set once the arguments have ended: the unread text after them. Then nothing more is fed."""
     is_broken: bool = False
-    """The arguments end because they cannot be read; `rest` begins where that was noticed."""
+    """Whether the arguments end because they are malformed; `rest` then begins where that was noticed."""
 
 
 class ArgumentsReader(Protocol):
-    """The arguments of one call: `feed` them as they arrive, until there is a rest; `flush` if the answer ends before.
+    """Reads the arguments of one call: `feed` text until there is a rest; `flush` if the answer ends before.
 
-    The sum is the same however they are cut into pieces, and all pieces together take linear time.
+    The sum does not depend on how the text is cut into pieces. All pieces together take linear time.
     """
 
     def feed(self, text: str) -> Piece:
-        """What is known so far."""
+        """Read more text."""
         ...
 
     def flush(self) -> Piece:
-        """The answer has ended. If the arguments are complete except for a literal after them, their JSON is closed,
-        and the rest is what was held back and does not belong to them (possibly nothing). Else the JSON stays open, and
-        the rest is None."""
+        """Finish at the end of the answer.
+
+        If only a literal after the arguments is missing, the JSON is closed, and the rest is the text held back that
+        does not belong to them. Otherwise the JSON stays open, and the rest is None.
+        """
         ...

@@ -1,8 +1,8 @@
-"""Text that arrives in pieces, and readers written as if all of it were there.
+"""Scans text that arrives in pieces, with readers written as if all of it were available.
 
-A reader is a generator: it yields where it needs text that has not arrived. `ScannedArguments` drives one that reads
-the arguments of a call and writes them as JSON. The result depends on the text alone, never on how it was cut, and no
-character is examined more than a few times. Knows no format.
+A reader is a generator that yields when it needs more text. `ScannedArguments` drives a reader that converts the
+arguments of a call to JSON. The result does not depend on how the text was cut, and no character is examined more than
+a few times. Knows no format.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from localllm.chat.formats.arguments.reading import Piece
 
 _T = TypeVar("_T")
 Steps = Generator[None, None, _T]
-"""A reader that returns T; it yields wherever it needs more text."""
+"""A reader that returns T, and yields when it needs more text."""
 
 MAX_DEPTH = 100
-"""Nesting limit for values; JSON's own readers have one, too."""
+"""Nesting limit for values."""
 _BLANK = re.compile(r"\s+")
 
 
@@ -32,29 +32,29 @@ class _Cut(Exception):
 
 
 class Scanner:
-    """Text that has arrived and is not read yet, and the output for the rest."""
+    """Text that has arrived but has not been read, and the JSON output."""
 
     def __init__(self) -> None:
         self._text = ""
         self._at = 0
         self._written: list[str] = []
         self.is_ended = False
-        """No more text comes."""
+        """Whether no more text will come."""
         self.may_end = False
-        """Everything so far is complete except for what closes it."""
+        """Whether the arguments so far are complete except for their closing literal."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing remains or will come."""
+        """Whether all text was read and no more will come."""
         return self.is_ended and self._at >= len(self._text)
 
     def add(self, text: str) -> None:
-        """More text has arrived."""
+        """Append text that has arrived."""
         self._text = self._text[self._at :] + text
         self._at = 0
 
     def rest(self) -> str:
-        """Text that is not read yet."""
+        """The unread text."""
         return self._text[self._at :]
 
     def write(self, text: str) -> None:
@@ -66,7 +66,7 @@ class Scanner:
         self._written.append(json.dumps(text, ensure_ascii=False)[1:-1])
 
     def written(self) -> str:
-        """Output since the last call."""
+        """The output since the last call."""
         text = "".join(self._written)
         self._written.clear()
         return text
@@ -82,13 +82,13 @@ class Scanner:
         yield
 
     def peek(self) -> Steps[str]:
-        """The next character, without reading it."""
+        """Peek at the next character."""
         while self._at >= len(self._text):
             yield from self._more()
         return self._text[self._at]
 
     def sees(self, literal: str) -> Steps[bool]:
-        """Whether the literal comes next, without reading it; waits no longer than necessary."""
+        """Whether the literal comes next; does not read it, and waits no longer than necessary."""
         while True:
             there = self._text[self._at : self._at + len(literal)]
             if there == literal:
@@ -98,14 +98,14 @@ class Scanner:
             yield from self._more()
 
     def takes(self, literal: str) -> Steps[bool]:
-        """Whether the literal comes next; if so, reads it."""
+        """Read the literal if it comes next; returns whether it did."""
         found = yield from self.sees(literal)
         if found:
             self.skip(len(literal))
         return found
 
     def run(self, pattern: re.Pattern[str], keep: Callable[[str], None]) -> Steps[None]:
-        """Read as long as characters match the pattern (`[...]+`), and pass them to `keep` as they arrive."""
+        """Read while characters match the pattern (`[...]+`), passing them to `keep` as they arrive."""
         while True:
             if found := pattern.match(self._text, self._at):
                 keep(found[0])
@@ -121,14 +121,14 @@ class Scanner:
         return "".join(found)
 
     def word(self, pattern: re.Pattern[str]) -> Steps[str]:
-        """Read characters of a pattern (`[...]+`) as one word; it is complete when something else follows."""
+        """Read one word of characters that match the pattern (`[...]+`); any other character ends it."""
         found: list[str] = []
         yield from self.run(pattern, found.append)
         yield from self.peek()
         return "".join(found)
 
     def until(self, literal: str, keep: Callable[[str], None]) -> Steps[None]:
-        """Read up to and including the literal; what precedes it goes to `keep` as it arrives."""
+        """Read up to and including the literal, passing the text before it to `keep` as it arrives."""
         while True:
             end = self._text.find(literal, self._at)
             if end >= 0:
@@ -143,7 +143,7 @@ class Scanner:
 
 
 def held_back(text: str, literals: Iterable[str]) -> int:
-    """How many characters at the end may begin one of the literals."""
+    """The number of characters at the end of the text that may begin one of the literals."""
     longest = 0
     for literal in literals:
         for size in range(min(len(literal) - 1, len(text)), longest, -1):
@@ -154,9 +154,9 @@ def held_back(text: str, literals: Iterable[str]) -> int:
 
 
 def listed(scanner: Scanner, closing: str, read_one: Callable[[int], Steps[None]]) -> Steps[int]:
-    """Read comma-separated items up to the closing bracket, which stays unread.
+    """Read comma-separated items up to the closing bracket, which stays unread; returns their number.
 
-    A trailing comma is allowed. `read_one` gets the number of items before; returns the number of items.
+    A trailing comma is allowed. `read_one` is called with the number of preceding items.
     """
     count = 0
     while True:
@@ -171,7 +171,7 @@ def listed(scanner: Scanner, closing: str, read_one: Callable[[int], Steps[None]
 
 
 class ScannedArguments:
-    """Arguments of one call, read as they arrive and written as JSON: an `ArgumentsReader`."""
+    """An `ArgumentsReader` driven by a generator."""
 
     def __init__(self, read: Callable[[Scanner], Steps[None]]) -> None:
         self._scanner = Scanner()
@@ -200,5 +200,5 @@ class ScannedArguments:
 
 
 def object_opening(count: int) -> str:
-    """JSON before a member's key: nothing of an object is written before its first key is known."""
+    """The JSON before a member's key. An object is opened only once its first key is known."""
     return ", " if count else "{"

@@ -1,4 +1,4 @@
-"""A reader of arguments written as a generator over a tape, so that it can wait anywhere. Knows no format."""
+"""A base class for readers of arguments that are generators over a tape. Knows no format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Outcome = Literal["whole", "cut", "broken"]
 
 
 class SteppedReader:
-    """For one call. A subclass implements `read`, which reads `tape` and puts JSON into `out`."""
+    """Reader for one call. A subclass implements `read`, which reads `tape` and appends JSON to `out`."""
 
     def __init__(self) -> None:
         self.tape = Tape()
@@ -19,7 +19,7 @@ class SteppedReader:
         self._steps: Steps[Outcome] | None = None
 
     def read(self) -> Steps[Outcome]:
-        """All arguments."""
+        """Read all arguments."""
         raise NotImplementedError
 
     def feed(self, text: str) -> Piece:

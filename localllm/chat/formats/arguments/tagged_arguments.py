@@ -1,7 +1,8 @@
-"""Arguments each between literals of their own, as in XML-like formats (Qwen3-Coder, GLM, DeepSeek's DSML).
+"""Converts arguments that are enclosed in literals of their own, as in XML-like formats (Qwen3-Coder, GLM, DeepSeek's
+DSML), to JSON and back.
 
-A string is everything between its literals, whatever it contains, and is passed on as it arrives. Other values are
-passed on when complete.
+A string is the verbatim text between its literals, and is passed on as it arrives. Other values are passed on when
+complete.
 """
 
 from __future__ import annotations
@@ -21,15 +22,14 @@ from localllm.types.conversation import Function
 from localllm.types.formats import TaggedArguments
 
 MOST_KEY = 1000
-"""Longest name of an argument, in characters."""
-
+"""Maximum length of an argument's name, in characters."""
 
 _QUOTED = "<&\n"
-"""Strings with one of these are written within quotes, where a format has some."""
+"""Strings with one of these characters are written in the format's quotes, if it has any."""
 
 
 class TaggedReader(SteppedReader):
-    """For one call. `end`: the literal that follows."""
+    """Reader for one call. `end`: the literal after the arguments."""
 
     def __init__(self, kind: TaggedArguments, function: Function | None, end: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class TaggedReader(SteppedReader):
                 return outcome
 
     def _over(self, gap: str) -> Steps[Outcome]:
-        """Something other than an argument comes."""
+        """Finish, because something other than an argument follows."""
         tape = self.tape
         end = yield from tape.literal(self._end)
         tape.back(gap + end)
@@ -103,11 +103,11 @@ class TaggedReader(SteppedReader):
         return "whole" if is_whole else "cut"
 
     def _cut(self) -> Outcome:
-        """A literal is missing: the answer ends, or something else follows."""
+        """The outcome if a literal is missing: `cut` at the end of the answer, otherwise `broken`."""
         return "cut" if self.tape.is_ended and not self.tape.size else "broken"
 
     def _marked(self, mark: str, types: frozenset[str]) -> frozenset[str]:
-        """The type that a mark stands for; the schema's, where the mark says little."""
+        """The types that a mark stands for, or the schema's if the mark is not specific."""
         named = {each for each, its_mark in self._kind.type_marks if its_mark.strip() == mark}
         if "string" in named:
             return frozenset(["string"])
@@ -144,7 +144,7 @@ def reader(kind: TaggedArguments, function: Function | None, end: str) -> Argume
 
 
 def written(kind: TaggedArguments, arguments: Mapping[str, Any]) -> str:
-    """As models were trained to write it."""
+    """Arguments as models were trained to write them."""
     return kind.between.join(_argument(kind, key, value) for key, value in arguments.items())
 
 
@@ -158,8 +158,7 @@ def _argument(kind: TaggedArguments, key: str, value: object) -> str:
 
 
 def _json_of(text: str, types: frozenset[str]) -> str:
-    """JSON of a value, which may be written as in Python; a string where it is not JSON, or where the schema allows
-    only strings."""
+    """A value as JSON, from JSON or Python syntax; a string if it is neither, or if the schema allows only strings."""
     text = text.strip()
     found = _type_of_json(text)
     if not found:
@@ -172,7 +171,7 @@ def _json_of(text: str, types: frozenset[str]) -> str:
 
 
 def _type_of_json(text: str) -> str:
-    """Empty if it is not JSON."""
+    """JSON Schema's name for the type of a JSON text; empty if it is not JSON."""
     try:
         return type_of(value_of(text))
     except ValueError:

@@ -1,6 +1,6 @@
-"""What a JSON Schema says about one value, where a format writes strings and numbers alike: its types, its parts.
+"""Looks up types and subschemas in a JSON Schema, for formats that write strings and numbers alike.
 
-Lenient: a schema that says nothing, or nothing that is understood, allows everything. Pure.
+Lenient: a schema without constraints, or with ones that are not understood, allows everything. Pure.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class ValueSchema:
         try:
             return cls(json.loads(function.parameters or "{}") if function is not None else {})
         except (ValueError, RecursionError):
-            return cls({})  # such a request is rejected, or its schema is not enforced
+            return cls({})  # the request is rejected elsewhere, or its schema not enforced
 
     @property
     def types(self) -> frozenset[str]:
-        """JSON types that the value may have, as far as stated; empty: any."""
+        """JSON types that the value may have; empty: any."""
         return self._types(self._schema, [_MOST_PARTS])
 
     @property

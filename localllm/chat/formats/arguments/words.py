@@ -1,6 +1,6 @@
-"""Single words as models write values, read as JSON: numbers, True and true, None and null, unquoted names.
+"""Converts single words to JSON: numbers, True and true, None and null, unquoted names, quoted strings.
 
-Pure functions. Knows nothing of their surroundings.
+Knows nothing of the text around them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ _OTHER_NUMBER = re.compile(r"[+-]?(?:0[xXoObB][0-9a-fA-F_]+|[0-9_]*\.?[0-9_]*(?:
 _SHORT = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "\n": "", "/": "/"}
 _SHORT |= {mark: mark for mark in "\\'\""}
 _DIGITS = {"x": 2, "u": 4, "U": 8}
+_NO_CODE = 0x110000
+"""Above all code points."""
 _PLAIN = {quote: re.compile(f"[^\\\\{quote}]+") for quote in "'\""}
 
 
 def json_of_word(word: str) -> str | None:
-    """A constant or number, written as in JSON or Python, as JSON; None: it is neither."""
+    """A constant or number in JSON or Python syntax, as JSON; None if it is neither."""
     if (known := _WORDS.get(word)) is not None:
         return known
     if _NUMBER.fullmatch(word):
@@ -46,7 +48,7 @@ def json_of_word(word: str) -> str | None:
 def quoted(scanner: Scanner, ends: str, *, is_raw: bool = False) -> Steps[None]:
     """Read a string in ' or " (or three of them), with Python's and JSON's escapes, and write it as JSON.
 
-    Models forget to escape quotes: one counts as the end only where one of `ends` follows it.
+    Models forget to escape quotes, so a quote ends the string only if one of `ends` follows.
     """
     quote = yield from scanner.peek()
     scanner.skip(1)
@@ -100,26 +102,29 @@ def _escape(scanner: Scanner, high: str, *, is_raw: bool) -> Steps[str]:
         scanner.write("\\ufffd")
     if is_raw:
         scanner.write_quoted("\\")
-        if mark in "\\'\"":  # a quote after it does not end the string, and the backslash stays
+        if mark in "\\'\"":  # an escaped quote does not end a raw string, and the backslash stays
             scanner.skip(1)
             scanner.write_quoted(mark)
     elif mark in _DIGITS:
         scanner.skip(1)
         digits = yield from _digits(scanner, _DIGITS[mark])
-        is_whole = len(digits) == _DIGITS[mark] and int(digits, 16) < 0x110000
-        scanner.write_quoted(chr(int(digits, 16)) if is_whole else f"\\{mark}{digits}")
+        code = int(digits, 16) if len(digits) == _DIGITS[mark] else _NO_CODE
+        if 0xD800 <= code < 0xE000:
+            scanner.write("\\ufffd")  # half of a surrogate pair, which UTF-8 cannot encode
+        else:
+            scanner.write_quoted(chr(code) if code < _NO_CODE else f"\\{mark}{digits}")
     elif mark in "01234567":
         scanner.write_quoted(chr(int((yield from _digits(scanner, 3, "01234567")), 8)))
     elif mark in _SHORT:
         scanner.skip(1)
         scanner.write_quoted(_SHORT[mark])
     else:
-        scanner.write_quoted("\\")  # as in Python, and as regular expressions are meant
+        scanner.write_quoted("\\")  # kept, as in Python; often part of a regular expression
     return ""
 
 
 def _digits(scanner: Scanner, count: int, which: str = "0123456789abcdefABCDEF") -> Steps[str]:
-    """Up to `count` digits."""
+    """Read up to `count` digits."""
     digits = ""
     while len(digits) < count and (digit := (yield from scanner.peek())) in which:
         digits += digit
@@ -128,7 +133,7 @@ def _digits(scanner: Scanner, count: int, which: str = "0123456789abcdefABCDEF")
 
 
 def json_of_text(word: str) -> str:
-    """A name that should have been quoted."""
+    """An unquoted name as a JSON string."""
     if not word:
         raise Unreadable
     return json.dumps(word, ensure_ascii=False)

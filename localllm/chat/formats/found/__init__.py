@@ -1,1 +1,1 @@
-"""What renderings of a template say of the answers of its model: calls, thoughts, whether a description fits."""
+"""Derives facts about a model's answers from renderings of its template: calls, reasoning, whether a format fits."""

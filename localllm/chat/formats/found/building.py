@@ -1,7 +1,7 @@
-"""Derives a description of calls from what a template wrote: what surrounds names and arguments, separates calls, and
-encloses all of them.
+"""Derives a description of calls from a rendering: the literals around names and arguments, between calls, and around
+all of them.
 
-The result is unverified: its user checks that it writes and reads what it was derived from.
+The result is unverified; the caller checks that it writes and reads the rendering.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _DECODER = json.JSONDecoder()
 
 
 class Written(NamedTuple):
-    """The part of an answer with its calls, and what they were made of."""
+    """The part of a rendered answer that contains its calls, and the calls themselves."""
 
     text: str
     calls: tuple[ToolCall, ...]
 
 
 class Around(NamedTuple):
-    """What surrounds the members of a row: `begin`, then `before` member `after` for each, `between` them, `end`."""
+    """Literals around the members of a row: `begin`, then `before` member `after` for each, `between` them, `end`."""
 
     begin: str
     before: str
@@ -45,7 +45,7 @@ class Around(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A written call: the text before it, its description, and where it ends."""
+    """A rendered call: the text before it, its description, and the offset of its end."""
 
     prefix: str
     call: PatternCall | ObjectCall
@@ -54,7 +54,10 @@ class Split(NamedTuple):
 
 
 def built(one: Written, two: Written | None) -> Calls | None:
-    """From an answer with one call of two arguments, and one with two calls; None: the format allows only one."""
+    """The description derived from an answer with one call of two arguments, and one with two calls.
+
+    `two` None: the format allows only one call.
+    """
     first = _object(one.text, one.calls[0], 0, 0) or _pattern(one.text, one.calls[0], 0, 0)
     if first is None:
         return None
@@ -79,7 +82,7 @@ def built(one: Written, two: Written | None) -> Calls | None:
 
 
 def around_of(prefix: str, middle: str, suffix: str) -> Around:
-    """From what precedes a row's first member, separates two, and follows the last."""
+    """The literals of a row, from the text before its first member, between two, and after the last."""
     after = re.sub(r"<[^<>]*$", "", common_start(middle, suffix))
     after = after if after.strip() else ""
     rest = middle[len(after) :]
@@ -95,18 +98,18 @@ def around_of(prefix: str, middle: str, suffix: str) -> Around:
 
 
 def common_start(one: str, other: str) -> str:
-    """Common prefix of both."""
+    """The common prefix of both."""
     length = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return one[:length]
 
 
 def common_end(one: str, other: str) -> str:
-    """Common suffix of both."""
+    """The common suffix of both."""
     return common_start(one[::-1], other[::-1])[::-1]
 
 
 def _object(text: str, call: ToolCall, start: int, number: int) -> Split | None:
-    """The smallest JSON object with the name and the arguments."""
+    """Describe a call as the smallest JSON object that contains the name and the arguments."""
     name = text.find(call.name, start)
     where = text.rfind("{", start, name)
     while name >= 0 and where >= 0:
@@ -140,7 +143,7 @@ def _keys(made: dict[str, object], call: ToolCall, number: int) -> tuple[tuple[S
 
 
 def _pattern(text: str, call: ToolCall, start: int, number: int) -> Split | None:
-    """Literals, with the name, possibly an id or a number, and the arguments between them."""
+    """Describe a call as literals around the name, possibly an id or a number, and the arguments."""
     name = text.find(call.name, start)
     if name < 0:
         return None
@@ -156,7 +159,7 @@ def _pattern(text: str, call: ToolCall, start: int, number: int) -> Split | None
 
 
 def _slots(between: str, call: ToolCall, number: int) -> tuple[Slot, ...]:
-    """Slots for the name, and for an id or a number in the text between it and the arguments."""
+    """The slot of the name, and that of an id or a number between the name and the arguments."""
     for kind, value in (("id", call.id), ("number", str(number))):
         before, is_there, after = between.partition(value)
         if is_there and kind == "id":
@@ -167,7 +170,7 @@ def _slots(between: str, call: ToolCall, number: int) -> tuple[Slot, ...]:
 
 
 def _tagged(text: str, call: ToolCall, start: int, name: int) -> Split | None:
-    """Each argument between literals of its own, or all as in Python."""
+    """Describe a call whose arguments are each enclosed in literals, or are in Python syntax."""
     places: list[tuple[int, int]] = [(name, name + len(call.name))]
     for key, value in json.loads(call.arguments).items():
         for part in (key, value):

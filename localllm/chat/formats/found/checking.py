@@ -1,5 +1,5 @@
-"""Checks the description of a format against an answer that a template wrote: what it writes must occur there to the
-last blank, and what it reads must be what the answer was made of, wherever it is cut in two."""
+"""Checks the description of a format against a rendered answer: its writing must occur there exactly, and reading must
+return what was rendered, wherever the answer is cut in two."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from localllm.types.formats import ChatFormat
 
 
 class Whole(NamedTuple):
-    """An answer as read."""
+    """A whole answer as read."""
 
     text: str
     thought: str
@@ -27,7 +27,7 @@ class Whole(NamedTuple):
 
 
 def read(reader: Reader, pieces: Iterable[str]) -> Whole:
-    """Reads a whole answer that arrives in these pieces."""
+    """Read a whole answer that arrives in these pieces."""
     reads: list[Read] = [*(reader.feed(piece) for piece in pieces), reader.flush()]
     names: dict[int, str] = {}
     arguments: dict[int, str] = {}
@@ -52,8 +52,10 @@ def reads_back(
     in_thought: bool = False,
     everywhere: bool = False,
 ) -> bool:
-    """Whether text, reasoning and calls of an answer are `expected`, whole and character by character; `everywhere`:
-    also cut in two at every place."""
+    """Whether an answer is read as the `expected` text, reasoning and calls, whole and character by character.
+
+    `everywhere`: also cut in two at every place.
+    """
     text, thought, calls = expected
     wanted = [(call.name, json.loads(call.arguments)) for call in calls]
     ways: list[Sequence[str]] = [(answer,), answer]
@@ -69,9 +71,9 @@ def reads_back(
 
 
 def writes(format: ChatFormat, calls: Sequence[ToolCall], rendered: str) -> str:
-    """How the format writes these calls, if that occurs in the rendering; else empty.
+    """The calls as the format writes them, if that text occurs in the rendering; otherwise empty.
 
-    Ids may be numbers there, as in Cohere's templates.
+    Ids may be rendered as numbers, as in Cohere's templates.
     """
     if format.calls is None:
         return ""

@@ -1,7 +1,7 @@
-"""Renders sentinel conversations with one chat template: prompts, and answers of every kind that a template may write.
+"""Renders sentinel conversations with one chat template: prompts, and answers of every kind.
 
-Some dozens of small renderings at most, each made once. Takes as long as the template does, so call it only where that
-is bounded.
+A few dozen small renderings at most, each made once. Takes as long as the template does, so call it only in a process
+with limits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SEVERAL = ToolCall(NAME, json.dumps({KEY: "qzvalue", "qznumber": 3, "qzdeep": {"
 EMPTY = ToolCall(OTHER, "{}", "qzcall004")
 
 MOST_CHARS = 200_000
-"""Longest rendering in characters: a longer one tells nothing and takes long to read."""
+"""Maximum length of a rendering in characters: longer ones are not informative and take long to read."""
 
 SENTINELS = (USER, TEXT, THOUGHT, LATER, NAME, OTHER, KEY, LAST, "qzvalue", "qzend", "qzsecond", "qzfinal", "qzcall")
 
@@ -52,23 +52,23 @@ NOT_THINKING = {"enable_thinking": False, "thinking": False}
 
 
 class Answer(NamedTuple):
-    """An assistant's message as a template writes it, and what it was made of."""
+    """An assistant's message as rendered, and its input."""
 
     calls: tuple[ToolCall, ...]
     text: str
     thought: str
     rendered: str
-    """The whole conversation, which ends with it."""
+    """The whole conversation, which ends with the message."""
     prompt: str
     """The prompt for it."""
     before_text: str
-    """What precedes an answer that is only text."""
+    """The rendering before an answer that is only text."""
     without: str
     """The conversation without it, and without a prompt for one."""
 
 
 class Renderings:
-    """How a template renders sentinels; None where it fails."""
+    """Renderings of sentinels by one template; None where it fails."""
 
     def __init__(self, template: str, bos_token: str = "", eos_token: str = "") -> None:
         self.template = template
@@ -94,7 +94,7 @@ class Renderings:
         thought: str = "",
         variables: Mapping[str, object] | None = None,
     ) -> Answer | None:
-        """An answer to that; None also where a call is missing from it."""
+        """An answer to that prompt; None also if the rendering lacks a call."""
         user = Message("user", USER)
         message = Message("assistant", text, thought=thought, tool_calls=calls)
         rendered, prompt = self.turns(user, message, variables=variables), self.prompt(variables)
@@ -111,7 +111,7 @@ class Renderings:
     def _render(
         self, messages: tuple[Message, ...], variables: Mapping[str, object] | None, *, tools: bool, generates: bool
     ) -> str | None:
-        """None also where calls or tools had to become text."""
+        """Render, or return the earlier rendering; None also if calls or tools had to become text."""
         given = json.dumps(variables or {})
         key = (messages, given, self._tools if tools else "", generates)
         if key not in self._made:

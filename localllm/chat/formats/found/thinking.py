@@ -1,7 +1,7 @@
-"""Whether a model thinks before it answers, and how its template marks reasoning and ends of turns: found by rendering.
+"""Finds out by rendering whether a model thinks before it answers, and how its template marks reasoning and turn ends.
 
-Where no rendering shows reasoning, `THOUGHTS` are searched in the difference between prompts with and without thinking,
-and finally in the template's own text.
+If no rendering shows reasoning, the tags in `THOUGHTS` are searched in the difference between prompts with and without
+thinking, and finally in the template's source text.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SWITCHES = (
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a template that do not depend on its calls. See `ChatFormat`."""
+    """Facts about a template other than its calls. See `ChatFormat`."""
 
     thought: Tags | None = None
     behind_thought: str = ChatFormat().behind_thought
@@ -66,7 +66,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> tuple[str, str]:
-        """Its switch as a format stores it: empty for the common one."""
+        """The switch as a format stores it; empty for the common one."""
         switch = self.switch
         if switch is None or switch == SWITCHES[0]:
             return "", ""
@@ -77,9 +77,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return "never" if thought is None else "switchable" if self.switch else "always"
 
     def begins(self, thought: Tags | None) -> bool:
-        """Whether prompts end inside the reasoning where it is enabled.
+        """Whether prompts end inside the reasoning if thinking is enabled.
 
-        By default the model may decide for itself (MiniMax M3).
+        By default, the model may decide for itself (MiniMax M3).
         """
         if thought is None:
             return False
@@ -89,7 +89,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(made: Renderings) -> Facts:
-    """What rendering reveals about the template."""
+    """The facts that renderings reveal."""
     switch = _switch(made)
     used = switch or SWITCHES[0]
     thought, behind = _thought(made, used)
@@ -108,7 +108,7 @@ def facts_of(made: Renderings) -> Facts:
 
 
 def _thought(made: Renderings, switch: Switch) -> tuple[Tags | None, str]:
-    """Its tags, and what follows it."""
+    """The tags around reasoning, and the text after it."""
     for variables in (switch.on, {}):
         for text, calls in ((TEXT, ()), (TEXT, (ONE,)), ("", (ONE,))):
             answer = made.answer(*calls, text=text, thought=THOUGHT, variables=variables)
@@ -123,7 +123,7 @@ def _thought(made: Renderings, switch: Switch) -> tuple[Tags | None, str]:
 
 
 def _around(made: Renderings, answer: Answer) -> tuple[Tags, str] | None:
-    """The tags around its reasoning, and the blanks after them."""
+    """The tags around an answer's reasoning, and the blanks after them."""
     before, _, after = answer.rendered.rpartition(THOUGHT)
     before = before.rstrip()
     marker = _MARKER.match(after.lstrip())
@@ -151,12 +151,12 @@ def _behind(made: Renderings, thought: Tags) -> str:
 
 
 def _whole_markers(text: str) -> str:
-    """Without an incomplete marker at its end."""
+    """The text without an incomplete marker at its end."""
     return re.sub(r"<[^<>]*$", "", text)
 
 
 def _mirrored(closing: str) -> Iterator[str]:
-    """Candidates for the opening that belongs to a closing: `<x>` for `</x>`, `<|START_X|>` for `<|END_X|>`."""
+    """Candidates for the opening of a closing tag: `<x>` for `</x>`, `<|START_X|>` for `<|END_X|>`."""
     yield from (each.opening for each in THOUGHTS if each.closing == closing)
     if "/" in closing:
         yield closing.replace("/", "", 1)
@@ -166,7 +166,7 @@ def _mirrored(closing: str) -> Iterator[str]:
 
 
 def _switch(made: Renderings) -> Switch | None:
-    """The first that makes prompts differ, and whose word for no thinking the template knows."""
+    """The first switch that changes prompts, and whose value for no thinking the template knows."""
     for each in SWITCHES:
         if all(on == off for on, off in _prompts(made, each)):
             continue
@@ -194,13 +194,13 @@ def _prompts(made: Renderings, switch: Switch) -> Iterator[tuple[str, str]]:
 
 
 def _endings(made: Renderings, switch: Switch) -> Iterator[str]:
-    """Endings of prompts: what follows the user's text."""
+    """The ends of prompts: the text after the user's message."""
     for prompts in _prompts(made, switch):
         yield from (prompt.rpartition(USER)[2] for prompt in prompts)
 
 
 def _differences(made: Renderings, switch: Switch) -> Iterator[str]:
-    """What prompts contain with thinking but not without."""
+    """Text of prompts that differs between thinking and not thinking."""
     for thinking, not_thinking in _prompts(made, switch):
         start = len(common_start(thinking, not_thinking))
         end = len(common_end(thinking[start:], not_thinking[start:]))
@@ -208,12 +208,12 @@ def _differences(made: Renderings, switch: Switch) -> Iterator[str]:
 
 
 def _named(text: str) -> Tags | None:
-    """The tags of which a prompt contains one."""
+    """The first tags of which the text contains one."""
     return next((each for each in THOUGHTS if each.opening in text or each.closing in text), None)
 
 
 def _named_whole(template: str) -> Tags | None:
-    """The last resort: tags that both occur in the template's own text."""
+    """The first tags that both occur in the template's source text: the last resort."""
     return next((each for each in THOUGHTS if each.opening in template and each.closing in template), None)
 
 
@@ -223,7 +223,7 @@ def _takes_efforts(made: Renderings) -> bool:
 
 
 def _text_tags(made: Renderings, thought: Tags | None) -> Tags | None:
-    """Tags around texts."""
+    """The tags around text."""
     answer = made.answer(text=TEXT)
     if answer is None or not answer.text:
         return None
@@ -239,7 +239,7 @@ def _text_tags(made: Renderings, thought: Tags | None) -> Tags | None:
 
 
 def without_thought(prompt: str, thought: Tags | None) -> str:
-    """A prompt up to where an answer begins, without any reasoning in it."""
+    """The prompt without reasoning tags at its end."""
     for tag in (thought.closing, thought.opening) if thought else ():
         end = prompt.rstrip()
         prompt = end.removesuffix(tag.strip()) if end.endswith(tag.strip()) else prompt
@@ -247,7 +247,7 @@ def without_thought(prompt: str, thought: Tags | None) -> str:
 
 
 def _turn_end(made: Renderings, text: Tags | None) -> str:
-    """What follows a text both at the end of a conversation and within one."""
+    """The text after an answer both at the end of a conversation and within one."""
     user, answer = Message("user", USER), Message("assistant", TEXT)
     last = made.turns(user, answer)
     between = made.turns(user, answer, Message("user", LATER))

@@ -1,1 +1,1 @@
-"""The parts of an answer: thoughts, texts, calls one by one and in sections, messages with headers."""
+"""Readers of the parts of an answer: reasoning, text, single calls and sections of calls, messages with headers."""

@@ -1,4 +1,4 @@
-"""A reader of an answer written as a generator over a tape, so that it can wait anywhere. Knows no format."""
+"""A base class for readers of answers that are generators over a tape. Knows no format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from localllm.chat.formats.tape import Steps, Tape
 
 
 class SteppedAnswer:
-    """For one answer. A subclass implements `_read`, which reads `_tape` and puts what it finds into `_out`."""
+    """Reader for one answer. A subclass implements `_read`, which reads `_tape` and fills `_out`."""
 
     def __init__(self) -> None:
         self._tape = Tape()
@@ -17,7 +17,7 @@ class SteppedAnswer:
         self._is_read = False
 
     def _read(self) -> Steps[None]:
-        """The whole answer."""
+        """Read the whole answer."""
         raise NotImplementedError
 
     def feed(self, text: str) -> Read:

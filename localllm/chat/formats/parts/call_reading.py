@@ -1,4 +1,4 @@
-"""What all ways of reading a call have in common. Knows no format."""
+"""The interface of readers of single calls, and their common part. Knows no format."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.tape import Steps, Tape
 
 CallOutcome = Literal["made", "undeclared", "broken"]
-"""The result of reading: a call; one whose function is not declared; no call."""
+"""Result of reading: a call; a call of an undeclared function; no call."""
 
 MOST_NAME = 256
-"""Longest name of a function or id of a call, in characters."""
+"""Maximum length of a function's name or a call's id, in characters."""
 
 
 class CallReading(Protocol):
-    """Reads a call after its first literals. `is_guess`: nothing marked it, so it may also be text."""
+    """Reads a call after its first literals. `is_guess`: no literal marked it, so it may be text."""
 
     def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
-        """One call, including the literals after it."""
+        """Read one call, including the literals after it."""
         ...
 
 
 def read_arguments(tape: Tape, draft: Draft, reader: ArgumentsReader) -> Steps[bool]:
-    """Reads the arguments of a call; whether they could be read."""
+    """Read the arguments of a call; returns whether they could be read."""
     while True:
         char = yield from tape.char()
         piece = reader.feed(tape.chunk()) if char else reader.flush()

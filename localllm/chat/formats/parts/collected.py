@@ -1,4 +1,4 @@
-"""What was read of an answer since the last request for it, and its calls. Knows no format."""
+"""Collects the parts of an answer until they are taken, and numbers its calls. Knows no format."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from localllm.types.conversation import CallDelta, Function
 USABLE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 MOST_NOTES = 20
 MOST_SHOWN = 100
-"""Characters of a name shown in a note."""
+"""Maximum number of characters of a name in a note."""
 
 
 class Collected:
-    """For one answer."""
+    """The unread parts of one answer."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -30,13 +30,13 @@ class Collected:
         self.num_calls = 0
 
     def note(self, text: str) -> None:
-        """Adds a note on the answer, once."""
+        """Add a note on the answer; duplicates are ignored."""
         if text not in self._noted and len(self._noted) < MOST_NOTES:
             self._noted.add(text)
             self._notes.append(text)
 
     def begin(self, name: str, call_id: str) -> int:
-        """A call was found; returns its index."""
+        """Add a call; returns its index."""
         if not USABLE_ID.fullmatch(call_id) or call_id in self._ids:
             call_id = f"call_{secrets.token_hex(12)}"
         self._ids.add(call_id)
@@ -45,7 +45,7 @@ class Collected:
         return self.num_calls - 1
 
     def arguments(self, index: int, json: str) -> None:
-        """More of the arguments of the latest call."""
+        """Add a piece of the arguments of a call."""
         last = self._calls[-1] if self._calls else None
         if last is not None and last.index == index:
             self._calls[-1] = CallDelta(index, last.arguments + json, last.name, last.id)
@@ -53,7 +53,7 @@ class Collected:
             self._calls.append(CallDelta(index, json))
 
     def read(self) -> Read:
-        """Everything since the last call of this."""
+        """Take everything added since the last `read`."""
         found = Read("".join(self.text), "".join(self.thought), tuple(self._calls), tuple(self._notes))
         for each in (self.text, self.thought, self._calls, self._notes):
             each.clear()
@@ -61,7 +61,7 @@ class Collected:
 
 
 class Draft:
-    """What is known of a call being read. It becomes a call when the first of its arguments arrive."""
+    """A call that is being read. It becomes a call when the first piece of its arguments arrives."""
 
     def __init__(self, functions: Iterable[Function], out: Collected) -> None:
         self._declared = {each.name: each for each in functions}
@@ -75,7 +75,7 @@ class Draft:
 
     @property
     def declared(self) -> Iterable[str]:
-        """Names that it may have."""
+        """Names of declared functions."""
         return self._declared.keys()
 
     @property
@@ -84,13 +84,13 @@ class Draft:
         return self._index is not None
 
     def named(self, name: str) -> None:
-        """Its function's name, as the model wrote it."""
+        """Set the function's name, as the model wrote it."""
         name = name.strip()
         self.name = name if name in self._declared else name.strip("\"'").removeprefix("functions.")
         self.function = self._declared.get(self.name)
 
     def put(self, json: str) -> bool:
-        """More of its arguments; whether that made it a call."""
+        """Add a piece of its arguments; returns whether that made it a call."""
         if not json or self.function is None:
             return False
         is_first = self._index is None
@@ -101,7 +101,7 @@ class Draft:
         return is_first
 
     def close(self) -> None:
-        """All of it was read."""
+        """Finish, and note arguments that are incomplete or invalid."""
         if self._index is None:
             return
         if self.is_cut:
@@ -110,6 +110,6 @@ class Draft:
             self._out.note(LOST.format(index=self._index))
 
     def note_undeclared(self) -> None:
-        """Its function is not declared."""
+        """Note that its function is not declared."""
         name = self.name if len(self.name) <= MOST_SHOWN else self.name[:MOST_SHOWN] + "..."
         self._out.note(f"a call of undeclared function {name!r} is in the text")

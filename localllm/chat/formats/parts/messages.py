@@ -2,9 +2,8 @@
 
     header <|message|> BODY end  header <|message|> BODY end ...
 
-Such are gpt-oss' harmony and Muse's protocol. A header may be missing, which makes it text; an end may be missing
-before the next header. A call is read as in all formats; what turns out not to be one is text as it stands, with a
-note.
+These are gpt-oss' harmony and Muse's protocol. A message without a header is text. An end may be missing before the
+next header. Calls are read as in all formats; if a call turns out to be none, it stays text, with a note.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from localllm.types.conversation import Function
 
 MESSAGE = "<|message|>"
 HEADERS = ("<|start|>", "<|channel|>")
-"""What a header may begin with, even in the middle of a message without an end."""
+"""First literals of headers, which may occur in the middle of a message without an end."""
 MOST_HEADER = 256
 CUT_HEADER = "the answer ended within the header of a message, which is in the text"
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
@@ -37,22 +36,22 @@ Part = Literal["thought", "text", "call"]
 
 
 class Messages(NamedTuple):
-    """What differs between the protocols."""
+    """The differences between the protocols."""
 
     ends: tuple[str, ...]
     """Literals that end a message."""
     thinks: tuple[str, ...]
     """Channels and recipients of reasoning."""
     opening: tuple[str, ...] = ()
-    """What a call's body begins with, which identifies one without a header."""
+    """First literals of a call's body, which identify a call without a header."""
     again: str = ""
-    """Begins another call in the same body."""
+    """The literal before another call in the same body."""
     closing: str = ""
-    """Follows the last call of a body."""
+    """The literal after the last call of a body."""
 
 
 class MessageReader(SteppedAnswer):
-    """A `Reader` of one answer. `functions`: None where calls are not read."""
+    """A `Reader` of one answer. `functions` None: do not read calls."""
 
     def __init__(
         self,
@@ -91,7 +90,7 @@ class MessageReader(SteppedAnswer):
             self._text.end()
 
     def _message(self, *, is_at_start: bool) -> Steps[bool]:
-        """Reads one message; whether it had an end."""
+        """Read one message; returns whether it had an end."""
         tape = self._tape
         tape.record()
         header = yield from self._header(is_at_start=is_at_start)
@@ -119,7 +118,7 @@ class MessageReader(SteppedAnswer):
         return (yield from self._body(self._text, is_raw=True))
 
     def _header(self, *, is_at_start: bool) -> Steps[str | None]:
-        """Reads a header; None: there is none, and what was read is text."""
+        """Read a header; None if there is none and the text read is part of the answer."""
         tape = self._tape
         space = yield from tape.space()
         found = yield from tape.literal([MESSAGE, *HEADERS, *(["to="] if is_at_start else [])])
@@ -136,7 +135,7 @@ class MessageReader(SteppedAnswer):
         return found + text
 
     def _meaning(self, header: str) -> tuple[Part, str]:
-        """What a message is, and which function it may call."""
+        """The kind of a message, and the function that it may call."""
         channel = next(reversed(_CHANNEL.findall(header)), "")
         recipient = next(reversed(_RECIPIENT.findall(header)), "")
         if recipient not in (*_NOBODY, *self._messages.thinks):
@@ -144,7 +143,10 @@ class MessageReader(SteppedAnswer):
         return ("thought" if {channel, recipient} & {*self._messages.thinks} else "text"), ""
 
     def _body(self, flow: Flow, *, is_raw: bool = False) -> Steps[bool]:
-        """The rest of a message, to its end or to the next header; whether it had an end. `is_raw`: its end is text."""
+        """Read the rest of a message, up to its end or the next header; returns whether it had an end.
+
+        `is_raw`: the end literal is part of the text.
+        """
         tape = self._tape
         markers = self._ends if is_raw or flow is self._thought else self._text_ends
         while True:
@@ -167,14 +169,14 @@ class MessageReader(SteppedAnswer):
                 return False
 
     def _call(self, name: str) -> Steps[bool]:
-        """After the header of a call; whether its message had an end."""
+        """Read a call after its header; returns whether its message had an end."""
         if not (yield from self._calls_in_body(name)):
             return (yield from self._body(self._text, is_raw=True))
         yield from self._tape.space()
         return bool((yield from self._tape.literal(self._messages.ends)))
 
     def _calls_in_body(self, name: str) -> Steps[bool]:
-        """While the tape records since the message's header. Whether all are calls."""
+        """Read the calls of a body, while the tape records since the header; returns whether all are calls."""
         tape, messages, draft = self._tape, self._messages, None
         is_read = not messages.opening or (yield from tape.parts(messages.opening, needs_last=True))
         while is_read:
@@ -204,7 +206,7 @@ class MessageReader(SteppedAnswer):
         return False
 
     def _behind_call(self, ends: Sequence[str]) -> Steps[bool]:
-        """Reads what closes the body, and one of the ends; whether another call follows in it."""
+        """Read the closing of the body and one of the ends; returns whether another call follows in the body."""
         tape, messages = self._tape, self._messages
         for options in ([messages.again, messages.closing], ends):
             space = yield from tape.space()
@@ -216,6 +218,6 @@ class MessageReader(SteppedAnswer):
         return False
 
     def _show_raw(self, raw: str) -> None:
-        """What is not a call becomes a text of its own, unchanged."""
+        """Add text that is not a call, unchanged, as a part of its own."""
         self._text.begin(is_stripped=False)
         self._text.show(raw)

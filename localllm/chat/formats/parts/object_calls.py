@@ -1,4 +1,4 @@
-"""Reads a call that is a JSON object, whatever the order of its keys. Unknown keys are skipped."""
+"""Reads a call that is a JSON object, with keys in any order. Unknown keys are skipped."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from localllm.chat.formats.tape import CHUNK, Steps, Tape, parts_of
 from localllm.types.formats import ObjectCall, SlotKind
 
 ALIASES: dict[str, SlotKind] = {"name": "name", "arguments": "arguments", "parameters": "arguments", "id": "id"}
-"""Keys that models write in place of those of their format."""
+"""Keys that models write instead of those of their format."""
 WRAPPER = "function"
-"""Key of the object with name and arguments, as in the chat API."""
+"""Key of a nested object with name and arguments, as in the chat API."""
 MOST_BRACKETS = 3
 VALUE_STARTS = '"{[-0123456789tfn'
 
 
 class ObjectReading:
-    """For one format."""
+    """Reads calls of one format."""
 
     def __init__(self, call: ObjectCall) -> None:
         self._after = parts_of(call.after)
@@ -30,7 +30,7 @@ class ObjectReading:
         self._kinds = {**ALIASES, **own} if own else {}
 
     def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
-        """One call, including the literals after it."""
+        """Read one call, including the literals after it."""
         is_whole = yield from _Object(tape, draft, self._kinds, self._literal, is_guess=is_guess).read()
         if draft.is_made:
             if not draft.is_cut:
@@ -42,7 +42,7 @@ class ObjectReading:
         return "undeclared"
 
     def _behind(self, tape: Tape) -> Steps[None]:
-        """What surrounds a call, after superfluous brackets."""
+        """Read the literals after a call, and superfluous brackets before them."""
         if not self._after or (yield from tape.parts(self._after)):
             return
         gap = yield from tape.space()
@@ -65,7 +65,7 @@ class _Object:
         """Arguments that came before the name."""
 
     def read(self) -> Steps[bool]:
-        """Whether it is an object, read to its end."""
+        """Read the object; returns whether it is one, and complete."""
         tape = self._tape
         while True:
             yield from tape.space()
@@ -83,14 +83,14 @@ class _Object:
                 return self._ended()
 
     def _ended(self) -> bool:
-        """Without arguments it is still a call, if it has a name and no unusable arguments came before that."""
+        """Without arguments it is still a call, if it has a name and no invalid arguments came before it."""
         if self._draft.function is not None and not self._draft.is_made and not self._early:
             self._draft.put("{}")
             self._tape.recorded()
         return True
 
     def _entry(self) -> Steps[bool]:
-        """A key and its value; whether they were complete and valid."""
+        """Read a key and its value; returns whether they are complete and valid."""
         tape, draft = self._tape, self._draft
         key = yield from self._string()
         yield from tape.space()
@@ -143,7 +143,7 @@ class _Object:
         return value is not None
 
     def _string(self) -> Steps[str | None]:
-        """A short JSON string."""
+        """Read a short JSON string."""
         if (yield from self._tape.char()) != '"':
             return None
         try:
@@ -153,7 +153,7 @@ class _Object:
         return value if isinstance(value, str) else None
 
     def _value(self, most: int = 0) -> Steps[str | None]:
-        """The text of a JSON value, if it ends (within `most` characters)."""
+        """Read a JSON value; None if it does not end (within `most` characters)."""
         scanner, found, size = JsonScanner(), [], 0
         tape = self._tape
         while (not most or size < most) and (yield from tape.char()):

@@ -12,7 +12,7 @@ from localllm.types.formats import Arguments, PatternCall
 
 
 class PatternReading:
-    """For one format."""
+    """Reads calls of one format."""
 
     def __init__(self, call: PatternCall, arguments: Arguments) -> None:
         self._slots = call.slots
@@ -25,10 +25,10 @@ class PatternReading:
         ends = self._behind[self._last][:1] if self._last < len(call.slots) else ()
         lines = [slot.behind for slot in call.slots[: self._last] if slot.behind == "\n"]
         self._starts = {*argument_openings(arguments), *ends, *lines}
-        """What ends a slot before the arguments even if its literal is missing."""
+        """Literals that end a slot before the arguments even if its own literal is missing."""
 
     def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
-        """One call, including the literals after it."""
+        """Read one call, including the literals after it."""
         at = 0
         while at < self._last:
             found = yield from (self._guessed(tape, draft, at) if is_guess else self._slot(tape, draft, at))
@@ -47,14 +47,14 @@ class PatternReading:
         return "made" if draft.is_made else "undeclared"
 
     def _guessed(self, tape: Tape, draft: Draft, at: int) -> Steps[int | None]:
-        """Reads the name where text may occur as well: must be a declared function's, followed by its literal."""
+        """Read a name where text may occur as well: it must be that of a declared function, followed by its literal."""
         name = yield from tape.literal(draft.declared)
         draft.named(name)
         is_name = bool(name) and self._slots[at].kind == "name"
         return at + 1 if is_name and (yield from tape.parts(self._behind[at], needs_last=True)) else None
 
     def _slot(self, tape: Tape, draft: Draft, at: int) -> Steps[int | None]:
-        """Reads a slot and the literal after it. Returns the next index; None: it is not a call."""
+        """Read a slot and the literal after it; returns the index of the next slot, or None if it is not a call."""
         ends = {self._behind[each][0]: each for each in range(self._last - 1, at - 1, -1) if self._behind[each]}
         yield from tape.space()
         text, literal = yield from tape.until(Markers([*ends, *self._starts]), MOST_NAME)

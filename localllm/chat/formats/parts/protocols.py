@@ -1,4 +1,4 @@
-"""Readers of answers that the literals of a `ChatFormat` alone do not describe."""
+"""Readers of formats that the literals of a `ChatFormat` alone do not describe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HARMONY = Messages(ends=("<|end|>", "<|call|>", "<|return|>"), thinks=("analysis
 
 
 class _JsonBody:
-    """A call whose name is in its message's header."""
+    """Reads a call whose name is in the message's header."""
 
     def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
         is_read = yield from read_arguments(tape, draft, JsonReader(HARMONY.ends[1]))
@@ -30,15 +30,16 @@ class _JsonBody:
 def harmony_reader(
     functions: Sequence[Function] | None, *, in_thought: bool = False, splits_thoughts: bool = True
 ) -> Reader:
-    """gpt-oss: messages of the channels analysis (reasoning), commentary and final; a call has `to=functions.NAME`."""
+    """The reader for gpt-oss: messages on the channels analysis (reasoning), commentary and final; calls have
+    `to=functions.NAME`."""
     return MessageReader(HARMONY, _JsonBody(), functions, in_thought=in_thought, splits_thoughts=splits_thoughts)
 
 
 def muse_reader(
     calls: Calls, functions: Sequence[Function] | None, *, in_thought: bool = False, splits_thoughts: bool = True
 ) -> Reader:
-    """Muse: messages to itself (reasoning), to the user and to tools; a call has its name in the header and in the
-    body.
+    """The reader for Muse: messages to itself (reasoning), to the user and to tools; calls have the name in the header
+    and in the body.
 
     `calls` describes a body with one call: its first line opens the body, the last one closes it.
     """
@@ -53,7 +54,7 @@ def muse_reader(
 
 
 class OpenedReader:
-    """For answers whose first literal begins in the prompt: `inner` gets it where the answer continues it."""
+    """Reads answers whose first literal begins in the prompt. `inner` gets the literal if the answer continues it."""
 
     def __init__(self, inner: Reader, format: ChatFormat, functions: Sequence[Function]) -> None:
         self._inner = inner
@@ -86,5 +87,5 @@ class OpenedReader:
 
 
 def merged(one: Read, other: Read) -> Read:
-    """Both as one."""
+    """Both results as one."""
     return Read(one.text + other.text, one.thought + other.thought, one.calls + other.calls, one.notes + other.notes)

@@ -1,7 +1,7 @@
-"""Calls as Python code after `<|python_tag|>`, which Llama 3 and Functionary write besides their own.
+"""Reads calls written as Python code after `<|python_tag|>`, as Llama 3 and Functionary do besides their own format.
 
-`brave_search.call(query="...")` is a call of that function. Any other code is a call of the function that runs code, if
-there is one, and extends to the answer's end. The format's own reader reads the rest.
+`brave_search.call(query="...")` calls that function. Any other code is a call of the function that runs code, if one is
+declared, and extends to the end of the answer. The format's own reader reads the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_NAME = 256
 
 
 class PythonTagReader:
-    """For one answer. `inner` reads what is not code."""
+    """Reader for one answer. `inner` reads everything but code."""
 
     def __init__(self, inner: Reader, functions: Sequence[Function]) -> None:
         self._inner = inner
@@ -37,7 +37,7 @@ class PythonTagReader:
         self._out = Collected()
         self._read = Read()
         self._places: dict[int, int] = {}
-        """Indexes of the inner reader's calls among all calls."""
+        """Inner reader's index of a call -> its index among all calls."""
         self._steps: Steps[None] | None = self._all()
 
     @property
@@ -67,7 +67,7 @@ class PythonTagReader:
         self._read = merged(self._read, self._placed(self._inner.feed(text)))
 
     def _placed(self, read: Read) -> Read:
-        """With its calls numbered after earlier ones, and its notes among the others."""
+        """Renumber the calls after earlier ones, and move the notes to the others."""
         calls: list[CallDelta] = []
         for delta in read.calls:
             if delta.index not in self._places:
@@ -95,7 +95,7 @@ class PythonTagReader:
                 return
 
     def _code(self) -> Steps[bool]:
-        """Whether it is a call."""
+        """Read code; returns whether it is a call."""
         tape = self._tape
         draft = Draft(self._functions, self._out)
         name, marker = yield from tape.until(_WORD_ENDS, _MOST_NAME)

@@ -1,4 +1,4 @@
-"""Reads the calls of an answer, one after the other, with what surrounds them. Knows one format's description."""
+"""Reads the calls of an answer with the literals around and between them, by the description of one format."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from localllm.types.formats import Calls, ObjectCall
 CUT_CALL = "the answer ended within a call, which is in the text"
 UNREAD = "what could not be read as a call is in the text"
 LEAST_PART = 4
-"""Shortest last part of a literal, in characters, that can mark a call without its other parts."""
+"""Minimum length, in characters, of a literal's last part that marks a call without the other parts."""
 
 
 class Opening(NamedTuple):
-    """How calls may begin: with a literal that marks them, and what follows it before the first call's own literals."""
+    """A way in which calls may begin: a literal that marks them, and the literals before the first call's own."""
 
     marker: str
     rest: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Opening(NamedTuple):
 
 
 class Section:
-    """For one answer."""
+    """Reads the calls of one answer."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class Section:
         self._tape = tape
         self._out = out
         self._show = show
-        """Takes what turns out to be text."""
+        """Receives text that is no call."""
         self._has_made = False
-        """Whether any of these calls is one of a declared function."""
+        """Whether any of these calls is of a declared function."""
         call = calls.call
         is_object = isinstance(call, ObjectCall)
         self._before = parts_of(call.before)
@@ -56,7 +56,7 @@ class Section:
             ObjectReading(call) if isinstance(call, ObjectCall) else PatternReading(call, calls.arguments)
         )
         self._starts = self._before[:1] + self._before[1:][-1:] or (("{",) if is_object else ())
-        """What a call begins with, if anything marks it."""
+        """First literals of a call, if any mark it."""
         end = calls.end.strip()
         self._end = ("]", *parts_of(end[1:])) if end.startswith("]") else parts_of(end)
         self._between = parts_of(calls.between) or ((";",) if calls.at_start_only else ())
@@ -66,7 +66,7 @@ class Section:
 
     @property
     def unmarked(self) -> Opening:
-        """How calls begin where only their position marks them."""
+        """The opening of calls that only their position marks."""
         begin = self._calls.begin.strip()
         is_list = begin == "["
         return Opening("", () if is_list else parts_of(begin), is_list)
@@ -87,8 +87,8 @@ class Section:
         return [Opening(parts[0], parts[1:], is_list)] if parts else []
 
     def read(self, opening: Opening, *, is_guess: bool = False) -> Steps[bool]:
-        """Reads calls after the opening's marker, while the tape records since that marker. Whether there is one,
-        declared or not; if not, the tape continues to record."""
+        """Read calls after the opening's marker, while the tape records since that marker. Returns whether there is a
+        call, declared or not; if not, the tape continues to record."""
         tape = self._tape
         yield from tape.parts(opening.rest)
         if opening.is_list:
@@ -113,7 +113,7 @@ class Section:
         return True
 
     def _one(self, *, is_guess: bool) -> Steps[bool]:
-        """A call; one of an undeclared function is text. Whether it is a call at all."""
+        """Read a call; a call of an undeclared function stays text. Returns whether it is a call at all."""
         draft = Draft(self._functions, self._out)
         outcome = yield from self._call.read(self._tape, draft, is_guess=is_guess)
         draft.close()
@@ -124,7 +124,7 @@ class Section:
         return outcome != "broken"
 
     def _next(self) -> Steps[Literal["call", "maybe"] | None]:
-        """After a call: whether another follows, whose first literals are read. If so, the tape records."""
+        """After a call, read the first literals of another, if one follows. If so, the tape records."""
         tape = self._tape
         tape.record()
         gap = yield from tape.space()

@@ -1,6 +1,6 @@
-"""Reads a model's reasoning before its answer: only at the answer's beginning, or where the prompt opened it.
+"""Reads a model's reasoning, which comes only at the beginning of an answer, or where the prompt opened it.
 
-Several blocks may follow each other. White space at the reasoning's edges and a blank line after it belong to neither.
+Several blocks may follow each other. White space at the edges of the reasoning, and a blank line after it, are dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BLANK_LINE = re.compile(r"[^\S\n]*(?:\n(?:[^\S\n]*\n)?)?")
 
 
 class Thoughts:
-    """For one answer. `show` gets the reasoning, including its literals where it is not to be split off."""
+    """Reads the reasoning of one answer. `show` gets it, including the literals if `splits` is false."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class Thoughts:
         self.is_unclosed = False
 
     def read(self) -> Steps[str]:
-        """Reads all blocks and what separates them from the text. Returns the white space that belongs to the text."""
+        """Read all blocks and the separator before the text; returns the white space that belongs to the text."""
         tape = self._tape
         if self.is_inside:
             tape.record()
-            yield from tape.parts(self._opening)  # models repeat parts that the prompt already has
+            yield from tape.parts(self._opening)  # models repeat parts of the opening that the prompt already has
             self._raw(tape.recorded())
             yield from self._block()
         space = ""
@@ -81,7 +81,7 @@ class Thoughts:
             self._show(text)
 
     def _block(self) -> Steps[None]:
-        """A block of reasoning and its closing."""
+        """Read a block of reasoning and its closing literal."""
         tape = self._tape
         markers = Markers(self._closing)
         space: list[str] = []
