@@ -123,7 +123,7 @@ def _end_loudly(problem: BaseException | None = None) -> NoReturn:
 
 
 def _drafts(backend: DraftBackend, streams: DraftStreams | None, load: Load, team: Team) -> Drafts:
-    """The draft model or the heads, warmed up. Raises `LoadFailed` if a draft that was named cannot compute; any other is
+    """The draft model or the heads, warmed up. Raises `LoadFailed` if a draft that was named cannot compute; others are
     dropped."""
     of = load.info
     size_bytes = sum(of.layer_bytes[-1:]) + of.other_bytes if load.draft is None else load.draft.info.size_bytes
