@@ -16,10 +16,10 @@ import numpy as np
 
 from benchmarks.results import save
 from benchmarks.step_overhead import NoArithmetic
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.scheduling.cost import ASSUMED_TOKEN_S, StepCost
-from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.types import ResolvedSampling
@@ -49,7 +49,7 @@ def scheduler(num_cells: int | None) -> Scheduler:
     for number in range(NUM_SAVED):
         tokens = np.arange(LENGTH, dtype=np.int32)
         tokens[number + 1 :] += 7
-        kv.host.add(Entry(tokens, b"1"))
+        kv.host.add(HostEntry(tokens, b"1"))
     return made
 
 
@@ -61,7 +61,7 @@ def step(made: Scheduler, budget: int) -> float:
     """Plan a step of about `budget` tokens and mark it as computed; returns the milliseconds of planning."""
     seconds = budget * ASSUMED_TOKEN_S
     started_s = time.perf_counter()
-    plan = made.next_tokens() or made.plan(Budget(seconds, seconds, StepCost()), now_s=0.0)
+    plan = made.next_tokens() or made.plan(StepBudget(seconds, seconds, StepCost()), now_s=0.0)
     took_s = time.perf_counter() - started_s
     for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
         made.commit(segment, sequence)

@@ -17,9 +17,9 @@ from pathlib import Path
 from benchmarks.busy import CONDITIONS, beside
 from localllm.engine.engine import Engine
 from localllm.engine.sampling import native
-from localllm.engine.scheduling.governor import Governor
 from localllm.engine.sequence import Sequence
-from localllm.engine.team import Reading, Team
+from localllm.engine.threads.governor import Governor
+from localllm.engine.threads.team import Reading, Team
 from localllm.llama import library, selftest
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

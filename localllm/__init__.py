@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from localllm.types import Message as Message
     from localllm.types import ModelInfo as ModelInfo
     from localllm.types import SamplingParams as SamplingParams
+    from localllm.types import Speculative as Speculative
     from localllm.types import Structure as Structure
     from localllm.types import Timings as Timings
     from localllm.types import TokenLogprob as TokenLogprob
@@ -94,7 +95,7 @@ _NAMES = {
     "llm.stream": "AsyncStream Stream",
     "types.load_options": "LoadOptions",
     "types.states": "AvailableModel ModelEvent PullState",
-    "types": "CallDelta Chat Delta Finish LoadedModel Message ModelInfo SamplingParams Structure Timings "
+    "types": "CallDelta Chat Delta Finish LoadedModel Message ModelInfo SamplingParams Speculative Structure Timings "
     "TokenLogprob ToolCall Usage",
 }
 """Module -> its names in the API."""

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from localllm.kvdisk import folder as kv_folder
 from localllm.kvdisk.cache import DiskCache
-from localllm.kvdisk.file import Checkpoint
+from localllm.kvdisk.file import DiskCheckpoint
 from localllm.kvdisk.folder import all_items
 from localllm.kvdisk.survey import clear
 from tests.crashing_store import die_at_step, in_child, no_flush
@@ -57,7 +57,7 @@ def work(folder: Path, seed: float, max_bytes: int) -> None:
             conversation = [chance.randrange(2**31) for _ in range(chance.randrange(1, 30))]
         conversation = [*conversation, chance.randrange(2**31)]
         tokens = np.array(conversation, np.int32)
-        cache.store(tokens, state_of(tokens), [Checkpoint(1, state_of(tokens[:1]))])
+        cache.store(tokens, state_of(tokens), [DiskCheckpoint(1, state_of(tokens[:1]))])
         if cache.flush(TIMEOUT_S) and cache.statistics.num_failed == 0:
             os.write(notes, (" ".join(map(str, conversation)) + "\n").encode())
         if cache.entries:
@@ -84,7 +84,7 @@ def check(folder: Path, max_bytes: int, when: str) -> int:
         for tokens in (np.array(line.split(), np.int32) for line in lines):
             if not cache.holds(tokens):
                 print(f"{when}: a conversation that was written is not there")
-        cache.store(tokens := np.array([number], np.int32), state_of(tokens), [Checkpoint(1, state_of(tokens))])
+        cache.store(tokens := np.array([number], np.int32), state_of(tokens), [DiskCheckpoint(1, state_of(tokens))])
         cache.close(TIMEOUT_S)
         if warnings:
             print(f"{when}: {warnings}")

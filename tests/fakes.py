@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
 from localllm.engine.scheduling.cost import TILE
-from localllm.kvdisk.entry import Entry as DiskEntry
-from localllm.kvdisk.file import Bytes, Saved
-from localllm.kvdisk.file import Checkpoint as DiskCheckpoint
+from localllm.kvdisk.entry import DiskEntry
+from localllm.kvdisk.file import Bytes, DiskCheckpoint, Saved
 
 END = 0
 """The end-of-generation token."""

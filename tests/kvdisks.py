@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.kvdisk.cache import DiskCache
-from localllm.kvdisk.entry import Entry
+from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.fingerprint import Parts
 
 PARTS = Parts(
@@ -48,7 +48,7 @@ def opened(root: Path, *, parts: Parts = PARTS, model: str = "tiny", **options: 
         assert cache.close(TIMEOUT_S)
 
 
-def put(cache: DiskCache, tokens: npt.NDArray[np.int32], state: bytes = b"state", **options: Any) -> Entry:
+def put(cache: DiskCache, tokens: npt.NDArray[np.int32], state: bytes = b"state", **options: Any) -> DiskEntry:
     """And wait until it is written."""
     entry = cache.store(tokens, state, **options)
     assert entry is not None

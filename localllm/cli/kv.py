@@ -11,7 +11,7 @@ from localllm.cli import report
 from localllm.cli.units import ago, counted, size
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, Unavailable, sentence_of
 from localllm.kvdisk.folder import Busy
-from localllm.kvdisk.survey import SavedStates, clear, survey
+from localllm.kvdisk.survey import StoredStates, clear, survey
 from localllm.settings.config import Settings
 
 UNKNOWN = "?"
@@ -24,7 +24,7 @@ def list_saved(settings: Settings, model: str | None, *, as_json: bool) -> int:
     if as_json:
         report.write_json(msgspec.json.encode(found))
         return report.OK
-    groups: defaultdict[str, list[SavedStates]] = defaultdict(list)
+    groups: defaultdict[str, list[StoredStates]] = defaultdict(list)
     for kept in found:
         groups[kept.model or UNKNOWN].append(kept)
     rows = [
@@ -66,7 +66,7 @@ def clear_saved(settings: Settings, model: str | None, *, sure: bool, as_json: b
     return report.OK
 
 
-def _found(settings: Settings, model: str | None) -> list[SavedStates]:
+def _found(settings: Settings, model: str | None) -> list[StoredStates]:
     try:
         found = survey(settings.data_dir)
     except OSError as error:

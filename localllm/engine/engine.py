@@ -35,7 +35,7 @@ from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.engine.slots import ClientSlots
 from localllm.engine.stepping import Stepper
-from localllm.engine.team import Team
+from localllm.engine.threads.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.types.states import EngineStatus
 

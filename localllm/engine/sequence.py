@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from localllm.engine.proposals import Proposal
     from localllm.engine.scheduling.waits import Wait
     from localllm.engine.speculation.guesser import Guesser
-    from localllm.kvdisk.entry import Entry as DiskEntry
+    from localllm.kvdisk.entry import DiskEntry
 
 SHIFTED_ANSWER = 8
 """With context shift, an answer without a limit of its own ends after this many times its slot's tokens."""

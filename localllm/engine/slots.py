@@ -6,7 +6,7 @@ alone. What a slot loses to a restore goes to main memory, as at an admission. K
 
 from __future__ import annotations
 
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.errors import InvalidParameter, SlotBusy, SlotNotFound
@@ -19,7 +19,7 @@ class ClientSlots:
         self._kv = kv
         self._scheduler = scheduler
 
-    def save(self, slot: int) -> Entry:
+    def save(self, slot: int) -> HostEntry:
         """All that an idle slot holds, including its checkpoints, as an entry; the slot keeps it.
 
         Raises `SlotNotFound`, `SlotBusy`, and `InvalidParameter` where it holds nothing.
@@ -29,7 +29,7 @@ class ClientSlots:
             raise InvalidParameter(f"slot {slot} holds nothing yet; there is nothing to save", param="id_slot")
         return self._kv.save(slot)
 
-    def restore(self, slot: int, entry: Entry) -> None:
+    def restore(self, slot: int, entry: HostEntry) -> None:
         """Make an idle slot hold exactly this entry, in its domain. In a unified cache other idle slots make room.
 
         Raises `SlotNotFound`, `InvalidParameter` for too many tokens, `SlotBusy`, also where running sequences need the

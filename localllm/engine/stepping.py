@@ -28,7 +28,7 @@ from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.scrubbing import scrub
 from localllm.engine.sequence import Sequence
-from localllm.engine.team import Team
+from localllm.engine.threads.team import Team
 from localllm.types import Delta
 
 

@@ -20,8 +20,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from localllm.kvdisk.entry import Entry, find, is_beginning, read
-from localllm.kvdisk.file import Bytes, Checkpoint, Damaged, Foreign, Saved, encode
+from localllm.kvdisk.entry import DiskEntry, find, is_beginning, read
+from localllm.kvdisk.file import Bytes, Damaged, DiskCheckpoint, Foreign, Saved, encode
 from localllm.kvdisk.fingerprint import Parts
 from localllm.kvdisk.folder import Busy, Folder, Item, NoRoom, Stopped
 from localllm.kvdisk.prefetch import Prefetcher
@@ -63,7 +63,7 @@ class DiskCache:
         beside_bytes: Callable[[], int] = lambda: 0,
         max_queue_bytes: int = MAX_QUEUE_BYTES,
         max_prefetched_bytes: int = MAX_PREFETCHED_BYTES,
-        on_read: Callable[[Entry], None] | None = None,
+        on_read: Callable[[DiskEntry], None] | None = None,
         warn: Callable[[str], None] = logger.warning,
     ) -> None:
         """Reads the heads and tokens of existing files, not their states. Must be closed with `close`.
@@ -80,11 +80,11 @@ class DiskCache:
         self._warned: set[str] = set()
         self._changed = threading.Condition()
         """Guards all fields below; held briefly only."""
-        self._entries: tuple[Entry, ...] = ()
-        self._queued: dict[Entry, Saved] = {}
+        self._entries: tuple[DiskEntry, ...] = ()
+        self._queued: dict[DiskEntry, Saved] = {}
         """In the order of writing, including the one being written."""
-        self._writing: Entry | None = None
-        self._touched: dict[Entry, None] = {}
+        self._writing: DiskEntry | None = None
+        self._touched: dict[DiskEntry, None] = {}
         self._touching = False
         self._ignored: set[str] = set()
         """Names of files that are not ours or could not be read."""
@@ -100,7 +100,7 @@ class DiskCache:
             self._writer.start()
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[DiskEntry, ...]:
         """All entries that can be loaded; takes no lock. The same tuple until something changes."""
         return self._entries
 
@@ -115,8 +115,13 @@ class DiskCache:
         return any(is_beginning(tokens, domain, entry) for entry in self._entries)
 
     def store(
-        self, tokens: npt.NDArray[np.int32], state: Bytes, checkpoints: Sequence[Checkpoint] = (), *, domain: str = ""
-    ) -> Entry | None:
+        self,
+        tokens: npt.NDArray[np.int32],
+        state: Bytes,
+        checkpoints: Sequence[DiskCheckpoint] = (),
+        *,
+        domain: str = "",
+    ) -> DiskEntry | None:
         """Queue it for writing, replacing entries that are a prefix of it. The entry can be loaded at once.
 
         Copies the tokens but not the states, which nobody may change afterwards. None where it is not stored: too
@@ -127,7 +132,7 @@ class DiskCache:
         num_bytes, positions = saved.num_bytes, tuple(checkpoint.position for checkpoint in checkpoints)
         assert all(memoryview(data).nbytes == len(data) for data in (state, *(one.state for one in checkpoints)))
         assert all(0 <= position <= len(tokens) for position in positions), "a checkpoint beyond the end"
-        entry = Entry(tokens, num_bytes, positions, domain)
+        entry = DiskEntry(tokens, num_bytes, positions, domain)
         with self._changed:
             if self._closing or len(tokens) == 0:
                 return None
@@ -151,7 +156,7 @@ class DiskCache:
             self._changed.notify_all()
         return entry
 
-    def status(self, entry: Entry) -> Literal["memory", "reading", "disk", "gone"]:
+    def status(self, entry: DiskEntry) -> Literal["memory", "reading", "disk", "gone"]:
         """Where `load` would find it: at once, after waiting for the reader, by reading the disk, or nowhere."""
         with self._changed:
             if entry in self._queued:
@@ -159,11 +164,11 @@ class DiskCache:
         prefetched = None if self._prefetcher is None else self._prefetcher.status(entry)
         return prefetched or ("disk" if entry in self._entries else "gone")
 
-    def ready(self, entry: Entry) -> bool:
+    def ready(self, entry: DiskEntry) -> bool:
         """Whether `load` returns without waiting for the disk, even if with None."""
         return self.status(entry) in ("memory", "gone")
 
-    def prefetch(self, entry: Entry) -> bool:
+    def prefetch(self, entry: DiskEntry) -> bool:
         """Have the reader thread read it; then `on_read` is called and it is ready. Repeated calls have no effect.
 
         It stays in memory until `load`, `drop`, or a later prefetch that needs the room (oldest first). False: it is
@@ -174,12 +179,12 @@ class DiskCache:
             return self._prefetcher.start(entry)
         return status != "gone"
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: DiskEntry) -> None:
         """Discard what was prefetched of it; its file stays."""
         if self._prefetcher is not None:
             self._prefetcher.drop(entry)
 
-    def load(self, entry: Entry) -> Saved | None:
+    def load(self, entry: DiskEntry) -> Saved | None:
         """The state and the checkpoints, every byte checked; None where they are no longer available.
 
         Waits for the disk unless it is `ready`. Counts as a use. A prefetched state passes to the caller.
@@ -194,7 +199,7 @@ class DiskCache:
             self.used(entry)
         return saved
 
-    def used(self, entry: Entry) -> None:
+    def used(self, entry: DiskEntry) -> None:
         """Mark it as most recently used."""
         with self._changed:
             if not self._closing and entry in self._entries:
@@ -228,7 +233,7 @@ class DiskCache:
     def _is_idle(self) -> bool:
         return not (self._queued or self._touched or self._touching)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: DiskEntry) -> None:
         """Remove it from the index; what was prefetched of it stays available. The caller holds the lock."""
         self._entries = tuple(other for other in self._entries if other is not entry)
         self._queued.pop(entry, None)
@@ -262,7 +267,7 @@ class DiskCache:
             more = f" (and {len(rest)} more)" if rest else ""
             self._warn(f"saved conversations in {self._folder.path}: {first}{more}")
 
-    def _read(self, entry: Entry) -> Saved | None:
+    def _read(self, entry: DiskEntry) -> Saved | None:
         """Read the file on the calling thread; where that fails, None, and the entry is removed."""
         path = self._folder.path / entry.name
         try:
@@ -305,13 +310,13 @@ class DiskCache:
             if self._writing is not None:
                 self._write(self._writing)
 
-    def _touch(self, entry: Entry) -> None:
+    def _touch(self, entry: DiskEntry) -> None:
         if not self._folder.touch(entry.name):
             with self._changed:
                 if entry not in self._queued:
                     self._forget(entry)
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: DiskEntry) -> None:
         """Not part of the loop, so that the reference to the state is dropped as early as possible."""
         with self._changed:
             saved = self._queued.get(entry)
@@ -331,7 +336,7 @@ class DiskCache:
             self._folder.remove(name)
         self._notice([item for item in others if item.path.name not in removed], entry)
 
-    def _notice(self, items: Sequence[Item], written: Entry | None = None) -> None:
+    def _notice(self, items: Sequence[Item], written: DiskEntry | None = None) -> None:
         """Update the index to the files present besides the one just written: other processes may have added or removed
         some."""
         present = {item.path.name for item in items}
@@ -341,7 +346,7 @@ class DiskCache:
                     self._forget(entry)
         self._adopt(items)
 
-    def _write_file(self, entry: Entry, saved: Saved) -> list[Item] | None:
+    def _write_file(self, entry: DiskEntry, saved: Saved) -> list[Item] | None:
         """The other files there; None where it could not be written."""
         try:
             head, sections = encode(self.fingerprint, entry.tokens, saved, domain=entry.domain)

@@ -14,7 +14,7 @@ from localllm.kvdisk.folder import Folder, Item
 from localllm.kvdisk.prefix import common_prefix
 
 
-class Entry:
+class DiskEntry:
     """A conversation; compared by identity. Immutable."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Entry:
 class Found(NamedTuple):
     """The contents of a folder."""
 
-    entries: list[Entry]
+    entries: list[DiskEntry]
     ignored: list[str]
     """Names of files that are left alone."""
     complaints: list[str]
@@ -67,7 +67,7 @@ def find(folder: Folder, items: Sequence[Item], known: Collection[str] = ()) -> 
     return found
 
 
-def read(folder: Folder, entry: Entry) -> Saved:
+def read(folder: Folder, entry: DiskEntry) -> Saved:
     """All that was saved, every byte checked. Raises `Damaged`, `Foreign`, `OSError`, `MemoryError`."""
     with folder.open(entry.name) as file:
         head = read_head(file)
@@ -77,17 +77,17 @@ def read(folder: Folder, entry: Entry) -> Saved:
         return read_saved(file, head)
 
 
-def is_beginning(tokens: npt.NDArray[np.int32], domain: str, of: Entry) -> bool:
+def is_beginning(tokens: npt.NDArray[np.int32], domain: str, of: DiskEntry) -> bool:
     """Whether these tokens are a prefix of the entry `of`, or all of it, in the same domain."""
     return domain == of.domain and common_prefix(tokens, of.tokens) == len(tokens)
 
 
-def _read_entry(folder: Folder, name: str) -> Entry:
+def _read_entry(folder: Folder, name: str) -> DiskEntry:
     with folder.open(name) as file:
         head = read_head(file)
         if head.fingerprint != folder.fingerprint:
             raise Foreign("it belongs to another model or other settings")
-        entry = Entry(read_tokens(file, head), head.num_bytes, head.positions, head.domain)
+        entry = DiskEntry(read_tokens(file, head), head.num_bytes, head.positions, head.domain)
     if entry.name != name:
         raise Foreign("it was renamed")
     return entry

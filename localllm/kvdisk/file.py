@@ -41,7 +41,7 @@ Bytes = bytes | memoryview
 """A state to save, not changed afterwards by anybody; or one that was read, a writable view of `len` bytes."""
 
 
-class Checkpoint(NamedTuple):
+class DiskCheckpoint(NamedTuple):
     """What a memory that cannot rewind contained after the first `position` tokens."""
 
     position: int
@@ -52,7 +52,7 @@ class Saved(NamedTuple):
     """All that is saved of a conversation besides its tokens."""
 
     state: Bytes
-    checkpoints: tuple[Checkpoint, ...] = ()
+    checkpoints: tuple[DiskCheckpoint, ...] = ()
 
     @property
     def num_bytes(self) -> int:
@@ -169,7 +169,7 @@ def read_saved(file: FileIO, head: Head) -> Saved:
     """The sections that follow the tokens, checked on a second thread while reading. Raises `Damaged`, `OSError`."""
     with ThreadPoolExecutor(1, "kv-check") as checker:
         state, *checkpoints = [_read_section(file, section, head.chunk_bytes, checker) for section in head.sections]
-    return Saved(state, tuple(map(Checkpoint, head.positions, checkpoints)))
+    return Saved(state, tuple(map(DiskCheckpoint, head.positions, checkpoints)))
 
 
 def _read_section(file: FileIO, section: Section, chunk_bytes: int, checker: ThreadPoolExecutor) -> memoryview:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
-from localllm.kvdisk.entry import Entry
+from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.file import Saved
 
 
@@ -15,22 +15,22 @@ class Prefetcher:
     """Everything may be called from any thread; only `take` and `close` wait, for the read in progress."""
 
     def __init__(
-        self, read: Callable[[Entry], Saved | None], *, max_bytes: int, on_read: Callable[[Entry], None] | None
+        self, read: Callable[[DiskEntry], Saved | None], *, max_bytes: int, on_read: Callable[[DiskEntry], None] | None
     ) -> None:
         self._read = read
         self._max_bytes = max_bytes
         self._on_read = on_read
         self._changed = threading.Condition()
         """Guards all fields below; held briefly only."""
-        self._reading: dict[Entry, None] = {}
+        self._reading: dict[DiskEntry, None] = {}
         """Requested and not read yet."""
-        self._queue: deque[Entry] = deque()
-        self._there: dict[Entry, Saved] = {}
+        self._queue: deque[DiskEntry] = deque()
+        self._there: dict[DiskEntry, Saved] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._loop, name="kv-read", daemon=True)
         self._thread.start()
 
-    def start(self, entry: Entry) -> bool:
+    def start(self, entry: DiskEntry) -> bool:
         """Have it read, unless it is being read or was. The oldest reads are dropped if there is no room for it.
 
         False: too much is being read already.
@@ -51,19 +51,19 @@ class Prefetcher:
             self._changed.notify_all()
             return True
 
-    def status(self, entry: Entry) -> Literal["memory", "reading"] | None:
+    def status(self, entry: DiskEntry) -> Literal["memory", "reading"] | None:
         """Whether it is in memory or requested; None: neither."""
         with self._changed:
             return "memory" if entry in self._there else "reading" if entry in self._reading else None
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: DiskEntry) -> None:
         """Discard it, read or not."""
         with self._changed:
             self._reading.pop(entry, None)
             self._there.pop(entry, None)
             self._changed.notify_all()
 
-    def take(self, entry: Entry) -> Saved | None:
+    def take(self, entry: DiskEntry) -> Saved | None:
         """The state that was read, after waiting for it if it was requested."""
         with self._changed:
             self._changed.wait_for(lambda: entry not in self._reading)
@@ -90,7 +90,7 @@ class Prefetcher:
             if wanted:
                 self._read_one(entry)
 
-    def _read_one(self, entry: Entry) -> None:
+    def _read_one(self, entry: DiskEntry) -> None:
         """Not part of the loop, so that the reference to the state is dropped as early as possible."""
         saved = self._read(entry)
         with self._changed:

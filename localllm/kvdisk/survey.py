@@ -27,7 +27,7 @@ from localllm.kvdisk.folder import (
 from localllm.kvdisk.named import SUFFIX, named_items, named_items_in
 
 
-class SavedStates(msgspec.Struct, frozen=True, kw_only=True):
+class StoredStates(msgspec.Struct, frozen=True, kw_only=True):
     """All that is saved for one fingerprint."""
 
     model: str | None
@@ -55,7 +55,7 @@ class Cleared(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-def survey(data_dir: Path) -> list[SavedStates]:
+def survey(data_dir: Path) -> list[StoredStates]:
     """Sorted by model, then by last use, latest first; fingerprints without anything saved are left out.
 
     Raises `OSError`.
@@ -70,7 +70,7 @@ def survey(data_dir: Path) -> list[SavedStates]:
         about = read_about(root / name) or read_about(slots / name)
         tokens = [_num_tokens(item) for item in items]
         found.append(
-            SavedStates(
+            StoredStates(
                 model=None if about is None else about.model,
                 fingerprint=name,
                 parts=None if about is None else about.parts,

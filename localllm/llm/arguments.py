@@ -23,7 +23,7 @@ from localllm.llm.schemas import Shape
 from localllm.llm.tools import Tools, toolbox
 from localllm.settings import config
 from localllm.settings.config import Settings
-from localllm.types import GenerationRequest, GpuLayers, Pooling, Rendering, SamplingParams
+from localllm.types import GenerationRequest, GpuLayers, Pooling, Rendering, SamplingParams, Speculative
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions
 
@@ -94,6 +94,8 @@ class AnswerArguments(TypedDict, total=False):
     timeout: float | None
     priority: int
     cache_prompt: bool
+    prediction: str | None
+    speculative: bool | Speculative | None
     cancel: Cancel | None
 
 
@@ -212,8 +214,21 @@ def _generation(shape: Shape[Any] | None, asked: AnswerArguments) -> dict[str, A
         "structure": None if shape is None else shape.structure,
         "thinking_budget": None if budget is None else _integer("thinking_budget", budget),
         "cache_prompt": _of_type("cache_prompt", asked["cache_prompt"], bool, "True or False"),
+        "prediction": _prediction(asked["prediction"]),
+        "speculative": _speculative(asked["speculative"]),
         **_waiting(asked["timeout"], asked["priority"]),
     }
+
+
+def _prediction(text: str | None) -> str | None:
+    return None if text is None else _of_type("prediction", text, str, "a string or None")
+
+
+def _speculative(given: bool | Speculative | None) -> Speculative:
+    if given is None or isinstance(given, bool):
+        return Speculative(n_max=0) if given is False else Speculative(is_named=given is True)
+    limits: Speculative = _of_type("speculative", given, Speculative, "True, False, a localllm.Speculative or None")
+    return _checked("speculative", limits, Speculative, {"is_named": True})
 
 
 def _waiting(timeout: float | None, priority: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from localllm.llm.stream import AsyncStream
 from localllm.llm.tools import Tools, toolbox
 from localllm.runtime.runtime import Answer, Runtime
 from localllm.settings.config import Settings
-from localllm.types import Chat, GenerationRequest, GpuLayers, LoadedModel, Pooling, SamplingParams
+from localllm.types import Chat, GenerationRequest, GpuLayers, LoadedModel, Pooling, SamplingParams, Speculative
 from localllm.types.embeddings import Embeddings
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import ModelEvent
@@ -185,6 +185,8 @@ class AsyncLLM:
         timeout: float | None = None,  # noqa: ASYNC109  the worker enforces it as well
         priority: int = 0,
         cache_prompt: bool = True,
+        prediction: str | None = None,
+        speculative: bool | Speculative | None = None,
         cancel: Cancel | None = None,
     ) -> Chat | AsyncStream:
         """Answer a conversation; with `stream`, as deltas, the last of which has `finish`.
@@ -197,13 +199,15 @@ class AsyncLLM:
         the answer's `thought`.
         timeout: seconds; `RequestTimeout` if no token was computed by then, else the partial answer with the finish
         reason `timeout`. priority: lower values are served first. cache_prompt: whether cached prefixes may be reused.
+        prediction: text that the answer probably repeats, which then comes faster; speculative: False guesses no
+        tokens, a `Speculative` limits guessing; neither changes the answer.
         cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
         """
         shape = to_shape(schema)
         request = arguments.chat_request(
             messages, shape, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls,
             thinking=thinking, thinking_budget=thinking_budget, params=params, timeout=timeout, priority=priority,
-            cache_prompt=cache_prompt,
+            cache_prompt=cache_prompt, prediction=prediction, speculative=speculative,
         )  # fmt: skip
         return await self._ask(request, shape, arguments.check_cancel(cancel), stream=stream)
 
@@ -248,13 +252,15 @@ class AsyncLLM:
         timeout: float | None = None,  # noqa: ASYNC109
         priority: int = 0,
         cache_prompt: bool = True,
+        prediction: str | None = None,
+        speculative: bool | Speculative | None = None,
         cancel: Cancel | None = None,
     ) -> Chat | AsyncStream:
         """Continue a text verbatim, without a chat template. Otherwise as `chat`."""
         shape = to_shape(schema)
         request = arguments.completion_request(
             prompt, shape, thinking_budget=thinking_budget, params=params, timeout=timeout,
-            priority=priority, cache_prompt=cache_prompt,
+            priority=priority, cache_prompt=cache_prompt, prediction=prediction, speculative=speculative,
         )  # fmt: skip
         return await self._ask(request, shape, arguments.check_cancel(cancel), stream=stream)
 

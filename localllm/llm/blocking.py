@@ -23,7 +23,7 @@ from localllm.llm.schemas import SchemaLike
 from localllm.llm.stream import AsyncStream, Stream
 from localllm.llm.tools import Tools
 from localllm.settings.config import Settings
-from localllm.types import Chat, GpuLayers, LoadedModel, Pooling, SamplingParams
+from localllm.types import Chat, GpuLayers, LoadedModel, Pooling, SamplingParams, Speculative
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import ModelEvent
 
@@ -137,6 +137,8 @@ class LLM:
         timeout: float | None = None,
         priority: int = 0,
         cache_prompt: bool = True,
+        prediction: str | None = None,
+        speculative: bool | Speculative | None = None,
         cancel: Cancel | None = None,
     ) -> Chat | Stream:
         """Answer a conversation; with `stream`, as deltas, the last of which has `finish`.
@@ -149,12 +151,15 @@ class LLM:
         the answer's `thought`.
         timeout: seconds; `RequestTimeout` if no token was computed by then, else the partial answer with the finish
         reason `timeout`. priority: lower values are served first. cache_prompt: whether cached prefixes may be reused.
+        prediction: text that the answer probably repeats, which then comes faster; speculative: False guesses no
+        tokens, a `Speculative` limits guessing; neither changes the answer.
         cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
         """
         rest: ChatArguments = {
             "tools": tools, "tool_choice": tool_choice, "parallel_tool_calls": parallel_tool_calls,
             "thinking": thinking, "thinking_budget": thinking_budget, "params": params, "timeout": timeout,
-            "priority": priority, "cache_prompt": cache_prompt, "cancel": cancel,
+            "priority": priority, "cache_prompt": cache_prompt, "prediction": prediction, "speculative": speculative,
+            "cancel": cancel,
         }  # fmt: skip
         if stream:
             return self._stream(self._llm.chat(messages, schema=schema, stream=True, **rest))  # type: ignore[call-overload]
@@ -202,12 +207,14 @@ class LLM:
         timeout: float | None = None,
         priority: int = 0,
         cache_prompt: bool = True,
+        prediction: str | None = None,
+        speculative: bool | Speculative | None = None,
         cancel: Cancel | None = None,
     ) -> Chat | Stream:
         """Continue a text verbatim, without a chat template. Otherwise as `chat`."""
         rest: AnswerArguments = {
             "thinking_budget": thinking_budget, "params": params, "timeout": timeout, "priority": priority,
-            "cache_prompt": cache_prompt, "cancel": cancel,
+            "cache_prompt": cache_prompt, "prediction": prediction, "speculative": speculative, "cancel": cancel,
         }  # fmt: skip
         if stream:
             return self._stream(self._llm.complete(prompt, schema=schema, stream=True, **rest))  # type: ignore[call-overload]

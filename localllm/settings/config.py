@@ -196,7 +196,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             except (OSError, UnicodeDecodeError) as error:
                 reason = sentence_of(error) if isinstance(error, OSError) else f"it cannot be read: {error}"
                 raise InvalidParameter(f"api_key_file: {reason}", param="api_key_file") from error
-            keys += tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+            keys += tuple(key for line in lines if (key := line.strip()) and not key.startswith("#"))
             if not keys:
                 raise InvalidParameter(
                     f"api_key_file: {self.api_key_file} contains no key, so anyone could use the server; add one, or "

@@ -111,5 +111,5 @@ def _batch_threads(threads: int, usable: int) -> list[int]:
 
 
 def _threads(threads: int, usable: int) -> list[int]:
-    """Counts to measure for answers. A running engine tries fewer threads (`engine.scheduling.trials`), never more."""
+    """Counts to measure for answers. A running engine tries fewer threads (`engine.threads.trials`), never more."""
     return [count for count in (usable, threads // 2) if count not in (0, threads)]

@@ -1,12 +1,12 @@
-"""CPU time of this process, of its threads that do not compute, and of the whole machine, for `engine.team`."""
+"""CPU time of this process, of its threads that do not compute, and of the whole machine, for `engine.threads.team`."""
 
 from __future__ import annotations
 
 import threading
 
 from localllm import osdep
-from localllm.engine.scheduling.governor import Governor
-from localllm.engine.team import Clocks, Reading, Team
+from localllm.engine.threads.governor import Governor
+from localllm.engine.threads.team import Clocks, Reading, Team
 from localllm.worker.siblings import Siblings
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from localllm.daemons import start_thread
-from localllm.engine.constraint.budget import Budget
+from localllm.engine.constraint.budget import ThoughtBudget
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
@@ -257,7 +257,7 @@ class _Lane:
 
     def _run(self) -> None:
         if self._slower is not None:  # so that the first request finds it started
-            with suppress(LocalLLMError):
+            with suppress(LocalLLMError, OSError):  # a request that needs it tries again, and gets the error
                 self._write(_Key(Structure(kind="regex", source="a"), None), None)
         while (key := self._queue.get()) is not None:
             if self._grammars.is_wanted(key):
@@ -282,7 +282,7 @@ class _Lane:
         return self._child.write(key.structure, key.preface, special, deadline_s=deadline_s)
 
 
-def _budget(preface: Preface | None, vocabulary: Vocabulary) -> Budget | None:
+def _budget(preface: Preface | None, vocabulary: Vocabulary) -> ThoughtBudget | None:
     """For reasoning with a limited number of tokens; None without a limit, or if the limit is zero."""
     if preface is None or preface.thought is None or not preface.budget:
         return None
@@ -291,7 +291,7 @@ def _budget(preface: Preface | None, vocabulary: Vocabulary) -> Budget | None:
     tokens: list[int] = []
     for part in Literals.of_vocabulary(vocabulary.special).segments(closing):
         tokens += [part] if isinstance(part, int) else tokenizer.tokenize_bytes(part.encode())
-    return Budget(
+    return ThoughtBudget(
         preface.budget,
         opening=b"" if preface.is_open else opening.encode(),
         closing=closing.encode(),

@@ -29,7 +29,7 @@ from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Speculator
 from localllm.engine.speculation.streams import DraftStreams
-from localllm.engine.team import Team
+from localllm.engine.threads.team import Team
 from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLLMError
 from localllm.worker.cpu_clocks import CLOCKS, make_team
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame

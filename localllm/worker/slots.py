@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import Domain
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.engine import Engine
 from localllm.errors import LocalLLMError, UnsupportedParameter
 from localllm.kvdisk import file
@@ -57,7 +57,7 @@ class SlotFiler:
         named = self._disk()
         named.check(name)
         entry = self._on_engine(lambda: self._engine.slots.save(slot))
-        checkpoints = tuple(file.Checkpoint(one.length, one.state) for one in entry.checkpoints)
+        checkpoints = tuple(file.DiskCheckpoint(one.length, one.state) for one in entry.checkpoints)
         size_bytes = named.write(name, entry.tokens, file.Saved(entry.state, checkpoints), entry.domain.digest)
         return SlotTransfer(len(entry.tokens), size_bytes, time.perf_counter() - started_s)
 
@@ -65,7 +65,7 @@ class SlotFiler:
         started_s = time.perf_counter()
         found = self._disk().read(name)
         checkpoints = tuple(Checkpoint(one.position, one.state) for one in found.saved.checkpoints)
-        entry = Entry(found.tokens, found.saved.state, checkpoints, Domain(found.domain))
+        entry = HostEntry(found.tokens, found.saved.state, checkpoints, Domain(found.domain))
         self._on_engine(lambda: self._engine.slots.restore(slot, entry))
         return SlotTransfer(len(found.tokens), found.size_bytes, time.perf_counter() - started_s)
 

@@ -33,6 +33,8 @@ from localllm import (
     RequestTimeout,
     SamplingParams,
     Settings,
+    Speculative,
+    UnsupportedParameter,
 )  # fmt: skip
 from tests.registry.hub_server import HubServer, Repo
 from tests.registry.loopback import Answer
@@ -68,6 +70,10 @@ BAD_ARGUMENTS: list[tuple[str, Callable[[LLM], object]]] = [
     ("priority", lambda llm: llm.chat(HELLO, priority=True)),
     ("priority", lambda llm: llm.chat(HELLO, priority=10**6)),
     ("cache_prompt", lambda llm: llm.chat(HELLO, cache_prompt="no")),  # type: ignore[call-overload]
+    ("prediction", lambda llm: llm.chat(HELLO, prediction=b"Hi")),  # type: ignore[call-overload]
+    ("speculative", lambda llm: llm.chat(HELLO, speculative="off")),  # type: ignore[call-overload]
+    ("speculative.n_max", lambda llm: llm.chat(HELLO, speculative=Speculative(n_max=65))),
+    ("sources", lambda llm: llm.chat(HELLO, speculative=Speculative(sources=("x",)))),  # type: ignore[arg-type]
     ("cancel", lambda llm: llm.chat(HELLO, cancel=threading.Event())),  # type: ignore[call-overload]
     ("params", lambda llm: llm.chat(HELLO, params={"temperature": 0})),  # type: ignore[call-overload]
     ("stop", lambda llm: llm.chat(HELLO, params=SamplingParams(stop="END"))),  # type: ignore[arg-type]
@@ -180,6 +186,21 @@ def test_a_prompt_may_be_computed_anew(llm: LLM) -> None:
     llm.complete("word " * 50, params=GREEDY)
     assert llm.complete("word " * 50, params=GREEDY).finish.usage.cached_tokens > 40
     assert llm.complete("word " * 50, params=GREEDY, cache_prompt=False).finish.usage.cached_tokens == 0
+
+
+def test_an_answer_with_a_prediction_is_the_answer_without_guesses(llm: LLM) -> None:
+    params = SamplingParams(temperature=0, max_tokens=48, ignore_eos=True)
+    plain = llm.complete("Once upon a time", params=params, speculative=False)
+    assert plain.finish.usage.accepted_guesses == plain.finish.usage.rejected_guesses == 0
+    for given in (None, True, Speculative(sources=("prediction",))):
+        assert (
+            llm.complete("Once upon a time", params=params, prediction=plain.text, speculative=given).text == plain.text
+        )
+
+
+def test_a_source_of_guesses_that_the_model_lacks_is_refused(llm: LLM) -> None:
+    with pytest.raises(UnsupportedParameter, match="has no draft model"):
+        llm.chat(HELLO, params=GREEDY, speculative=Speculative(sources=("draft",)))
 
 
 def test_tokens_are_counted_as_the_prompt_has_them(llm: LLM) -> None:

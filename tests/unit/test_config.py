@@ -53,7 +53,7 @@ def test_gpu_layers_are_a_number_or_a_word(text: str, layers: object, tmp_path: 
 
 
 def test_api_keys_come_from_the_setting_and_the_file(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text("# mine\none\n\n two \n")
+    (tmp_path / "keys").write_text("# mine\none\n\n two \n  # yours\n")
     environ = {"LOCALLLM_HOME": str(tmp_path), "LOCALLLM_API_KEYS": "zero, half"}
     keys = config.load({"api_key_file": tmp_path / "keys"}, environ=environ).keys()
     told = [(key.name, key.secret) for key in keys]

@@ -9,7 +9,7 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 from llguidance._tokenizer import TokenizerWrapper
 
-from localllm.engine.constraint.budget import Budget
+from localllm.engine.constraint.budget import ThoughtBudget
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.grammar.compose import composed
 from localllm.grammar.literals import Literals
@@ -43,7 +43,7 @@ def opened(num_tokens: int, *, is_special: bool, is_open: bool = True) -> tuple[
     matcher = LLMatcher(TOKENIZER, grammar, log_level=0)
     assert not matcher.is_error(), matcher.get_error()
     closing = [CLOSE] if is_special else list(b"</think>")
-    budget = Budget(
+    budget = ThoughtBudget(
         num_tokens,
         opening=b"" if is_open else b"<think>",
         closing=b"</think>",

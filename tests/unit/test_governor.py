@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from localllm.engine.scheduling.governor import LOGITS_A_THREAD, Governor, sampler_threads
-from localllm.engine.scheduling.room import Room, Usage
-from localllm.engine.team import Clocks, Team
+from localllm.engine.threads.governor import LOGITS_A_THREAD, Governor, sampler_threads
+from localllm.engine.threads.room import CoreUsage, Room
+from localllm.engine.threads.team import Clocks, Team
 
 LOOK_S = 0.1
 
@@ -72,7 +72,9 @@ class Run:
         self._others_s += (load - shared / 2) * seconds
         if self.now_s - self._looked_s >= LOOK_S:
             others_s = max(0.0, self._others_s + self._random.gauss(0, 0.005)) if self._knows else None
-            self.governor.used(Usage(self.now_s - self._looked_s, others_s, self._wanted_s, self._had_s), self.now_s)
+            self.governor.used(
+                CoreUsage(self.now_s - self._looked_s, others_s, self._wanted_s, self._had_s), self.now_s
+            )
             self._looked_s, self._others_s, self._wanted_s, self._had_s = self.now_s, 0.0, 0.0, 0.0
 
 
@@ -137,14 +139,14 @@ def test_one_busy_process_takes_one_core_of_many() -> None:
     for look in range(20):
         taken = 0.5 if room.threads == 16 else 1.0  # it shares a core with one of ours
         wanted_s, lacked_s = room.threads * 0.1, 0.05 if room.threads == 16 else 0.0
-        room.observe(Usage(0.1, taken * 0.1, wanted_s, wanted_s - lacked_s), look * 0.1)
+        room.observe(CoreUsage(0.1, taken * 0.1, wanted_s, wanted_s - lacked_s), look * 0.1)
     assert room.threads == 15
 
 
 def test_threads_that_wait_for_a_disk_are_not_taken_for_threads_without_a_core() -> None:
     room = Room(4, 4)
     for look in range(50):
-        room.observe(Usage(0.1, 0.002, 0.4, 0.04), look * 0.1)
+        room.observe(CoreUsage(0.1, 0.002, 0.4, 0.04), look * 0.1)
         assert room.threads == 4
 
 

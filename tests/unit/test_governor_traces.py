@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localllm.engine.scheduling.governor import Governor
-from localllm.engine.team import Clocks, Team
+from localllm.engine.threads.governor import Governor
+from localllm.engine.threads.team import Clocks, Team
 
 UNIT_S = 1e-4
 QUIET, GUSTS = "quiet", "now and then"

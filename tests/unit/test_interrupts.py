@@ -15,8 +15,7 @@ from localllm.engine.engine import HEEDED_S, Engine, StepOutput
 from localllm.engine.inbox import Cancel, Inbox, Item
 from localllm.engine.proposals import Proposal, Proposer
 from localllm.engine.scheduling.cost import StepCost
-from localllm.engine.scheduling.governor import Governor
-from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.whole import (
     ALLOWED_LOSS_S,
     LEAST_LOSS_S,
@@ -26,7 +25,8 @@ from localllm.engine.scheduling.whole import (
     WholeBatches,
 )
 from localllm.engine.sequence import Sequence
-from localllm.engine.team import Clocks, Team
+from localllm.engine.threads.governor import Governor
+from localllm.engine.threads.team import Clocks, Team
 from tests.fakes import FakeBackend, alone, next_token
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
 
@@ -332,7 +332,7 @@ def test_a_step_takes_as_much_of_prompts_as_makes_nobody_wait_for_long(lengths: 
     whole = WholeBatches(batch_capacity=2048, ubatch_capacity=512)
     cost = StepCost()
     cost.observe([(0, 0, 512)], 0.5)
-    bounded = Budget(0.1, 0.2, cost)
+    bounded = StepBudget(0.1, 0.2, cost)
     assert whole.budget(bounded, prompts_of(*lengths), []) == bounded, "nothing was measured yet"
     whole.is_measured = True
     budget = whole.budget(bounded, prompts_of(*lengths), [])

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import COMMON, Domain
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, Restore, Rewind, Save, Truncate
 from localllm.engine.cache.tiers import DiskTier
@@ -47,8 +47,8 @@ def compute(kv: KvCache, slot: int, tokens: list[int]) -> None:
     kv.written(slot, start, tokens)
 
 
-def entry_of(*tokens: int, domain: Domain = COMMON) -> Entry:
-    return Entry(np.array(tokens, np.int32), bytes(tokens), (), domain)
+def entry_of(*tokens: int, domain: Domain = COMMON) -> HostEntry:
+    return HostEntry(np.array(tokens, np.int32), bytes(tokens), (), domain)
 
 
 def assert_sound(kv: KvCache, backend: FakeBackend) -> None:
@@ -223,7 +223,7 @@ class Owner(RuleBasedStateMachine):
 
         admitter.admit = decided  # type: ignore[method-assign, assignment]
         self.asked: dict[int, tuple[list[int], int]] = {}
-        self.entries: list[Entry] = []
+        self.entries: list[HostEntry] = []
 
     @rule(family=st.integers(1, 3), common=st.integers(1, 100), tail=st.lists(st.integers(1, 5), max_size=4),
           count=st.integers(1, 60), salt=st.sampled_from(["", "", "a"]), stops=st.booleans(), fails=st.integers(0, 9),

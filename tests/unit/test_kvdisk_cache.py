@@ -15,8 +15,8 @@ import pytest
 
 from localllm.kvdisk import folder as kv_folder
 from localllm.kvdisk.cache import DiskCache
-from localllm.kvdisk.entry import Entry
-from localllm.kvdisk.file import Checkpoint
+from localllm.kvdisk.entry import DiskEntry
+from localllm.kvdisk.file import DiskCheckpoint
 from localllm.kvdisk.folder import MIN_FREE_BYTES, Item, NoRoom, all_items, to_remove
 from tests.kvdisks import MIB, OTHER_PARTS, PARTS, TIMEOUT_S, complaints, files, known, opened, put, tokens_of
 
@@ -42,7 +42,7 @@ class Door:
 
 def test_a_conversation_is_there_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as cache:
-        put(cache, AB, b"two tokens", checkpoints=[Checkpoint(1, b"one")])
+        put(cache, AB, b"two tokens", checkpoints=[DiskCheckpoint(1, b"one")])
     with opened(tmp_path) as cache:
         (entry,) = cache.entries
         assert entry.tokens.tolist() == [1, 2]
@@ -115,17 +115,17 @@ def test_what_is_there_already_is_not_written_again_unless_it_has_other_checkpoi
         entry = put(cache, AB)
         assert put(cache, AB) is entry
         assert cache.statistics.num_written == 1
-        other = put(cache, AB, checkpoints=[Checkpoint(1, b"one")])
+        other = put(cache, AB, checkpoints=[DiskCheckpoint(1, b"one")])
         assert cache.entries == (other,)
         assert cache.status(entry) == "gone"
         assert len(files(tmp_path)) == 1
 
 
 def test_prefetching_tells_when_the_state_is_there(tmp_path: Path) -> None:
-    read: list[Entry] = []
+    read: list[DiskEntry] = []
     done = threading.Event()
 
-    def on_read(entry: Entry) -> None:
+    def on_read(entry: DiskEntry) -> None:
         read.append(entry)
         done.set()
 

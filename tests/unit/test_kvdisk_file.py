@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.kvdisk import file as kv_file
-from localllm.kvdisk.file import Checkpoint, Damaged, Foreign, Saved, encode, read_head, read_saved, read_tokens
+from localllm.kvdisk.file import Damaged, DiskCheckpoint, Foreign, Saved, encode, read_head, read_saved, read_tokens
 from localllm.kvdisk.fingerprint import FORMAT
 
 FINGERPRINT = "ab" * 32
 TOKENS = np.arange(5, dtype=np.int32)
-SAVED = Saved(b"the state of five tokens", (Checkpoint(2, b"two"), Checkpoint(4, b"four")))
+SAVED = Saved(b"the state of five tokens", (DiskCheckpoint(2, b"two"), DiskCheckpoint(4, b"four")))
 
 states = st.binary(max_size=300)
 
@@ -50,7 +50,7 @@ def test_what_is_written_is_read(
     checkpoints: list[tuple[int, bytes]],
     chunk_bytes: int,
 ) -> None:
-    saved = Saved(state, tuple(Checkpoint(min(position, len(tokens)), data) for position, data in checkpoints))
+    saved = Saved(state, tuple(DiskCheckpoint(min(position, len(tokens)), data) for position, data in checkpoints))
     path = tmp_path_factory.getbasetemp() / "written.kv"
     path.write_bytes(content_of(tokens, saved, chunk_bytes))
     tokens_again, again = read_back(path)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from localllm.errors import DiskFull, InvalidParameter, SlotNotFound
 from localllm.kvdisk import named
-from localllm.kvdisk.file import Checkpoint, Saved
+from localllm.kvdisk.file import DiskCheckpoint, Saved
 from localllm.kvdisk.fingerprint import Parts
 from localllm.kvdisk.named import NamedStates, named_bytes
 from localllm.kvdisk.survey import clear, survey
 from tests.kvdisks import MIB, OTHER_PARTS, PARTS, files, opened, put, tokens_of
 
-SAVED = Saved(b"state", (Checkpoint(1, b"half"),))
+SAVED = Saved(b"state", (DiskCheckpoint(1, b"half"),))
 
 
 def states(home: Path, *, parts: Parts = PARTS, max_bytes: int = MIB) -> NamedStates:

@@ -18,7 +18,7 @@ from localllm.engine.engine import STORE_AFTER_S, Engine
 from localllm.engine.inbox import Inspect, Item, Stop
 from localllm.engine.scheduling.admission import MAX_LEADERS
 from localllm.engine.scheduling.aging import AGED_S, EVERY, Turns
-from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import MAX_READING_S
 from localllm.engine.sequence import Sequence
@@ -394,7 +394,7 @@ def test_every_prompt_goes_on_beside_streams_and_ever_new_short_ones(
     running = [in_a_slot(Sequence(id, [1], sampling=GREEDY)) for id in range(num_streams)]
     patient = [in_a_slot(Sequence(100 + id, [1] * length, sampling=GREEDY)) for id, length in enumerate(prompts)]
     running += patient
-    budgets = itertools.cycle([Budget(step_s, 2 * step_s, machine.known()) for machine, step_s in machines])
+    budgets = itertools.cycle([StepBudget(step_s, 2 * step_s, machine.known()) for machine, step_s in machines])
     for number in range(700 * len(patient) * (len(machines) + 1)):
         share = shares.of(running, next(budgets))
         assert sum(share.values()) <= 128

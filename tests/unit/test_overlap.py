@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposals import Proposal
-from localllm.engine.scheduling.governor import Governor
 from localllm.engine.sequence import Sequence
-from localllm.engine.team import Clocks, Team
+from localllm.engine.threads.governor import Governor
+from localllm.engine.threads.team import Clocks, Team
 from localllm.llama.devices import Ggml, asynchronous_devices
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend, alone

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from localllm.engine.cache.held import Held
 from localllm.engine.engine import Engine
 from localllm.engine.scheduling.cost import MAX_SLOWDOWN, TILE, CostModel, Part, StepCost
-from localllm.engine.scheduling.pace import LONGEST_TILE, Budget, Pace
+from localllm.engine.scheduling.pace import LONGEST_TILE, Pace, StepBudget
 from localllm.engine.scheduling.shares import OVERHEAD, Shares
 from localllm.engine.sequence import Sequence
 from localllm.types import ResolvedSampling
@@ -259,7 +259,7 @@ def test_prompts_that_come_together_beside_a_stream_begin_to_answer_one_after_th
 
 def test_prompts_that_are_alone_are_computed_side_by_side_in_parts_that_are_worth_a_pass() -> None:
     running = running_on(XEON, [], [20] * 8)
-    share = Shares(batch_capacity=512).of(running, Budget(0.25, 0.6, XEON.known()))
+    share = Shares(batch_capacity=512).of(running, StepBudget(0.25, 0.6, XEON.known()))
     computed = [rows for rows in share.values() if rows]
     assert 2 <= len(computed) < 8
     assert min(computed) >= 10, "not 5 of each"

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
@@ -450,7 +450,7 @@ class Traffic(RuleBasedStateMachine):
             self.engine.kv.residency.copy_tokens = price
         self.asked: dict[int, tuple[list[int], int]] = {}
         self.cancelled: set[int] = set()
-        self.saved: list[Entry] = []
+        self.saved: list[HostEntry] = []
 
     @rule(family=st.integers(1, 3), common=st.integers(1, 90), tail=st.lists(st.integers(1, 5), max_size=8),
           count=st.integers(1, 12))  # fmt: skip

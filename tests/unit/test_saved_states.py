@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from localllm.engine.cache.hostcache import Entry, HostCache
+from localllm.engine.cache.hostcache import HostCache, HostEntry
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
@@ -100,14 +100,14 @@ class TestMakingRoom:
     def full(self) -> HostCache:
         host = HostCache(100)
         for number in range(4):
-            host.add(Entry(tokens_of(number, *range(10)), bytes(25)))
+            host.add(HostEntry(tokens_of(number, *range(10)), bytes(25)))
         return host
 
     def test_what_has_to_go_goes_before_its_memory_is_needed(self) -> None:
         host = self.full()
         host.make_room(30)
         assert host.num_bytes == 50
-        host.add(Entry(tokens_of(9, 9), bytes(30)))
+        host.add(HostEntry(tokens_of(9, 9), bytes(30)))
         assert [entry.tokens[0] for entry in host.entries] == [2, 3, 9]
 
     def test_for_a_state_that_never_fits_nothing_goes(self) -> None:

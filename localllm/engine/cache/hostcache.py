@@ -17,7 +17,7 @@ from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.reusable import reusable
 
 
-class Entry:
+class HostEntry:
     """What one slot held; immutable except for `number`, compared by identity. Its state lives as long as the entry."""
 
     def __init__(
@@ -49,25 +49,25 @@ class HostCache:
         self._can_rewind = can_rewind
         self.changes = 0
         """Grows whenever an entry is added or removed."""
-        self._entries: list[Entry] = []
+        self._entries: list[HostEntry] = []
 
     @property
     def num_bytes(self) -> int:
         return self.bytes_with(())
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[HostEntry, ...]:
         return tuple(self._entries)
 
     def bytes_with(self, others: Iterable[State]) -> int:
         """Bytes that the entries occupy together with states held elsewhere."""
         return num_bytes(others, *(entry.states for entry in self._entries))
 
-    def serves(self, entry: Entry, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
+    def serves(self, entry: HostEntry, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
         """Whether an entry can be cut to exactly these tokens and is of that domain."""
         return self.usable(entry, tokens, domain) == len(tokens) and entry.domain == domain
 
-    def usable(self, entry: Entry, tokens: npt.NDArray[np.int32], domain: Domain) -> int:
+    def usable(self, entry: HostEntry, tokens: npt.NDArray[np.int32], domain: Domain) -> int:
         """How many of these tokens, from the first, an entry can be cut to; 0 in another domain."""
         return reusable(
             tokens,
@@ -92,7 +92,7 @@ class HostCache:
             del self._entries[0]
             self.changes += 1
 
-    def add(self, new: Entry, others: Iterable[State] = (), wanted: Iterable[Entry] = ()) -> None:
+    def add(self, new: HostEntry, others: Iterable[State] = (), wanted: Iterable[HostEntry] = ()) -> None:
         """Replaces the entries it can stand in for. Evicts what no longer fits beside `others`: itself, if need be.
 
         `wanted` entries count as used after it.
@@ -112,7 +112,7 @@ class HostCache:
             del self._entries[0]
             self.changes += 1
 
-    def used(self, entry: Entry) -> None:
+    def used(self, entry: HostEntry) -> None:
         """It was just restored."""
         if entry in self._entries:
             self._entries.remove(entry)

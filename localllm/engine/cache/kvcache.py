@@ -12,7 +12,7 @@ from collections.abc import Sequence as Many
 from localllm.engine.backend import Backend, Segment
 from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import Domain
-from localllm.engine.cache.hostcache import Entry, HostCache
+from localllm.engine.cache.hostcache import HostCache, HostEntry
 from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, Restore, Rewind, Save, Truncate
 from localllm.engine.cache.pending import PendingCopies
 from localllm.engine.cache.residency import Residency
@@ -133,12 +133,12 @@ class KvCache:
 
     # ---- main memory
 
-    def save(self, slot: int) -> Entry:
+    def save(self, slot: int) -> HostEntry:
         """All that a slot holds, including its checkpoints, as an entry; the slot keeps it."""
         assert self.pending.can_save(slot), f"slot {slot} is saved, whose cells are still to be copied"
         held = self.residency.held[slot]
         assert held.sound == held.length, f"slot {slot} is saved, which was shifted"
-        return Entry(held.tokens.copy(), self._backend.save(slot), held.checkpoints, held.domain)
+        return HostEntry(held.tokens.copy(), self._backend.save(slot), held.checkpoints, held.domain)
 
     def trim(self) -> None:
         """Evict until entries and checkpoints fit into main memory."""
@@ -162,7 +162,7 @@ class KvCache:
 
     # ---- one operation each
 
-    def _save(self, slot: int, wanted: Many[Entry]) -> None:
+    def _save(self, slot: int, wanted: Many[HostEntry]) -> None:
         """`wanted` entries are about to be restored: others are evicted before them."""
         for entry in wanted:
             self.host.used(entry)
@@ -179,7 +179,7 @@ class KvCache:
         self.pending.add(source, slot)
         self.residency.copied(source, slot, length)
 
-    def _restore(self, slot: int, entry: Entry, domain: Domain) -> None:
+    def _restore(self, slot: int, entry: HostEntry, domain: Domain) -> None:
         assert entry.domain == domain, "an entry of another domain"
         assert self.pending.can_write(slot), f"slot {slot} is restored while a copy is pending"
         self._backend.restore(slot, entry.state, len(entry.tokens))

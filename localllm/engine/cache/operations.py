@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import Domain
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 
 
 class Save(NamedTuple):
@@ -31,7 +31,7 @@ class Restore(NamedTuple):
     """The slot gets the content of an entry of that domain, and nothing else."""
 
     slot: int
-    entry: Entry
+    entry: HostEntry
     domain: Domain
 
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from localllm.engine.backend import State
 from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import Domain
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.reusable import reusable
 from localllm.kvdisk import cache, file
-from localllm.kvdisk.entry import Entry as DiskEntry
+from localllm.kvdisk.entry import DiskEntry
 
 WORTH_SAVING = 64
 """The fewest tokens of a conversation worth storing (LOG.md, "What a save costs")."""
@@ -94,17 +94,17 @@ class DiskTier:
         """No sequence waits for it any more: what was read of it leaves memory."""
         self._cache.drop(entry)
 
-    def load(self, entry: DiskEntry) -> Entry | None:
+    def load(self, entry: DiskEntry) -> HostEntry | None:
         """The conversation, which was read already; None where it has just gone."""
         saved = self._cache.load(entry)
         if saved is None:
             return None
         checkpoints = tuple(Checkpoint(one.position, _state(one.state)) for one in saved.checkpoints)
-        return Entry(entry.tokens, _state(saved.state), checkpoints, Domain(entry.domain))
+        return HostEntry(entry.tokens, _state(saved.state), checkpoints, Domain(entry.domain))
 
-    def store(self, entry: Entry) -> None:
+    def store(self, entry: HostEntry) -> None:
         """Queue it for writing; does not wait."""
-        checkpoints = [file.Checkpoint(one.length, one.state) for one in entry.checkpoints]
+        checkpoints = [file.DiskCheckpoint(one.length, one.state) for one in entry.checkpoints]
         self._cache.store(entry.tokens, entry.state, checkpoints, domain=entry.domain.digest)
 
     def stores(self, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:

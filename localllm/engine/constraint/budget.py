@@ -15,7 +15,7 @@ _LEADING = ((0b1110_0000, 0b1100_0000, 2), (0b1111_0000, 0b1110_0000, 3), (0b111
 """Mask and value of a character's first byte in UTF-8, and its length in bytes."""
 
 
-class Budget:
+class ThoughtBudget:
     """Budget of one answer, before any token was taken."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Budget:
         self._num_closed = 0
         """Tokens of the closing taken so far."""
 
-    def copy(self) -> Budget:
+    def copy(self) -> ThoughtBudget:
         """For looking ahead."""
         return copy(self)
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from localllm.engine.constraint.budget import Budget
+from localllm.engine.constraint.budget import ThoughtBudget
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.sampling.parameters import Mask
 
@@ -63,7 +63,7 @@ class MatcherConstraint:
         end_tokens: Sequence[int],
         param: str = "response_format",
         notes: tuple[str, ...] = (),
-        budget: Budget | None = None,
+        budget: ThoughtBudget | None = None,
         row_length: int | None = None,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from localllm.engine.backend import BackendError, EmbeddingBackend, Vectors
 from localllm.engine.embedding.texts import Limits, Text, TextJob, TextQueue
 from localllm.engine.scheduling.cost import ASSUMED_PASS, ASSUMED_TOKEN_S, CostModel
-from localllm.engine.team import Team
+from localllm.engine.threads.team import Team
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 
 LARGEST_TOKENS = 512

@@ -23,7 +23,7 @@ from localllm.engine.sampling.sampler import NOT_FINITE, Sampled, Sampler, Sampl
 from localllm.engine.sampling.selection import HUGE, Row
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
-from localllm.engine.team import Team
+from localllm.engine.threads.team import Team
 
 
 class Drawn(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Assign, Operation, Restore, Save, Truncate
 from localllm.engine.cache.residency import Found
@@ -17,7 +17,7 @@ from localllm.engine.cache.tiers import WORTH_READING, WORTH_SAVING
 from localllm.engine.scheduling.waits import MAX_READING_S, Leader, WaitMemory, Waits
 from localllm.engine.scheduling.ways import Way, cheapest, steps
 from localllm.engine.sequence import Sequence
-from localllm.kvdisk.entry import Entry as DiskEntry
+from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.prefix import common_prefix
 
 WORTH_WAITING = 32
@@ -78,7 +78,9 @@ class Admitter:
                 return self.memory.waits_for_room(sequence, seen)
         return Entering(way.slot, way.num_cached, self._operations(sequence, way, free, running))
 
-    def to_restore(self, slot: int, entry: Entry, free: Many[int], running: Many[Sequence]) -> list[Operation] | None:
+    def to_restore(
+        self, slot: int, entry: HostEntry, free: Many[int], running: Many[Sequence]
+    ) -> list[Operation] | None:
         """Operations that replace an idle slot's content by an entry; None: running sequences need the room."""
         stays = {other.slot: other.num_computed for other in running if other.slot is not None}
         needed = Needed(stays, len(entry.tokens) + self._promised(running))
@@ -135,7 +137,7 @@ class Admitter:
 
     def _way(self, sequence: Sequence, found: Found, on_disk: DiskEntry | None, free: Many[int]) -> Way:
         """The cheapest way in, including an entry on disk."""
-        entries: list[Entry | DiskEntry] = list(self._kv.host.entries)
+        entries: list[HostEntry | DiskEntry] = list(self._kv.host.entries)
         free = free if sequence.wanted_slot is None else [sequence.wanted_slot]
         if on_disk is not None and self._kv.disk is not None:
             usable = self._kv.disk.usable(on_disk, sequence.prompt[:-1], sequence.domain)

@@ -16,8 +16,8 @@ LONGEST_TILE = 2.0
 """A worthwhile tile may take this many times `max_step_s` beside streams."""
 
 
-class Budget(NamedTuple):
-    """Budget of the next step."""
+class StepBudget(NamedTuple):
+    """How long the next step may take."""
 
     step_s: float
     """How long it should take."""
@@ -39,12 +39,12 @@ class Pace:
         self._max_step_s = max_step_s
         self._prefill_step_s = min(prefill_step_s, max_step_s)
 
-    def budget(self, num_streams: int = 0, num_hungry: int = 0) -> Budget:
+    def budget(self, num_streams: int = 0, num_hungry: int = 0) -> StepBudget:
         """For the next step, while `num_streams` answers are streaming and `num_hungry` have not begun."""
         step_s = self._max_step_s
         if num_streams:
             step_s = min(step_s, self._prefill_step_s * max(1.0, num_hungry / num_streams))
-        return Budget(step_s, LONGEST_TILE * self._max_step_s, self.cost)
+        return StepBudget(step_s, LONGEST_TILE * self._max_step_s, self.cost)
 
     def observe(self, parts: Many[Part], seconds: float) -> None:
         """A step of these parts took `seconds`."""

@@ -16,7 +16,7 @@ from bisect import insort
 from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import SPACING
 from localllm.engine.cache.held import NOWHERE
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Copy, Operation, Save, Truncate
 from localllm.engine.scheduling import moving
@@ -24,7 +24,7 @@ from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.drafting import Drafter
-from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import Waits
@@ -169,7 +169,7 @@ class Scheduler:
             sequences = [sequence for sequence in sequences if sequence.num_pending]
         return self.drafter.drafted(StepPlan(segments, sequences))
 
-    def plan(self, budget: Budget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
+    def plan(self, budget: StepBudget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
 
         `now_s` is on the clock of the sequences' times. At most `budget` tokens, but at least one for every running
@@ -187,7 +187,7 @@ class Scheduler:
         """Except those that wait for something else before they draw their next token."""
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
-            budget = Budget(math.inf, math.inf, StepCost())
+            budget = StepBudget(math.inf, math.inf, StepCost())
         prompts = running
         if self.whole is not None:
             prompts = self.whole.prompts(running, self._waiting)
@@ -226,7 +226,7 @@ class Scheduler:
             for held, owner in zip(self.kv.residency.held, self._slots, strict=True)
         )
 
-    def to_restore(self, slot: int, entry: Entry) -> list[Operation] | None:
+    def to_restore(self, slot: int, entry: HostEntry) -> list[Operation] | None:
         """Operations that make an idle slot hold an entry; None: in a unified cache, running sequences need the
         room."""
         return self._admitter.to_restore(slot, entry, self._free, self.running)

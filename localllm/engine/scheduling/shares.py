@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
-from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.sequence import Sequence
 
 LEAST_PART = 16
@@ -45,7 +45,7 @@ class Shares:
         """Time that prompts could have used in steps beside streams, since the last step that did not wait for a tile.
         """
 
-    def of(self, running: list[Sequence], budget: Budget) -> dict[int, int]:
+    def of(self, running: list[Sequence], budget: StepBudget) -> dict[int, int]:
         """Id -> tokens in the next step, for each of them."""
         prompts = sorted((each for each in running if each.is_prefilling), key=lambda each: each.num_pending)
         share = {each.id: 1 for each in running} | {prompt.id: 0 for prompt in prompts}
@@ -59,7 +59,7 @@ class Shares:
             self._is_oldests_turn = not self._is_oldests_turn
         return share | chosen
 
-    def _choose(self, shapes: Shapes, prompts: list[Sequence], budget: Budget) -> dict[int, int]:
+    def _choose(self, shapes: Shapes, prompts: list[Sequence], budget: StepBudget) -> dict[int, int]:
         """Beside streams: as few prompts as fill the time, so that their answers begin one after the other. While
         nothing streams: as many as possible, so that none streams beside the others' prompts.
 
@@ -88,7 +88,9 @@ class Shares:
 class Shapes:
     """Possible shapes of a step, and their cost."""
 
-    def __init__(self, running: Many[Sequence], prompts: Many[Sequence], budget: Budget, batch_capacity: int) -> None:
+    def __init__(
+        self, running: Many[Sequence], prompts: Many[Sequence], budget: StepBudget, batch_capacity: int
+    ) -> None:
         self._cost = budget.cost
         self._running = running
         ids = {prompt.id for prompt in prompts}

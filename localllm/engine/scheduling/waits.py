@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.residency import Found
 from localllm.engine.sequence import Sequence
-from localllm.kvdisk.entry import Entry as DiskEntry
+from localllm.kvdisk.entry import DiskEntry
 
 MAX_READING_S = 10.0
 """The total time that a sequence waits for the disk before it computes what it could still load."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.operations import Copy, Operation, Restore, Rewind, Truncate
 from localllm.engine.cache.residency import Found, Residency, needed_to_cut
 from localllm.engine.sequence import Sequence
-from localllm.kvdisk.entry import Entry as DiskEntry
+from localllm.kvdisk.entry import DiskEntry
 
 LOSS = 0.1
 """Cost of losing a token of an idle slot, in tokens to compute: the probability that somebody comes back for it."""
@@ -29,7 +29,7 @@ class Way(NamedTuple):
     num_cached: int
     source: int | None = None
     """The slot to copy from first."""
-    entry: Entry | DiskEntry | None = None
+    entry: HostEntry | DiskEntry | None = None
     """The entry to restore first."""
 
     @property
@@ -44,7 +44,7 @@ class Way(NamedTuple):
 
 
 def cheapest(
-    residency: Residency, found: Found, entries: Many[Entry | DiskEntry], num_prompt: int, free: Many[int]
+    residency: Residency, found: Found, entries: Many[HostEntry | DiskEntry], num_prompt: int, free: Many[int]
 ) -> Way:
     """The cheapest way to start a prompt in one of the free slots; `found.saved` refers to `entries`.
 
@@ -70,7 +70,7 @@ def cheapest(
     return min(ways, key=cost)
 
 
-def restore_cost(entry: Entry | DiskEntry) -> int:
+def restore_cost(entry: HostEntry | DiskEntry) -> int:
     """In tokens to compute: all of it is restored, however little of it is used."""
     return max(LEAST_RESTORE, len(entry.tokens) // TOKENS_RESTORED)
 
@@ -86,7 +86,7 @@ def steps(way: Way, sequence: Sequence, residency: Residency, *, can_rewind: boo
         length, checkpoints = num_cached if can_rewind else giver.length, giver.checkpoints
         made.append(Copy(source, slot, length, sequence.domain))
     elif entry is not None:
-        assert isinstance(entry, Entry), "an entry that is not loaded"
+        assert isinstance(entry, HostEntry), "an entry that is not loaded"
         length, checkpoints = len(entry.tokens), entry.checkpoints
         made.append(Restore(slot, entry, sequence.domain))
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Many
 
-from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.sequence import Sequence
 
 LONGEST_UBATCH_S = 5.0
@@ -77,7 +77,7 @@ class WholeBatches:
         is_turn_of_all, self._is_turn_of_all = self._is_turn_of_all, not self._is_turn_of_all
         return list(running) if is_turn_of_all else short
 
-    def budget(self, bounded: Budget, running: Many[Sequence], waiting: Many[Sequence]) -> Budget:
+    def budget(self, bounded: StepBudget, running: Many[Sequence], waiting: Many[Sequence]) -> StepBudget:
         """Replaces a budget that bounds a step's time, for `running` prompts, some of whose prefixes are waited for.
 
         A single prompt gets a whole batch; several, which llama.cpp computes in ubatches of equal parts, get one

@@ -29,7 +29,7 @@ from localllm.engine.speculation.draft_cost import DraftCost
 from localllm.engine.speculation.lengths import Length, Stream, best_length
 from localllm.engine.speculation.source import Drafted
 from localllm.engine.speculation.streams import DraftStream, DraftStreams
-from localllm.engine.team import Team
+from localllm.engine.threads.team import Team
 
 logger = logging.getLogger("localllm")
 

@@ -32,7 +32,7 @@ class Family(NamedTuple):
     """CPU time of siblings during our steps. Between steps it does not matter, since we want no core then."""
 
 
-class Usage(NamedTuple):
+class CoreUsage(NamedTuple):
     """CPU times over a period, in seconds."""
 
     wall_s: float
@@ -69,7 +69,7 @@ class Room:
         """Cores wanted by everything but ourselves."""
         return self._others + self._siblings
 
-    def observe(self, usage: Usage, now_s: float) -> None:
+    def observe(self, usage: CoreUsage, now_s: float) -> None:
         """Update with the usage since the last call."""
         if usage.wall_s <= 0:
             return
@@ -102,7 +102,7 @@ class Room:
             self._hold_s = min(2 * self._hold_s, LONGEST_HOLD_S)
         self.threads, self._shrunk_s = threads, now_s
 
-    def _learn(self, usage: Usage) -> None:
+    def _learn(self, usage: CoreUsage) -> None:
         lacked_s = max(0.0, usage.wanted_s - usage.had_s)
         stepped_s, siblings_s = usage.family
         siblings_s = max(0.0, siblings_s)

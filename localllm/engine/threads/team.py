@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from localllm.engine.scheduling.governor import MOST_TRIED_TOKENS, Governor, sampler_threads
-from localllm.engine.scheduling.room import COMES_BACK, Family, Usage
+from localllm.engine.threads.governor import MOST_TRIED_TOKENS, Governor, sampler_threads
+from localllm.engine.threads.room import COMES_BACK, CoreUsage, Family
 
 LOOK_S = 0.1
 """Between two readings of what others use, whose resolution is hundredths of a second."""
@@ -73,7 +73,7 @@ class Team:
         self._num_tokens = 0
         self._began_s = self._began_cpu_s = self._began_siblings_s = 0.0
         self._wanted_s = self._had_s = 0.0
-        """CPU time of the steps since the last reading, as in `Usage`."""
+        """CPU time of the steps since the last reading, as in `CoreUsage`."""
         self._stepped_s = self._siblings_s = 0.0
         """Time in steps since the last reading, and what siblings had of it."""
         self._next_look_s = clocks.now()
@@ -127,7 +127,7 @@ class Team:
             if wall_s - self._stepped_s > IDLE_S:
                 others_s = min(others_s, wall_s * self._num_others(others_s / wall_s))
         family = Family(self._stepped_s, self._siblings_s)
-        self._governor.used(Usage(wall_s, others_s, self._wanted_s, self._had_s, family), now.now)
+        self._governor.used(CoreUsage(wall_s, others_s, self._wanted_s, self._had_s, family), now.now)
         self._wanted_s = self._had_s = self._stepped_s = self._siblings_s = 0.0
         cost_s = self._clocks.now() - now.now
         self._next_look_s = now.now + max(LOOK_S, cost_s / MOST_LOOKING)

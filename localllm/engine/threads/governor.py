@@ -9,8 +9,8 @@ for every number of tokens. Pure: fed with times, reads no clock. Knows nothing 
 
 from __future__ import annotations
 
-from localllm.engine.scheduling.room import Room, Usage
-from localllm.engine.scheduling.trials import Trials
+from localllm.engine.threads.room import CoreUsage, Room
+from localllm.engine.threads.trials import Trials
 
 MOST_TRIED_TOKENS = 32
 """Tokens of a small step; larger steps are prompts."""
@@ -55,7 +55,7 @@ class Governor:
         elif trials is not None:
             trials.observe(threads, seconds, self._last[1])
 
-    def used(self, usage: Usage, now_s: float) -> None:
+    def used(self, usage: CoreUsage, now_s: float) -> None:
         """CPU time since the last call."""
         self.room.observe(usage, now_s)
         if abs(self.room.demand - self._demand) > OTHER_CONDITIONS:
