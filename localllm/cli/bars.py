@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 1.0
 NOTE_EVERY_S = 10.0
-"""Interval of lines for notes, which repeat each other."""
+"""Interval of lines that repeat each other: notes, and progress without new bytes."""
 
 
 class Bar:
@@ -94,7 +94,8 @@ class Bar:
         if not total and not done:
             return
         now, self._last = time.monotonic(), (self._last[0] if phase == "done" else phase, done, total)
-        if phase != "done" and now - self._printed_s >= LINE_EVERY_S:
+        every_s = NOTE_EVERY_S if done == self._printed[1] else LINE_EVERY_S
+        if phase != "done" and now - self._printed_s >= every_s:
             self._printed_s = now
             self._say(phase, done, total, bytes_per_s)
 

@@ -52,3 +52,19 @@ def test_an_unknown_total_is_left_out(capfd: pytest.CaptureFixture[str]) -> None
         bar.show("verifying", 1000, None)
         bar.show("verifying", 4000, None)
     assert lines(capfd) == ["verifying model: 1 kB", "verifying model: 4 kB"]
+
+
+def test_a_wait_without_new_bytes_is_a_line_every_ten_seconds(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr("localllm.cli.bars.time.monotonic", lambda: now_s)
+    with Bar("model") as bar:
+        for _ in range(25):
+            bar.show("waiting for hub.example", 1000, 4000)
+            now_s += 1
+        bar.show("downloading", 2000, 4000)
+    assert lines(capfd) == [
+        *["waiting for hub.example model: 1 kB of 4 kB (25%)"] * 3,
+        "downloading model: 2 kB of 4 kB (50%)",
+    ]
