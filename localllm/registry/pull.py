@@ -172,7 +172,7 @@ class Puller:
             meter.report("checking", force=True)
             try:
                 info = self._check(manifest)
-            except InvalidModelFile:
+            except (InvalidModelFile, LoadFailed):
                 for digest in fetched:
                     self._store.discard(digest)
                 raise
