@@ -293,7 +293,7 @@ def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _typed(body: bytes, kind: type[T]) -> T:
+def _typed(body: bytes | str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
@@ -312,15 +312,15 @@ def _data(response: httpx.Response) -> Iterator[str]:
 
 def _event(data: str, kind: type[T]) -> T:
     """Decodes an event; raises the error if it is one."""
-    failure = msgspec.json.decode(data, type=replies.Failure)
+    failure = _typed(data, replies.Failure)
     if failure.error is not None:
         raise replies.to_error(failure.error)
-    return msgspec.json.decode(data, type=kind)
+    return _typed(data, kind)
 
 
 def _chunks(response: httpx.Response) -> Iterator[replies.Chunk]:
     for data in _data(response):
-        yield msgspec.json.decode(data, type=replies.Chunk)
+        yield _typed(data, replies.Chunk)
 
 
 def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:

@@ -1,6 +1,7 @@
 #include "sampler.h"
 
 #include <atomic>
+#include <system_error>
 #include <thread>
 
 #include "selection.h"
@@ -290,7 +291,9 @@ void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, cons
     // The whole team, even for fewer rows: a smaller team would end the other threads, and the next decode restart them.
     if (team != nullptr) return team([](void * data) { (*static_cast<decltype(work) *>(data))(); }, &work, threads, 0);
     std::vector<std::thread> helpers;
-    for (int32_t i = 1; i < std::min(threads, num_rows); i++) helpers.emplace_back(work);
+    try {
+        for (int32_t i = 1; i < std::min(threads, num_rows); i++) helpers.emplace_back(work);
+    } catch (const std::system_error &) {}  // no more threads: those there are, and this one, do the work
     work();
     for (std::thread & helper : helpers) helper.join();
 }

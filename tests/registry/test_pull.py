@@ -238,7 +238,7 @@ def test_a_cancelled_pull_goes_on_later(settings: Settings, hub: HubServer) -> N
     assert pull(settings, "hf.co/ann/tiny-GGUF").id == "hf.co/ann/tiny-GGUF"
 
 
-def test_a_file_that_only_ollama_reads_says_so_and_leaves_nothing_behind(settings: Settings, hub: HubServer, tmp_path: Path) -> None:
+def test_what_only_ollama_reads_is_refused_and_removed(settings: Settings, hub: HubServer, tmp_path: Path) -> None:
     odd = write_fused(tmp_path / "odd.gguf")
     hub.repos["ann/odd-GGUF"] = Repo({"x-Q8_0.gguf": odd.read_bytes()})
     with pytest.raises((LoadFailed, InvalidModelFile), match="only Ollama"):

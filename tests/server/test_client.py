@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
@@ -210,3 +211,24 @@ def test_a_pull_is_cancelled_from_another_thread(served: Served, client: Client)
     with pytest.raises(Cancelled):
         client.pull("new:1b", lambda _: cancel.cancel(), cancel=cancel)
     assert served.runtime.pull_stopped.wait(5)
+
+
+def test_another_program_at_the_address_is_said_to_be_no_localllm_server() -> None:
+    class Stranger(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write(b"data: hello\n\n")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with Client(f"http://127.0.0.1:{server.server_port}") as client:
+            with pytest.raises(InternalError, match="not a localllm server"):
+                client.load("tiny")
+            with pytest.raises(InternalError, match="not a localllm server"):
+                list(client.chat("tiny", [Message("user", "Hi")]))
+        server.shutdown()
