@@ -14,6 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -235,10 +236,14 @@ class Tunings:
             yield from map(_read, sorted(self._folder.glob("*.json")))
 
     def check_writable(self) -> None:
-        """Raises `OSError` where nothing can be kept, which is better known before minutes of measuring."""
+        """Raises `OSError` if nothing can be kept, so that it is known before minutes of measuring. Leaves nothing."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        with naming(self._folder), tempfile.TemporaryFile(dir=self._folder) as file:
-            file.write(bytes(PROBE_BYTES))
+        try:
+            with naming(self._folder), tempfile.TemporaryFile(dir=self._folder) as file:
+                file.write(bytes(PROBE_BYTES))
+        finally:
+            with suppress(OSError):  # it holds other tunings
+                self._folder.rmdir()
 
     def keep(self, path: Path, tuning: Tuning) -> None:
         """Replaces an earlier tuning with the same library, devices and settings. Raises `OSError`."""

@@ -181,7 +181,7 @@ def test_nothing_is_measured_while_a_model_answers(
     monkeypatch.setattr("localllm.runtime.runtime.Runtime.running", lambda _: [_Busy()])
     (one,) = http.post("/localllm/offers", json={"model": f"hf.co/{REPO}:Q8_0"}).json()["models"]
     assert one["speed"] is None
-    assert "when no model answers" in one["no_speed"]
+    assert "while no model is answering" in one["no_speed"]
     assert one["fit"]["fits"]
 
 

@@ -375,4 +375,4 @@ def test_a_model_of_a_name_that_says_no_registry_is_not_pushed(ollama: Ollama) -
 
 def test_no_client_sends_a_model_to_a_private_address(ollama: Ollama) -> None:
     ollama.made(model="127.0.0.1:9/team/mine:v1", **{"from": "demo"})
-    assert "private" in pushed(ollama, "127.0.0.1:9/team/mine:v1")[-1]["error"]
+    assert "not a public address" in pushed(ollama, "127.0.0.1:9/team/mine:v1")[-1]["error"]

@@ -74,7 +74,7 @@ def test_settings_say_how_a_model_is_loaded(given: dict[str, str], wanted: dict[
         ({"device": "cpu,cuda0"}, "device", "cannot be combined"),
         ({"split": "columns"}, "split", "layer, row, tensor, none"),
         ({"main_gpu": "1"}, "main_gpu", "no effect with split layer"),
-        ({"tensor_split": "3,x"}, "tensor_split", "one number"),
+        ({"tensor_split": "3,x"}, "tensor_split", "list of numbers, one per device"),
         ({"tensor_split": "0,0"}, "tensor_split", "above 0"),
         ({"tensor_split": "1,nan"}, "tensor_split", "0 or more"),
         ({"tensor_split": "1", "split": "none"}, "tensor_split", "leave one out"),
