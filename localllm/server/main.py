@@ -238,12 +238,13 @@ class Stop:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+        with osdep.wakes_on_signals(self._loop):
+            previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+            try:
+                yield
+            finally:
+                for number, handler in previous.items():
+                    signal.signal(number, handler)
 
     def at_end_of_stdin(self) -> None:
         """Stop without grace at end-of-file on stdin, if it is a pipe or socket: the parent has exited."""
