@@ -14,12 +14,9 @@ import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
 
 from localllm import cgroups
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 def user_data_dir() -> Path:
@@ -103,30 +100,6 @@ def reload_signal() -> signal.Signals | None:
         return None
     else:
         return signal.SIGHUP
-
-
-@contextlib.contextmanager
-def wakes_on_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Within the block, on the main thread, a signal wakes the loop; Windows' loop does that by itself.
-
-    Python runs a handler between two bytecodes of the main thread. Without this, a signal that arrives while that
-    thread is about to sleep, or on another thread, would be handled at the loop's next event: after minutes, if idle.
-    """
-    if sys.platform == "win32":
-        yield
-    else:
-        woken, waking = os.pipe()
-        os.set_blocking(woken, False)
-        os.set_blocking(waking, False)
-        loop.add_reader(woken, os.read, woken, 4096)
-        previous = signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(previous)
-            loop.remove_reader(woken)
-            os.close(woken)
-            os.close(waking)
 
 
 def has_terminal() -> bool:

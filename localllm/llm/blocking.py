@@ -147,12 +147,10 @@ class LLM:
         ...), a JSON Schema (a dict or JSON text), or a `Structure`.
         tools: what the model may call: dicts in OpenAI's format, or Python functions with type hints. Requested calls
         are in the answer's `calls`; none is executed here. tool_choice: `auto`, `required`, `none` or a tool's name.
-        thinking: whether the model thinks first, if its template has a switch for it; thinking_budget: token limit of
-        the answer's `thought`.
+        thinking: whether the model thinks first, if its template can switch; thinking_budget: token limit of `thought`.
         timeout: seconds; `RequestTimeout` if no token was computed by then, else the partial answer with the finish
         reason `timeout`. priority: lower values are served first. cache_prompt: whether cached prefixes may be reused.
-        prediction: text that the answer probably repeats, which then comes faster; speculative: False guesses no
-        tokens, a `Speculative` limits guessing; neither changes the answer.
+        prediction: text that the answer probably repeats, for speed; speculative: `False` or limits of guessing.
         cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
         """
         rest: ChatArguments = {

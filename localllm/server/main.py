@@ -28,6 +28,7 @@ from localllm.server import log
 from localllm.server.callers import KeyRing
 from localllm.server.reloading import Reloading, warn_of_equal_keys
 from localllm.server.tls import tls_context
+from localllm.server.waking import wakes_on_signals
 from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ class Stop:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        with osdep.wakes_on_signals(self._loop):
+        with wakes_on_signals(self._loop):
             previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
             try:
                 yield
