@@ -116,6 +116,7 @@ def test_template_variables_and_the_thinking_switch_reach_the_model(
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
         ({"chat_template_kwargs": [1]}, "chat_template_kwargs"),
         ({"chat_template_kwargs": {"x": "y" * 70_000}}, "chat_template_kwargs"),
+        ({"chat_template_kwargs": {"x": "ä" * 40_000}}, "chat_template_kwargs"),
         ({"reasoning_effort": ""}, "reasoning_effort"),
         ({"documents": {}}, "documents"),
         ({"continue_final_message": True}, "continue_final_message"),

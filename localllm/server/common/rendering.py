@@ -109,7 +109,7 @@ def _check_end(fields: RenderingFields, messages: tuple[Message, ...]) -> None:
 
 def _variables(fields: RenderingFields) -> dict[str, Any]:
     text = json_text(fields.chat_template_kwargs, "chat_template_kwargs", "{", "an object")
-    if len(text) > MAX_VARIABLES_BYTES:
+    if len(text.encode()) > MAX_VARIABLES_BYTES:
         raise InvalidParameter(
             f"chat_template_kwargs takes at most {MAX_VARIABLES_BYTES} bytes; send less", param="chat_template_kwargs"
         )
