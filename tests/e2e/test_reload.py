@@ -25,7 +25,8 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
 """Makes stdin the terminal of its session, then becomes the command."""
-IGNORING = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+HANG_UP = "import signal; signal.signal(signal.SIGHUP, signal.{})"
+"""Sets what SIGHUP does, whether or not the tests run under nohup."""
 
 
 def test_new_keys_count_at_once_and_removed_ones_are_refused_while_their_answers_go_on(
@@ -101,7 +102,7 @@ def test_a_renewed_certificate_is_used_for_new_connections(home: Path, tmp_path:
 @pytest.mark.parametrize("ignores", [False, True])
 def test_a_server_ends_with_its_terminal_unless_nohup_protects_it(home: Path, ignores: bool) -> None:
     main, side = os.openpty()  # type: ignore[attr-defined, unused-ignore]
-    script = IGNORING + ON_A_TERMINAL if ignores else ON_A_TERMINAL
+    script = HANG_UP.format("SIG_IGN" if ignores else "SIG_DFL") + ON_A_TERMINAL
     with Server(stdin=side, before=(sys.executable, "-c", script)) as server:
         os.close(side)
         server.reload("nothing_to_reload")
