@@ -170,7 +170,7 @@ class Engine:
         self._inbox.put(Stop())
 
     def run(self) -> None:
-        """Step while there is work and sleep on the inbox while there is none, until `stop`.
+        """Step while there is work, and otherwise sleep on the inbox, until `stop`.
 
         In debug mode integrity is checked before every sleep; a violation ends the worker.
         """
@@ -302,8 +302,8 @@ class Engine:
         elif isinstance(item, Inspect) or (isinstance(item, Cancel) and item.id not in step.ids):
             within_s = self._max_step_s
         else:
-            is_for_nobody = isinstance(item, Cancel) and len(step.ids) == 1
-            within_s = 0.0 if is_for_nobody or now_s - step.began_s < EARLY_S else HEEDED_S
+            is_last = isinstance(item, Cancel) and len(step.ids) == 1
+            within_s = 0.0 if is_last or now_s - step.began_s < EARLY_S else HEEDED_S
         self._backend.interrupt(max(0.0, within_s))
 
     def _emit_all(self, output: StepOutput) -> None:

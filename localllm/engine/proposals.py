@@ -68,7 +68,7 @@ class Proposer(Protocol):
     """Asked before every step, on the engine's thread, about each sequence whose next step computes its last token."""
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        """Possible next tokens; None or an empty proposal where there is none."""
+        """Possible next tokens; None or an empty proposal if there are none."""
         ...
 
 

@@ -1,6 +1,6 @@
 """KV states of conversations on disk, for when main memory has no room for them or the process has ended.
 
-    kv/.gate                     a lock, held briefly: by whoever makes room or publishes a file
+    kv/.gate                     a lock, held briefly while making room or publishing a file
     kv/FINGERPRINT/about.json    for people: which model, and all that its states depend on
     kv/FINGERPRINT/TOKENS.kv     one conversation (`file`); its modification time is its last use
     kv/FINGERPRINT/tmp-RANDOM    one being written; its writer holds a lock on it

@@ -124,7 +124,7 @@ class DiskCache:
     ) -> DiskEntry | None:
         """Queue it for writing, replacing entries that are a prefix of it. The entry can be loaded at once.
 
-        Copies the tokens but not the states, which nobody may change afterwards. None where it is not stored: too
+        Copies the tokens but not the states, which must not change afterwards. None if it is not stored: too
         large, or too much is queued already. An entry with the same tokens and checkpoints stays, and counts as just
         used.
         """

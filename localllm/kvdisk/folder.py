@@ -2,7 +2,7 @@
 
 A file is written under a temporary name, flushed, then renamed. Its writer holds a lock on it, so an unlocked temporary
 file was left by a process that died. Room is made under one lock for all processes (`.gate`), and a new file takes its
-room at once, so the bound holds whoever else writes. Only files named by our rules are counted, deleted or read; no
+room at once, so the bound holds with several writers. Only files named by our rules are counted, deleted or read; no
 symbolic link is followed except the folder's own. Knows nothing of the files' contents.
 """
 
@@ -132,7 +132,7 @@ class Folder:
         return [item for item in others if item.path.name != name]
 
     def tidy(self) -> list[Item]:
-        """Remove leftovers of dead writers and whatever exceeds the bound. Returns the files of this fingerprint.
+        """Remove leftovers of dead writers and everything beyond the bound. Returns the files of this fingerprint.
 
         Raises `OSError`, `NoRoom`, `Busy`.
         """
@@ -274,7 +274,7 @@ def make_folder(path: Path) -> None:
 
 
 def read_about(folder: Path) -> About | None:
-    """None where there is none, or none that can be read."""
+    """None if it is missing or unreadable."""
     try:
         with open(osdep.open_plain(folder / ABOUT, os.O_RDONLY), "rb") as file:
             return msgspec.json.decode(file.read(MAX_ABOUT_BYTES), type=About)

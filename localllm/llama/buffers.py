@@ -7,7 +7,7 @@ of it), its memory is free again, with its pages. Bounded:
     states in use + ready memory <= `max_bytes`, as long as the states alone are
 
 States beyond that, or for which no free piece is long enough, get fresh memory of their own, as if there were no pool.
-The address range is `SPAN` times `max_bytes`, so that pieces stay long enough whatever sizes come and go. Knows nothing
+The address range is `SPAN` times `max_bytes`, so that pieces stay long enough as sizes change. Knows nothing
 of what a state means.
 """
 

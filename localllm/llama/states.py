@@ -1,6 +1,6 @@
 """Saved states of one context: the content of slots as bytes, and back.
 
-States lie in a pool of buffers (`buffers`), which is told the expected size of the next ones: what all slots hold now.
+States lie in a pool of buffers (`buffers`), which learns the expected size of the next ones: what all slots hold now.
 Knows nothing of who keeps states.
 """
 
@@ -19,7 +19,7 @@ from localllm.llama.buffers import BufferPool
 WHOLE = 0
 """Flags value for a whole state."""
 EXPECTED_STEP = 64
-"""Change in the slots' total tokens after which the pool is told."""
+"""Change in the slots' total tokens after which the pool is informed."""
 
 
 class SavedStates:

@@ -30,7 +30,7 @@ class Tails:
         self._ubatch_tokens = ubatch_tokens
         self.can_lose_any = False
         self.window = window
-        """Tokens that layers with a sliding window look back; 0: there are none, or the memory is also recurrent."""
+        """Tokens that layers with a sliding window look back; 0: no such layers, or the memory is also recurrent."""
         self.snapshots = snapshots
         self.lengths = [0] * slots
         """Tokens in each slot."""

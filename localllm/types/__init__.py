@@ -278,7 +278,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     no_heads: str = ""
     """Why the NextN layers cannot be used; empty: they can."""
     sliding_window: int = 0
-    """Window size of windowed layers in tokens; 0: there are none."""
+    """Window size of windowed layers in tokens; 0: no such layers."""
     experts_used: int = 0
     """Experts used per token in a mixture of experts; 0: not a mixture."""
     expert_feed_forward_length: int | None = None

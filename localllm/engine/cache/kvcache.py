@@ -1,6 +1,6 @@
 """The KV cache of all slots, and the main memory and disk behind it: one owner.
 
-Whatever happens to a slot is carried out on the backend and recorded here, in the same place; the rule for pending
+Every change to a slot is carried out on the backend and recorded here, in the same place; the rule for pending
 copies is also checked here. Decides nothing: what to do arrives as a list of operations or as one of the methods below.
 Knows nothing of sequences.
 """

@@ -47,7 +47,7 @@ class ThoughtBudget:
 
     @property
     def is_over(self) -> bool:
-        """Whether the reasoning has ended, or there is none."""
+        """Whether the reasoning has ended, or the answer has none."""
         return self._is_over
 
     @property

@@ -44,7 +44,7 @@ class EncoderEngine:
         self.call_soon(self._stop)
 
     def run(self) -> None:
-        """Compute while there is work and sleep on the inbox while there is none, until `stop`."""
+        """Compute while there is work, and otherwise sleep on the inbox, until `stop`."""
         while not self._stopping:
             if not self._embedder.has_work:
                 self.progress.rest()

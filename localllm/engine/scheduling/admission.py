@@ -1,4 +1,4 @@
-"""How a waiting sequence gets into a slot: where its prompt is cached, what is saved first, who waits for whom.
+"""How a waiting sequence gets into a slot: where its prompt is cached, what is saved first, which sequence waits.
 
 A burst of prompts with a common prefix computes it once: a sequence waits while a running one computes its prefix. Pure
 policy: the result is a list of operations for `KvCache.apply`.

@@ -1,7 +1,7 @@
 """How much of each stream's proposal a step computes.
 
 Wrong guesses cost a rollback, and so do forced tokens if an answer ends among them. So a stream gets no more rows than
-its memory can roll back; where that is none (some recurrent and hybrid models), its forced tokens are taken one by one.
+its memory can roll back; if it cannot (some recurrent and hybrid models), forced tokens are taken one by one.
 The same holds beside prompts: such a step already takes as long as it may.
 """
 

@@ -4,8 +4,8 @@ Running sequences get their next token first; the rest of the batch is shared ev
 (prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, and long-waiting ones in turns
 of their own (`aging`), each where most of its prompt is already in the KV cache (`residency`); running ones are never
 preempted. A sequence whose prefix a running one is computing waits for it, and others may pass: a burst of prompts with
-a common prefix computes it once. Nobody is passed forever: a sequence waits only for a limited number of prefixes and a
-limited time for the disk (`admission`), and nobody passes one that waits for room. Knows nothing of text or sampling.
+a common prefix computes it once. No sequence is passed forever: it waits only for a limited number of prefixes and a
+limited time for the disk (`admission`), and none passes one that waits for room. Knows nothing of text or sampling.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ class Scheduler:
                 num_looks -= 1
                 answer = self._admitter.admit(sequence, free, self.running, now_s)
             if answer == "for room":
-                break  # nobody may pass it, or it would wait forever
+                break  # if others passed it, it might wait forever
             if answer == "for a prefix" or answer == "for the disk":
                 continue
             self._turns.taken(as_oldest=as_oldest)

@@ -35,7 +35,7 @@ class Interruptions:
     """Whether steps may be interrupted: as long as little is lost by it.
 
     The total loss stays below `ALLOWED_LOSS_S`, plus one more interruption, plus `LOSS_SHARE` of the useful computing
-    time; so every prompt makes progress, whatever arrives and leaves.
+    time; so every prompt makes progress, despite arrivals and cancels.
     """
 
     def __init__(self) -> None:

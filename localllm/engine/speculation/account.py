@@ -1,4 +1,4 @@
-"""What drafting has gained and lost in measured time: drafting that loses stops, whatever was predicted.
+"""What drafting has gained and lost in measured time: drafting that loses time stops, even if it was predicted to pay.
 
 Costs are learned step by step, and from few steps; the time between steps is the truth. Each number of streams has an
 account. A drafted step adds what its tokens would have taken without drafts and deducts what it took; plain steps add a

@@ -1,6 +1,6 @@
 """How many threads compute the next step: as many as are fastest, on cores that no other work wants.
 
-    room      how many cores are free         (room.py: CPU times, whatever is computed)
+    room      how many cores are free         (room.py: from CPU times)
     trials    how many of them are fastest    (trials.py: compares steps with equally many tokens)
 
 Prompts use all free cores: their matrices are large enough for any number of threads. Small steps have separate trials
