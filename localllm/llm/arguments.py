@@ -226,7 +226,7 @@ def _prediction(text: str | None) -> str | None:
 
 def _speculative(given: bool | Speculative | None) -> Speculative:
     if given is None or isinstance(given, bool):
-        return Speculative(n_max=0) if given is False else Speculative(is_named=given is True)
+        return Speculative.switched(given)
     limits: Speculative = _of_type("speculative", given, Speculative, "True, False, a localllm.Speculative or None")
     return _checked("speculative", limits, Speculative, {"is_named": True})
 

@@ -31,6 +31,11 @@ class Speculative(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     def __post_init__(self) -> None:
         check_range("speculative.n_max", self.n_max, 0, MAX_GUESSES)
 
+    @classmethod
+    def switched(cls, on: bool | None) -> Speculative:
+        """On or off as a request said; None: it said nothing."""
+        return cls(n_max=0) if on is False else cls(is_named=on is True)
+
     @property
     def is_off(self) -> bool:
         return self.n_max == 0 or self.sources == ()

@@ -161,9 +161,10 @@ def test_a_timeout_counts_while_the_model_is_started_again(
 def test_a_lower_priority_number_is_served_first(llm: LLM) -> None:
     order: list[str] = []
     lock = threading.Lock()
+    long = SamplingParams(temperature=0, max_tokens=256, ignore_eos=True)  # far longer than a thread takes to wake
 
     def ask(name: str, priority: int) -> None:
-        llm.complete(name, params=GREEDY, priority=priority)
+        llm.complete(name, params=long, priority=priority)
         with lock:
             order.append(name)
 

@@ -38,6 +38,6 @@ class SpeculativeField(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 def speculative_of(field: bool | SpeculativeField | None) -> Speculative:
     """Raises `InvalidParameter`."""
     if field is None or isinstance(field, bool):
-        return Speculative(n_max=0) if field is False else Speculative(is_named=field is True)
+        return Speculative.switched(field)
     sources = None if field.sources is None else tuple(field.sources)
     return Speculative(n_max=field.n_max, sources=sources, is_named=True)
