@@ -16,6 +16,7 @@ from tests.conftest import CHATML
 from tests.homes import share_findings
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
+from tests.waiting import until
 
 GREEDY = {"temperature": 0.0, "num_predict": 40, "seed": 1}
 SHORT = {"temperature": 0.0, "num_predict": 2}
@@ -133,9 +134,8 @@ def test_a_model_stays_as_keep_alive_says(
     for name in [model.model for model in client.ps().models]:
         client.generate(name or "", keep_alive=0)
     client.generate("demo", "Hi", options=SHORT, keep_alive=keep_alive)
-    until = 500
-    while not stays and client.ps().models and until:  # it leaves when the answer has ended
-        until -= 1
+    if not stays:  # it leaves when the answer has ended
+        until(lambda: not client.ps().models)
     running = client.ps().models
     assert [model.model for model in running] == ["demo:latest"] * stays
     if stays:

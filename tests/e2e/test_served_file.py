@@ -10,6 +10,7 @@ import pytest
 
 from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
+from tests.waiting import until
 
 BODY = {"model": "tiny-chat", "prompt": "x", "max_tokens": 2, "temperature": 0}
 
@@ -35,10 +36,7 @@ def test_it_is_loaded_again_as_it_was_when_it_is_asked_for(server: Sidecar, http
             client.unload("tiny-chat")
         else:
             http.post("/v1/completions", json=BODY | {"keep_alive": 0})
-            for _ in range(10_000):
-                if not client.processes():
-                    break
-        assert client.processes() == []
+            until(lambda: client.processes() == [])
     assert http.get("/ready").status_code == 200
     assert "tiny-chat" in [model["id"] for model in http.get("/v1/models").json()["data"]]
     again = http.post("/v1/completions", json=BODY)

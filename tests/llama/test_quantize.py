@@ -11,7 +11,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +33,7 @@ from localllm.quantization.protocol import GROUPS, NEED_IMPORTANCE, NUMBERS, Job
 from localllm.settings.config import Settings
 from tests.foreign_stores import write_adapter, write_projector
 from tests.models.maker import shards_of, write_llama
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -283,13 +283,6 @@ def test_a_child_that_dies_is_an_error_and_leaves_nothing(
     assert os.listdir(tmp_path) == []
 
 
-def wait_for(what: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
-    while not what():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 @pytest.fixture(scope="module")
 def slow_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Takes some seconds in IQ4_XS on one thread."""
@@ -309,10 +302,10 @@ def test_ctrl_c_or_a_death_leaves_nothing_behind(
     command = [sys.executable, "-P", "-c", code, str(home), str(slow_source), str(target)]
     parent = subprocess.Popen(command, stderr=subprocess.PIPE)
     with parent:
-        wait_for(lambda: any(path.stat().st_size > 0 for path in tmp_path.glob(".*.part")))
+        until(lambda: any(path.stat().st_size > 0 for path in tmp_path.glob(".*.part")))
         parent.send_signal(number)
         parent.communicate(timeout=30)
-    wait_for(lambda: os.listdir(tmp_path) == [])  # after SIGKILL it is the child that notices
+    until(lambda: os.listdir(tmp_path) == [])  # after SIGKILL it is the child that notices
 
 
 # --- Importance matrices ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from localllm.types.states import EngineStatus
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
 from localllm.worker.siblings import LOOK_S, Siblings
+from tests.waiting import until
 from tests.worker.test_session import TIMEOUT_S, read_all
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have no such clocks")
@@ -55,12 +56,6 @@ def siblings(monkeypatch: pytest.MonkeyPatch) -> Siblings:
     monkeypatch.setattr(os, "getpid", lambda: -1)
     looks = iter(range(10**9))
     return Siblings(module=MARK.encode(), now=lambda: next(looks) * LOOK_S)
-
-
-def until(is_true: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 10
-    while not is_true():
-        assert time.monotonic() < deadline_s
 
 
 def test_what_a_sibling_computes_is_seen_and_stays_when_it_ends(siblings: Siblings) -> None:
