@@ -189,6 +189,7 @@ def serve(
     context_shift: opt.ContextShift = None,
     max_step_ms: opt.MaxStepMs = None,
     prefill_step_ms: opt.PrefillStepMs = None,
+    stream_interval_ms: opt.StreamIntervalMs = None,
     pooling: opt.Pooling = None,
     embedding_ctx: opt.EmbeddingCtx = None,
     chat_template: opt.ChatTemplate = None,

@@ -71,6 +71,10 @@ PrefillStepMs = Annotated[
     int | None,
     Option("--prefill-step-ms", metavar="MS", help="Longest step with prefill while answers stream [default: 100]"),
 ]
+StreamIntervalMs = Annotated[
+    int | None,
+    Option("--stream-interval-ms", metavar="MS", help="Shortest time between parts of a stream [default: 16]"),
+]
 Pooling = Annotated[
     str | None,
     Option(

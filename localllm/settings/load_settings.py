@@ -72,6 +72,8 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The longest planned duration of one step of the model."""
     prefill_step_ms: int = 100
     """The longest planned duration of a step that computes prompts while answers stream."""
+    stream_interval_ms: int = 16
+    """The shortest time between two parts of a streamed answer, but for its first and last; 0: every token at once."""
     pooling: Pooling | None = None
     """How embeddings are pooled: none, mean, cls, last or rank; None: as the model specifies."""
     embedding_ctx: int | None = None
@@ -130,6 +132,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             context_shift=self.context_shift,
             max_step_ms=self.max_step_ms,
             prefill_step_ms=self.prefill_step_ms,
+            stream_interval_ms=self.stream_interval_ms,
             pooling=self.pooling,
             embedding_ctx=self.embedding_ctx,
             chat_template=self.chat_template,

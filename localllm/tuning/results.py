@@ -37,7 +37,7 @@ HEAD_BYTES = 1024 * 1024
 """Bytes of a model's file that, with its size, stand for all of it."""
 WITHOUT_EFFECT = frozenset({
     "ctx", "slots", "kv_cells", "kv_ram_mb", "kv_disk_mb", "checkpoints", "context_shift", "pooling", "embedding_ctx",
-    "grammar", "chat_template", "thinking", "max_step_ms", "prefill_step_ms",
+    "grammar", "chat_template", "thinking", "max_step_ms", "prefill_step_ms", "stream_interval_ms",
 })  # fmt: skip
 """Fields of `LoadOptions` that a tuning does not depend on; the context is checked separately."""
 AS_TUNED = "as `localllm tune` found to be faster"

@@ -71,6 +71,9 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     long as their batch."""
     prefill_step_ms: int = 100
     """Limit for steps that compute prompts while answers stream: lower makes streams smoother and prompts slower."""
+    stream_interval_ms: int = 16
+    """The shortest time between two parts of an answer, but for the first and the last; tokens of fast models are sent
+    together. 0: each step's at once."""
     pooling: Pooling | None = None
     """Pooling of embeddings; None: as the model states, else `mean` for encoders and `last` for others."""
     embedding_ctx: int | None = None
@@ -116,6 +119,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             raise InvalidParameter("a draft has no effect with speculation off; leave one out", param="draft")
         check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
+        check_range("stream_interval_ms", self.stream_interval_ms, 0, 1000)
         check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)
         check_rope(self.rope_scaling, self.rope_scale, self.yarn_orig_ctx)
         check_devices(self.devices)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 from localllm.errors import InternalError
 from localllm.worker.framing import FrameWriter, NotEncodable, encode
+from localllm.worker.gathering import Gathering
 from localllm.worker.messages import Accepted, Deltas, Rejected, Reply, Tokenized, Up, Vectors
 
 
@@ -22,11 +24,16 @@ class Outbox:
         self.on_failed: Callable[[int], None] = lambda _: None
         """Called with the request that failed because its result cannot be sent, so that nothing more is done for it.
         """
+        self._gathering = Gathering()
         self._writer = writer
         self._on_gone = on_gone
         self._queue: queue.SimpleQueue[Up | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_all, name="writer", daemon=True)
         self._thread.start()
+
+    def gather(self, interval_s: float) -> None:
+        """Send deltas at most this often from now on, but for the first and the last of each answer."""
+        self._gathering.interval_s = interval_s
 
     def put(self, message: Up) -> None:
         self._queue.put(message)
@@ -37,11 +44,24 @@ class Outbox:
         self._thread.join()
 
     def _write_all(self) -> None:
+        gathering = self._gathering
         try:
-            while (message := self._queue.get()) is not None:
-                self._write(message)
+            while True:
+                try:
+                    message = self._queue.get(timeout=gathering.wait_s(time.monotonic()))
+                except queue.Empty:
+                    self._write_each(gathering.take(time.monotonic()))
+                    continue
+                if message is None:
+                    self._write_each(gathering.take(time.monotonic()))
+                    return
+                self._write_each(gathering.put(message, time.monotonic()))
         except OSError:
             self._on_gone()
+
+    def _write_each(self, messages: list[Up]) -> None:
+        for message in messages:
+            self._write(message)
 
     def _write(self, message: Up) -> None:
         try:

@@ -224,6 +224,7 @@ class Worker:
         team = make_team(
             model.threads, model.threads_batch, layers_per_device=model.layers_per_device, since=before_load
         )
+        self._outbox.gather(load.options.stream_interval_ms / 1000)
         max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
             ready_embedder = warm_up_embedder(make_embedder())
