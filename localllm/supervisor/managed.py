@@ -191,19 +191,18 @@ class ManagedModel:
             self._keep_alive_s = keep_alive_s
         self._watch_idleness()
 
-    def listen(self, on_progress: OnProgress | None) -> None:
-        """Call `on_progress` with the progress of the load."""
-        if on_progress is not None:
-            self._listeners.append(on_progress)
-
     @contextlib.contextmanager
-    def waited_for(self) -> Iterator[None]:
-        """Counts as busy while a caller waits for its load."""
+    def waited_for(self, on_progress: OnProgress | None = None) -> Iterator[None]:
+        """Counts as busy while a caller waits for its load, whose progress is reported to `on_progress`."""
+        listening = [] if on_progress is None else [on_progress]
+        self._listeners += listening
         self.waiting_for_load += 1
         try:
             yield
         finally:
             self.waiting_for_load -= 1
+            for listener in listening:
+                self._listeners.remove(listener)
             self._owner.changed()
 
     async def session(self) -> Session:
@@ -221,7 +220,6 @@ class ManagedModel:
                 await self._discard(session)
                 if not self.on_devices.takes_fewer(error, session):
                     raise
-        self._listeners.clear()
         loaded = session.ready.result()
         if self.loaded is None:
             self.used()
@@ -377,7 +375,7 @@ class ManagedModel:
 
     def _report_progress(self, fraction: float) -> None:
         self._owner.observer.loading(self.id, fraction)
-        for listener in self._listeners:
+        for listener in list(self._listeners):
             listener(fraction)
 
     def _make_load(self, hello: Hello) -> Load:

@@ -102,9 +102,8 @@ class Supervisor:
         if model is not None:
             candidate.release()
             _check_same(model, candidate, options)
-            model.listen(on_progress)
             model.used(keep_alive_s)
-            await self._session(model)
+            await self._session(model, on_progress)
             return _loaded(model)
         try:
             settings = self._settings.for_model(candidate.id)
@@ -121,8 +120,7 @@ class Supervisor:
             candidate.release()
             raise
         self._models[candidate.id] = model
-        model.listen(on_progress)
-        await self._session(model)
+        await self._session(model, on_progress)
         return _loaded(model)
 
     @contextlib.contextmanager
@@ -224,7 +222,7 @@ class Supervisor:
         if model is not None and not model.is_busy:  # a request may have come since
             await self._close(model)
 
-    async def _session(self, model: ManagedModel) -> Session:
+    async def _session(self, model: ManagedModel, on_progress: OnProgress | None = None) -> Session:
         if model.waiting_for_load > self._settings.max_waiting:
             raise QueueFull(
                 f"{model.id} is loading and {model.waiting_for_load} requests wait for that; try again in a moment "
@@ -232,7 +230,7 @@ class Supervisor:
                 param="model",
             )
         try:
-            with model.waited_for():
+            with model.waited_for(on_progress):
                 if not model.has_room:
                     await self._wait_for_room(model)
                 return await model.session()
