@@ -126,6 +126,18 @@ def test_a_content_of_two_models_is_read_once_and_many_threads_find_the_same(sto
     assert sum(heard) == sum(one.size_bytes for one in store.list() if one.name != "again")
 
 
+def test_every_model_that_shares_a_damaged_file_is_named(run: Run, store: Store) -> None:
+    put(store, "mine", b"12345")
+    store.copy(parse("mine"), parse("yours"))
+    flip(blob_of(store, "mine"), 0)
+    code, out, _ = run("verify", "--json")
+    assert code == 1
+    assert [(one["model"], one["set_aside"]) for one in json.loads(out)["damaged"]] == [("mine", True), ("yours", True)]
+    code, _, err = run("verify")
+    assert code == 1
+    assert [line.split(":")[1].strip() for line in err.splitlines()] == ["mine", "yours"]
+
+
 def test_a_blob_that_was_replaced_while_it_was_read_stays(store: Store) -> None:
     manifest = put(store, "mine", b"12345")
     blob = blob_of(store, "mine")
