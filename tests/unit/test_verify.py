@@ -219,6 +219,35 @@ def test_a_damaged_manifest_is_listed_and_removed_by_its_name(
     assert store.blob_path(digest_of(b"fine")).exists()
 
 
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_model_that_lacks_a_file_is_listed_as_damaged_with_the_remedy(
+    run: Run, hub: HubServer, store: Store, damage: str
+) -> None:
+    put(store, "fine", b"fine")
+    assert run("pull", NAME)[0] == 0
+    blob = blob_of(store)
+    size_bytes = blob.stat().st_size
+    blob.chmod(0o644)
+    os.truncate(blob, 1000)
+    if damage == "missing":
+        blob.unlink()
+    code, out, err = run("list")
+    assert code == 1
+    assert "damaged" in next(line for line in out.splitlines() if line.startswith(NAME))
+    assert f"{NAME} cannot be used: " in err
+    assert f"localllm pull {NAME}" in err
+    code, out, _ = run("list", "--json")
+    assert code == 1
+    problems = {each["id"]: each.get("problem") for each in json.loads(out)}
+    assert (problems["fine"], problems["demo"]) == (None, None)
+    fault = "is not in the store" if damage == "missing" else f"has 1,000 bytes and should have {size_bytes:,}"
+    assert fault in problems[NAME]
+    assert str(store.root) not in problems[NAME], "clients of a server see it"
+    assert [model.id for model in listing.available(store.root.parent)] == ["demo", "fine"]
+    assert run("pull", NAME)[0] == 0
+    assert run("list")[0] == 0
+
+
 def test_gc_gets_past_a_damaged_manifest_that_still_shows_what_it_needs(run: Run, store: Store) -> None:
     put(store, "mine", b"mine")
     put(store, "gone", b"gone")
