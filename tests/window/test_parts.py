@@ -146,6 +146,25 @@ def test_who_does_not_know_the_secret_shows_nothing(tmp_path: Path, words: bytes
     assert shown == ["m"]
 
 
+def test_a_window_that_could_not_be_shown_is_logged_and_the_next_call_is_answered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def show(model: str | None) -> None:
+        if model == "bad":
+            raise RuntimeError("the toolkit is gone")
+
+    with single(tmp_path) as first:
+        assert first is not None
+        first.answer(show)
+        address = msgspec.json.decode((tmp_path / "address.json").read_bytes(), type=Address)
+        for model, answer in (("bad", b""), ("good", b"shown\n")):
+            with socket.create_connection(("127.0.0.1", address.port)) as friend:
+                friend.settimeout(10)
+                friend.sendall(msgspec.json.encode(Call(address.secret, model)) + b"\n")
+                assert friend.recv(100) == answer
+    assert "the toolkit is gone" in caplog.text
+
+
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
 def test_the_secret_is_the_users_own(tmp_path: Path) -> None:
     with single(tmp_path / "window"):
