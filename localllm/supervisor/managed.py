@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -19,10 +18,9 @@ from localllm.errors import Loading, LocalLLMError
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import on_devices
 from localllm.supervisor.drafting import DraftModel, draft_bytes
-from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.load_log import log_load
-from localllm.supervisor.observer import Observer
 from localllm.supervisor.on_devices import OnDevices
+from localllm.supervisor.owner import Owner
 from localllm.supervisor.plan import context_of, pooling_of
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held, embedding_bytes, need_bytes
@@ -47,19 +45,6 @@ MAX_DEATHS_RETRIED = 3
 """
 FOREVER_S = -1.0
 """Keep-alive time of a model that stays until it is unloaded explicitly."""
-
-
-class Owner(Protocol):
-    """The manager of this model and others."""
-
-    observer: Observer
-    ledger: Ledger
-
-    def changed(self) -> None:
-        """A request ended, or a load succeeded or failed."""
-
-    def expired(self, id: str) -> None:
-        """The model has not been used for its keep-alive time."""
 
 
 class ManagedModel:
@@ -100,8 +85,7 @@ class ManagedModel:
         self._embeds = not info.causal
         self.has_room = False
         """Whether its memory is reserved."""
-        self.loaded: LoadedModel | None = None
-        """What the worker reported when it was last ready."""
+        self._loaded: LoadedModel | None = None
         self.waiting_for_load = 0
         self._owner = owner
         self._settings = settings
@@ -130,6 +114,13 @@ class ManagedModel:
     @property
     def path(self) -> Path:
         return self._path
+
+    @property
+    def loaded(self) -> LoadedModel | None:
+        """What its worker reported last; None until it was ready once."""
+        if self._loaded is not None and self._session is not None:
+            self._loaded = self._session.model or self._loaded
+        return self._loaded
 
     @property
     def need_bytes(self) -> int:
@@ -224,7 +215,7 @@ class ManagedModel:
         if self.loaded is None:
             self.used()
             log_load(loaded, chose_ctx=self._chose_ctx)
-        self.loaded = loaded
+        self._loaded = loaded
         self._base_bytes = need_bytes(self._info, self._used_options, loaded.flash_attn)
         self._base_bytes += self._draft_bytes if loaded.draft else 0
         return session
@@ -257,7 +248,7 @@ class ManagedModel:
             if session is not None:
                 await session.aclose()
         finally:
-            self.loaded = None
+            self._loaded = None
             self.on_devices.release()
             self._release()
 
