@@ -127,6 +127,15 @@ class ManagedModel:
         """Main memory. Embedding counts only once it was requested, unless the model does nothing else."""
         return self.on_devices.main_bytes(self._base_bytes) + (self._embedding_bytes if self._embeds else 0)
 
+    def drops_draft(self, reason: str) -> bool:
+        """Whether it can be loaded without its draft model, because nobody named one; `reason`: why it has to be."""
+        if self._options.draft != "auto" or not self._draft_bytes:
+            return False
+        self._base_bytes, self._draft_bytes = self._base_bytes - self._draft_bytes, 0
+        self._no_draft = f"with it, {reason}"
+        self.on_devices.drop_draft()
+        return True
+
     def will_embed(self) -> None:
         """Count the memory for embedding from now on: texts are about to be embedded."""
         self._embeds = True

@@ -255,7 +255,16 @@ class Supervisor:
             while not model.has_room:
                 others = [self._held(other) for other in self._models.values() if other.has_room and other is not model]
                 held = others + [leaving.held() for leaving in self._leaving]
-                decision = decide(model.id, model.need_bytes, held, self._room())
+                room = self._room()
+                try:
+                    decision = decide(model.id, model.need_bytes, held, room)
+                except LoadConflict as error:
+                    if not model.drops_draft(error.message):
+                        raise
+                    continue
+                is_too_large = model.need_bytes > min(room.free_bytes, room.max_bytes)  # although it is alone
+                if not held and is_too_large and model.drops_draft(f"{model.id} needs more memory than is free"):
+                    continue
                 if isinstance(decision, Fits):
                     holders = self.ledger.holders()
                     there = [one for one in others if one.id in holders]
