@@ -56,20 +56,22 @@ def clipped(text: str, most: int = MAX_ECHO_CHARS) -> str:
 
 _HOME = "LOCALLLM_HOME chooses another folder for what localllm keeps"
 _REMEDIES = {
-    errno.ENOSPC: f"make room (localllm gc deletes what no model needs); {_HOME}",
-    errno.EDQUOT: f"make room (localllm gc deletes what no model needs); {_HOME}",
-    errno.ENOENT: f"check the path; {_HOME}",
-    errno.EACCES: f"allow it for this user; {_HOME}",
-    errno.EPERM: f"allow it for this user; {_HOME}",
-    errno.EROFS: f"write elsewhere; {_HOME}",
-    errno.ENOTDIR: f"a file is where a folder is needed: move it away; {_HOME}",
-    errno.EEXIST: f"something else is there already: move it away; {_HOME}",
+    errno.ENOSPC: "make room (localllm gc deletes what no model needs)",
+    errno.EDQUOT: "make room (localllm gc deletes what no model needs)",
+    errno.ENOENT: "check the path",
+    errno.EACCES: "allow it for this user",
+    errno.EPERM: "allow it for this user",
+    errno.EROFS: "write elsewhere",
+    errno.ENOTDIR: "a file is where a folder is needed: move it away",
+    errno.EEXIST: "something else is there already: move it away",
     errno.EISDIR: "a folder is where a file is needed: move it away",
     errno.EMFILE: "allow more open files (ulimit -n), and start it again",
     errno.ENFILE: "the whole system has too many files open: close other programs",
     errno.EIO: "the disk may be failing: look at the system's log, and save what matters",
-    errno.ENAMETOOLONG: f"use a shorter path; {_HOME}",
+    errno.ENAMETOOLONG: "use a shorter path",
 }
+_NOT_OF_HOME = (errno.EISDIR, errno.EMFILE, errno.ENFILE, errno.EIO)
+"""Errors that another home would not change."""
 
 
 @contextlib.contextmanager
@@ -83,14 +85,17 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def sentence_of(error: OSError) -> str:
-    """The file, the system's error message, and the remedy if one is known."""
+def sentence_of(error: OSError, *, is_in_home: bool = True) -> str:
+    """The file, the system's error message, and the remedy if one is known. `is_in_home`: the file may be one that
+    localllm keeps, rather than one whose place the user chose."""
     what = error.strerror or str(error) or type(error).__name__
     if error.filename is not None:
         name = error.filename
         what = f"{os.fsdecode(name) if isinstance(name, str | bytes) else name}: {what}"
     remedy = _REMEDIES.get(error.errno or 0)
-    return what if remedy is None else f"{what}; {remedy}"
+    if remedy is None:
+        return what
+    return f"{what}; {remedy}; {_HOME}" if is_in_home and error.errno not in _NOT_OF_HOME else f"{what}; {remedy}"
 
 
 def has_remedy(error: OSError) -> bool:

@@ -24,7 +24,7 @@ from localllm.kvdisk.file import DiskCheckpoint
 from localllm.kvdisk.folder import all_items
 from localllm.kvdisk.survey import clear
 from tests.crashing_store import die_at_step, in_child, no_flush
-from tests.kvdisks import OTHER_PARTS, PARTS, TIMEOUT_S, complaints
+from tests.kvdisks import OTHER_PARTS, PARTS, TIMEOUT_S, complaints, holds
 
 ROUNDS = 24
 WORKERS = 3
@@ -57,8 +57,8 @@ def work(folder: Path, seed: float, max_bytes: int) -> None:
             conversation = [chance.randrange(2**31) for _ in range(chance.randrange(1, 30))]
         conversation = [*conversation, chance.randrange(2**31)]
         tokens = np.array(conversation, np.int32)
-        cache.store(tokens, state_of(tokens), [DiskCheckpoint(1, state_of(tokens[:1]))])
-        if cache.flush(TIMEOUT_S) and cache.statistics.num_failed == 0:
+        entry = cache.store(tokens, state_of(tokens), [DiskCheckpoint(1, state_of(tokens[:1]))])
+        if cache.flush(TIMEOUT_S) and entry is not None and cache.status(entry) == "disk":
             os.write(notes, (" ".join(map(str, conversation)) + "\n").encode())
         if cache.entries:
             cache.load(chance.choice(cache.entries))
@@ -82,7 +82,7 @@ def check(folder: Path, max_bytes: int, when: str) -> int:
         notes = folder / f"notes-{number}"
         lines = notes.read_text().splitlines() if notes.exists() and max_bytes == MUCH else []
         for tokens in (np.array(line.split(), np.int32) for line in lines):
-            if not cache.holds(tokens):
+            if not holds(cache, tokens):
                 print(f"{when}: a conversation that was written is not there")
         cache.store(tokens := np.array([number], np.int32), state_of(tokens), [DiskCheckpoint(1, state_of(tokens))])
         cache.close(TIMEOUT_S)

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from localllm.kvdisk.cache import DiskCache
-from localllm.kvdisk.entry import DiskEntry
+from localllm.kvdisk.entry import DiskEntry, is_beginning
 from localllm.kvdisk.fingerprint import Parts
 
 PARTS = Parts(
@@ -54,6 +55,23 @@ def put(cache: DiskCache, tokens: npt.NDArray[np.int32], state: bytes = b"state"
     assert entry is not None
     assert cache.flush(TIMEOUT_S)
     return entry
+
+
+def holds(cache: DiskCache, tokens: npt.NDArray[np.int32]) -> bool:
+    """Whether all of these tokens are a prefix of an entry."""
+    return any(is_beginning(tokens, "", entry) for entry in cache.entries)
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """The last arguments of the calls of a function from now on."""
+    original, calls = getattr(owner, name), list[Any]()
+
+    def noted(*arguments: Any) -> Any:
+        calls.append(arguments[-1])
+        return original(*arguments)
+
+    monkeypatch.setattr(owner, name, noted)
+    return calls
 
 
 def known(cache: DiskCache) -> list[list[int]]:

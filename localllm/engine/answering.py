@@ -150,12 +150,12 @@ class Answers:
         sequence.sampled(sampled.mirostat_mu)
         if sequence.first_token_s is None:
             sequence.first_token_s = self._clock()
+        sequence.num_right_guesses += is_guess
         ends = self._backend.ends_generation(token) and not sequence.ignore_eos
         if ends or token in sequence.stop_tokens:
             taken.end, taken.finish = sampled, self._end(sequence, "stop")
             return
         sequence.append(token)
-        sequence.num_right_guesses += is_guess
         taken.tokens.append(sampled)
         if sequence.text_may_end:
             text = sequence.text.feed(self._bytes(sequence, token), may_stop=sequence.may_end)

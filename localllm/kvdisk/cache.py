@@ -15,7 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -35,19 +35,6 @@ THREAD_END_S = 2.0
 """Time for each thread to stop at its next chunk. One that hangs in the kernel is left to end with the process."""
 
 logger = logging.getLogger("localllm")
-
-
-class DiskStatistics(NamedTuple):
-    """Counts since the cache was opened."""
-
-    num_written: int
-    num_read: int
-    num_dropped: int
-    """Not written: the disk could not keep up, or the state would never fit."""
-    num_failed: int
-    """Not written because of an error, or not readable: missing or damaged."""
-    queued_bytes: int
-    """Waiting to be written now."""
 
 
 class DiskCache:
@@ -90,7 +77,6 @@ class DiskCache:
         """Names of files that are not ours or could not be read."""
         self._closing = max_bytes == 0
         self._stop = self._closing
-        self._num_written = self._num_read = self._num_dropped = self._num_failed = 0
         self._prefetcher: Prefetcher | None = None
         self._writer: threading.Thread | None = None
         if not self._closing:
@@ -103,16 +89,6 @@ class DiskCache:
     def entries(self) -> tuple[DiskEntry, ...]:
         """All entries that can be loaded; takes no lock. The same tuple until something changes."""
         return self._entries
-
-    @property
-    def statistics(self) -> DiskStatistics:
-        with self._changed:
-            queued_bytes = sum(entry.num_bytes for entry in self._queued)
-            return DiskStatistics(self._num_written, self._num_read, self._num_dropped, self._num_failed, queued_bytes)
-
-    def holds(self, tokens: npt.NDArray[np.int32], domain: str = "") -> bool:
-        """Whether all of these tokens are a prefix of an entry."""
-        return any(is_beginning(tokens, domain, entry) for entry in self._entries)
 
     def store(
         self,
@@ -147,7 +123,6 @@ class DiskCache:
             waiting_bytes = sum(other.num_bytes for other in self._queued) - sum(other.num_bytes for other in replaced)
             too_much = waiting_bytes > 0 and waiting_bytes + num_bytes > self._max_queue_bytes
             if too_much or num_bytes + entry.tokens.nbytes > self._max_bytes:
-                self._num_dropped += 1
                 return None
             for other in replaced:
                 self._forget(other)
@@ -164,12 +139,8 @@ class DiskCache:
         prefetched = None if self._prefetcher is None else self._prefetcher.status(entry)
         return prefetched or ("disk" if entry in self._entries else "gone")
 
-    def ready(self, entry: DiskEntry) -> bool:
-        """Whether `load` returns without waiting for the disk, even if with None."""
-        return self.status(entry) in ("memory", "gone")
-
     def prefetch(self, entry: DiskEntry) -> bool:
-        """Have the reader thread read it; then `on_read` is called and it is ready. Repeated calls have no effect.
+        """Have the reader thread read it; then `on_read` is called and it is in memory. Repeated calls have no effect.
 
         It stays in memory until `load`, `drop`, or a later prefetch that needs the room (oldest first). False: it is
         gone, or too much is being read already.
@@ -187,7 +158,8 @@ class DiskCache:
     def load(self, entry: DiskEntry) -> Saved | None:
         """The state and the checkpoints, every byte checked; None where they are no longer available.
 
-        Waits for the disk unless it is `ready`. Counts as a use. A prefetched state passes to the caller.
+        Waits for the disk unless its `status` is memory or gone. Counts as a use. A prefetched state passes to the
+        caller.
         """
         with self._changed:
             saved = self._queued.get(entry)
@@ -280,12 +252,9 @@ class DiskCache:
         except (Foreign, OSError, MemoryError) as error:
             self._say_once("read", f"the saved conversation {path} cannot be read: {error}")
         else:
-            with self._changed:
-                self._num_read += 1
             return saved
         with self._changed:
             self._forget(entry)
-            self._num_failed += 1
         return None
 
     # ---- writing
@@ -326,7 +295,6 @@ class DiskCache:
             if others is None or entry not in self._entries:  # not written, or closed meanwhile
                 self._forget(entry)
                 return
-            self._num_written += 1
             earlier = self._entries[: self._entries.index(entry)]
             replaced = [one for one in earlier if is_beginning(one.tokens, one.domain, entry)]
             for one in replaced:
@@ -354,7 +322,5 @@ class DiskCache:
         except Stopped:
             return None
         except (OSError, NoRoom, Busy, MemoryError) as error:
-            with self._changed:
-                self._num_failed += 1
             self._say_once("write", f"conversations cannot be saved in {self._folder.path}: {error}")
             return None

@@ -120,6 +120,8 @@ class Journal:
             self._locks.append(_locked(self._home / f"{_digest(str(planned.file).encode())[:16]}.lock"))
         except BlockingIOError as error:
             raise LocalLLMError(f"{planned.file} is changed by another localllm launch; end that one first") from error
+        except OSError as error:
+            raise LocalLLMError(sentence_of(error)) from error
         data = planned.after.encode()
         record = _Record(str(planned.file), planned.before is not None, _digest(data), planned.keys)
         try:

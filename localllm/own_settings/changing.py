@@ -99,7 +99,10 @@ def _locked(target: Path, shown: str) -> Iterator[None]:
     """Excludes concurrent changes, so that none is lost."""
     from localllm.registry.disk.locks import try_lock
 
-    lock = try_lock(target.with_name(f"{target.name}.lock"), exclusive=True)
+    try:
+        lock = try_lock(target.with_name(f"{target.name}.lock"), exclusive=True)
+    except OSError as error:
+        raise InvalidParameter(f"{shown} cannot be written: its lock: {_reason(error)}") from error
     if lock is None:
         raise InvalidParameter(f"another process is writing {shown}; try again")
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from localllm import osdep
-from localllm.errors import LoadFailed, from_info
+from localllm.errors import Cancelled, LoadFailed, from_info
 from localllm.programs import own_command
 from localllm.quantization.protocol import Done, Failed, Job, Message, Step, type_of
 
@@ -60,7 +60,7 @@ def quantize(
 ) -> Done:
     """Runs the job; returns once the target exists. Raises the child's error, or `LoadFailed` if it crashed.
 
-    Setting `cancel` stops the child at its next report of progress.
+    Setting `cancel` stops the child at its next report of progress, and raises `Cancelled`.
     """
     argv = command or child_command()
     try:
@@ -92,7 +92,7 @@ def _follow(child: subprocess.Popen[bytes], job: Job, on_step: OnStep, cancel: t
             continue  # a line cut short by a crash
         if isinstance(message, Step):
             if cancel is not None and cancel.is_set():
-                raise LoadFailed("quantizing was cancelled, because its client disconnected")
+                raise Cancelled("quantizing was stopped, because its client disconnected")
             on_step(message)
         elif isinstance(message, Failed):
             raise from_info(message.error)

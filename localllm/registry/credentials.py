@@ -14,8 +14,8 @@ from localllm.registry.docker_logins import docker_login
 from localllm.registry.sources.oci_auth import Login
 
 MAX_TOKEN_CHARS = 1024
-_BETWEEN = re.compile(r",(?=\s*(?:[\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?=|\s*$)", re.ASCII)
-"""A comma followed by another host; any other comma is part of a password."""
+_BETWEEN = re.compile(r",(?=\s*(?:[\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?=)", re.ASCII)
+"""A comma followed by another host; any other comma, even a last one, is part of a password. Tokens contain none."""
 
 
 def hub_token() -> str | None:
@@ -51,14 +51,16 @@ def _own_logins() -> dict[str, Login]:
     text = os.environ.get("LOCALLLM_REGISTRY_LOGINS", "")
     logins: dict[str, Login] = {}
     for entry in text.splitlines() if "\n" in text.strip() else _BETWEEN.split(text):
-        if not entry.strip():
+        if not entry.strip(", "):
             continue
         host, equals, secret = entry.strip().partition("=")
+        user, colon, password = secret.partition(":")
+        if not colon:
+            secret = secret.rstrip(", ")
         if not equals or not host or not secret:
             raise InvalidParameter(
                 "LOCALLLM_REGISTRY_LOGINS takes HOST=USER:PASSWORD or HOST=TOKEN, separated by commas or line breaks",
                 param="registry_logins",
             )
-        user, colon, password = secret.partition(":")
         logins[host.lower()] = Login(secret=password, user=user) if colon else Login(secret=secret)
     return logins

@@ -7,6 +7,8 @@ import logging
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
 from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.manifests import DamagedManifest
@@ -32,15 +34,17 @@ def available(data_dir: Path) -> list[AvailableModel]:
 
 
 def listed(data_dir: Path) -> list[AvailableModel]:
-    """As `available`, followed by models with a damaged manifest, which have a `problem` and are logged."""
+    """As `available`, and models with a `problem`: those that lack a file or have one of the wrong size, then those
+    with a damaged manifest, which are logged."""
     demo = carried("demo.gguf").stat()
     models = [AvailableModel(id=DEMO, size_bytes=demo.st_size, created_unix_s=int(demo.st_mtime), quant="Q8_0")]
-    manifests, damaged = store_of(data_dir).scan()
+    store = store_of(data_dir)
+    manifests, damaged = store.scan()
     for each in damaged:
         logger.warning("manifest_damaged", extra={"fields": {"path": str(each.path), "reason": each.reason}})
     return [
         *models,
-        *map(described, manifests),
+        *(msgspec.structs.replace(described(each), problem=_problem(each, store)) for each in manifests),
         *(
             AvailableModel(
                 id=each.name,
@@ -63,6 +67,18 @@ def described(manifest: Manifest) -> AvailableModel:
         license=manifest.license,
         source=manifest.source,
     )
+
+
+def _problem(manifest: Manifest, store: Store) -> str | None:
+    """What is wrong with the files, with the remedy. Does not read them."""
+    try:
+        for file in manifest.files:
+            store.locate(manifest, file)
+    except LocalLLMError as error:
+        return error.public
+    except OSError as error:
+        return f"its files cannot be looked at: {error.strerror or error}"
+    return None
 
 
 def stored(name: str, data_dir: Path) -> Manifest:

@@ -119,15 +119,15 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
 def format_modelfile(modelfile: Modelfile) -> str:
     """Text that `parse_modelfile` reads back unchanged. Raises `InvalidParameter` for values that a Modelfile cannot
     express."""
-    lines = [f"FROM {_quoted(base, 'FROM')}" for base in modelfile.bases]
+    lines = [f"FROM {quoted(base, 'FROM')}" for base in modelfile.bases]
     parameters = Parameters(params=modelfile.params, stop=modelfile.stop, ctx=modelfile.ctx)
-    lines += [f"PARAMETER {name} {_quoted(value, name)}" for name, value in lines_of(parameters)]
+    lines += [f"PARAMETER {name} {quoted(value, name)}" for name, value in lines_of(parameters)]
     for name, field in _ONCE.items():
         value = getattr(modelfile, field)
         if value is not None:
-            lines.append(f"{name.upper()} {_quoted(value, name.upper())}")
-    lines += [f"MESSAGE {message.role} {_quoted(message.content, 'MESSAGE')}" for message in modelfile.messages]
-    lines += [f"LICENSE {_quoted(text, 'LICENSE')}" for text in modelfile.license_text]
+            lines.append(f"{name.upper()} {quoted(value, name.upper())}")
+    lines += [f"MESSAGE {message.role} {quoted(message.content, 'MESSAGE')}" for message in modelfile.messages]
+    lines += [f"LICENSE {quoted(text, 'LICENSE')}" for text in modelfile.license_text]
     return "\n".join(lines) + "\n"
 
 
@@ -183,8 +183,9 @@ def _value(lines: list[str], at: int, rest: str) -> tuple[str, int]:
     raise _wrong(at + 1, f"the text that begins with {quotes} is not closed; end its last line with {quotes}")
 
 
-def _quoted(text: str, what: str) -> str:
-    """The text in the first form of quoting that is read back unchanged."""
+def quoted(text: str, what: str) -> str:
+    """The text in the first form of quoting that is read back unchanged. Raises `InvalidParameter`, naming `what`, if
+    there is none."""
     text = _with_plain_line_ends(text)
     for quotes in ("", '"', '"""'):
         lines = f"{quotes}{text}{quotes}".split("\n")

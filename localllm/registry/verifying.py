@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
+import msgspec
+
 from localllm import osdep
+from localllm.registry.digest import Digest
 from localllm.registry.disk.store import DamagedFile, Store
 from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.remote import OnBytes
@@ -24,18 +27,20 @@ BUSY_SHARE = 0.7
 
 
 class Work(NamedTuple):
-    """A file to read, and the first model that needs it."""
+    """A file to read, and the models that need it, each with its own record of the file."""
 
-    manifest: Manifest
     file: StoredFile
+    needed_by: tuple[tuple[Manifest, StoredFile], ...]
 
 
 def works_of(manifests: Iterable[Manifest]) -> list[Work]:
     """Each distinct file once, largest first, so that no large file is still being read when all others are done."""
-    found = {
-        (file.digest, file.path): Work(manifest, file) for manifest in reversed([*manifests]) for file in manifest.files
-    }
-    return sorted(found.values(), key=lambda work: -work.file.size_bytes)
+    found: dict[tuple[Digest, str | None], list[tuple[Manifest, StoredFile]]] = {}
+    for manifest in manifests:
+        for file in manifest.files:
+            found.setdefault((file.digest, file.path), []).append((manifest, file))
+    works = [Work(needed_by[0][1], tuple(needed_by)) for needed_by in found.values()]
+    return sorted(works, key=lambda work: -work.file.size_bytes)
 
 
 class _Usage:
@@ -62,7 +67,8 @@ class _Usage:
 def verify(
     works: Iterable[Work], store: Store, *, on_bytes: OnBytes, cancel: threading.Event, set_aside: bool = True
 ) -> list[tuple[Manifest, DamagedFile]]:
-    """Returns damaged blobs, set aside so that a pull fetches them again. `on_bytes` is called from several threads.
+    """Returns damaged files of each model; blobs are set aside so that a pull fetches them again. `on_bytes` is called
+    from several threads.
 
     Raises `Cancelled`, and `OSError` where a disk cannot be read.
     """
@@ -81,7 +87,7 @@ def verify(
                 return
             found = store.verify_file(work.file, heard, cancel, set_aside=set_aside)
             if found is not None:
-                damaged.append((work.manifest, found))
+                damaged.extend((one, msgspec.structs.replace(found, file=file)) for one, file in work.needed_by)
 
     most = osdep.num_usable_cpus()
     with ThreadPoolExecutor(most, thread_name_prefix="verify") as pool:

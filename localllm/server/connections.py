@@ -141,7 +141,8 @@ class Acceptor(Generic[C]):
         self._connections = connections
         self._tls = tls
         self._connecting: set[asyncio.Task[None]] = set()
-        self._refusing: set[asyncio.Task[None]] = set()
+        self._refusing: dict[asyncio.Task[None], None] = {}
+        """Handshakes of clients that will get an error, oldest first."""
         self._num_failed = 0
         self._logged_s = float("-inf")
         self._task = asyncio.get_running_loop().create_task(self._accept())
@@ -172,16 +173,24 @@ class Acceptor(Generic[C]):
     def _take(self, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         has_room = self._connections.make_room(loop.time())
-        tasks = self._connecting if has_room else self._refusing
         if not has_room and len(self._refusing) + self._connections.num_refused >= MAX_REFUSED:
-            client.close()
-            return
+            if self._tls is None or not self._refusing:
+                client.close()
+                return
+            self._end_refusing(next(iter(self._refusing))).cancel()  # its client may never complete the handshake
         connection = self._make(has_room)
         task = loop.create_task(self._connect(client, connection))
         if has_room:
             self._connections.opening(connection, loop.time(), task.cancel)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
+        else:
+            self._refusing[task] = None
+            task.add_done_callback(self._end_refusing)
+
+    def _end_refusing(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        self._refusing.pop(task, None)
+        return task
 
     async def _connect(self, client: socket.socket, connection: asyncio.Protocol) -> None:
         loop = asyncio.get_running_loop()

@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -19,10 +18,9 @@ from localllm.errors import Loading, LocalLLMError
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import on_devices
 from localllm.supervisor.drafting import DraftModel, draft_bytes
-from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.load_log import log_load
-from localllm.supervisor.observer import Observer
 from localllm.supervisor.on_devices import OnDevices
+from localllm.supervisor.owner import Owner
 from localllm.supervisor.plan import context_of, pooling_of
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held, embedding_bytes, need_bytes
@@ -47,19 +45,6 @@ MAX_DEATHS_RETRIED = 3
 """
 FOREVER_S = -1.0
 """Keep-alive time of a model that stays until it is unloaded explicitly."""
-
-
-class Owner(Protocol):
-    """The manager of this model and others."""
-
-    observer: Observer
-    ledger: Ledger
-
-    def changed(self) -> None:
-        """A request ended, or a load succeeded or failed."""
-
-    def expired(self, id: str) -> None:
-        """The model has not been used for its keep-alive time."""
 
 
 class ManagedModel:
@@ -100,8 +85,7 @@ class ManagedModel:
         self._embeds = not info.causal
         self.has_room = False
         """Whether its memory is reserved."""
-        self.loaded: LoadedModel | None = None
-        """What the worker reported when it was last ready."""
+        self._loaded: LoadedModel | None = None
         self.waiting_for_load = 0
         self._owner = owner
         self._settings = settings
@@ -132,9 +116,25 @@ class ManagedModel:
         return self._path
 
     @property
+    def loaded(self) -> LoadedModel | None:
+        """What its worker reported last; None until it was ready once."""
+        if self._loaded is not None and self._session is not None:
+            self._loaded = self._session.model or self._loaded
+        return self._loaded
+
+    @property
     def need_bytes(self) -> int:
         """Main memory. Embedding counts only once it was requested, unless the model does nothing else."""
         return self.on_devices.main_bytes(self._base_bytes) + (self._embedding_bytes if self._embeds else 0)
+
+    def drops_draft(self, reason: str) -> bool:
+        """Whether it can be loaded without its draft model, because nobody named one; `reason`: why it has to be."""
+        if self._options.draft != "auto" or not self._draft_bytes:
+            return False
+        self._base_bytes, self._draft_bytes = self._base_bytes - self._draft_bytes, 0
+        self._no_draft = f"with it, {reason}"
+        self.on_devices.drop_draft()
+        return True
 
     def will_embed(self) -> None:
         """Count the memory for embedding from now on: texts are about to be embedded."""
@@ -191,19 +191,18 @@ class ManagedModel:
             self._keep_alive_s = keep_alive_s
         self._watch_idleness()
 
-    def listen(self, on_progress: OnProgress | None) -> None:
-        """Call `on_progress` with the progress of the load."""
-        if on_progress is not None:
-            self._listeners.append(on_progress)
-
     @contextlib.contextmanager
-    def waited_for(self) -> Iterator[None]:
-        """Counts as busy while a caller waits for its load."""
+    def waited_for(self, on_progress: OnProgress | None = None) -> Iterator[None]:
+        """Counts as busy while a caller waits for its load, whose progress is reported to `on_progress`."""
+        listening = [] if on_progress is None else [on_progress]
+        self._listeners += listening
         self.waiting_for_load += 1
         try:
             yield
         finally:
             self.waiting_for_load -= 1
+            for listener in listening:
+                self._listeners.remove(listener)
             self._owner.changed()
 
     async def session(self) -> Session:
@@ -221,12 +220,11 @@ class ManagedModel:
                 await self._discard(session)
                 if not self.on_devices.takes_fewer(error, session):
                     raise
-        self._listeners.clear()
         loaded = session.ready.result()
         if self.loaded is None:
             self.used()
             log_load(loaded, chose_ctx=self._chose_ctx)
-        self.loaded = loaded
+        self._loaded = loaded
         self._base_bytes = need_bytes(self._info, self._used_options, loaded.flash_attn)
         self._base_bytes += self._draft_bytes if loaded.draft else 0
         return session
@@ -259,7 +257,7 @@ class ManagedModel:
             if session is not None:
                 await session.aclose()
         finally:
-            self.loaded = None
+            self._loaded = None
             self.on_devices.release()
             self._release()
 
@@ -377,7 +375,7 @@ class ManagedModel:
 
     def _report_progress(self, fraction: float) -> None:
         self._owner.observer.loading(self.id, fraction)
-        for listener in self._listeners:
+        for listener in list(self._listeners):
             listener(fraction)
 
     def _make_load(self, hello: Hello) -> Load:

@@ -61,6 +61,10 @@ class OnDevices:
         """Number of layers, including the output head."""
         return self._info.num_layers + 1
 
+    def drop_draft(self) -> None:
+        """Place no draft from now on."""
+        self._draft = None
+
     def free(self, reported: Sequence[DeviceInfo]) -> Sequence[DeviceInfo]:
         """The devices reported by its worker, with the memory that is free for this model."""
         self._ledger.see(self._library, reported, self._id)

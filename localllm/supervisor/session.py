@@ -90,6 +90,8 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
         self.ready.add_done_callback(_retrieve)
+        self.model: LoadedModel | None = None
+        """What the worker reported last; it reports again when a draft model was dropped."""
         self._make_load = make_load
         self._max_waiting = max_waiting
         self._saves = saves
@@ -319,8 +321,12 @@ class Session:
                 collector.fail(from_info(message.error))
             elif (pending := self._find(message.id, ends=True)) is not None:
                 pending.fail(from_info(message.error))
-        elif isinstance(message, Tokenized | Vectors):
-            self._collect(message)
+        elif isinstance(message, Tokenized):
+            if (collector := self._collectors.get(message.id)) is not None:
+                collector.expect(message)
+        elif isinstance(message, Vectors):
+            if (collector := self._collectors.get(message.id)) is not None:
+                collector.take(message)
         elif isinstance(message, Reply):
             self._reply(message)
         elif isinstance(message, Hello):
@@ -330,6 +336,7 @@ class Session:
             if self._on_progress is not None:
                 self._on_progress(message.fraction)
         elif isinstance(message, Ready):
+            self.model = message.model
             if not self.ready.done():
                 self.ready.set_result(message.model)
         elif isinstance(message, Failed):
@@ -338,15 +345,6 @@ class Session:
     def _find(self, id: int, *, ends: bool = False) -> Pending | None:
         """The request; None if it was cancelled while this message was on its way."""
         return self._pending.pop(id, None) if ends else self._pending.get(id)
-
-    def _collect(self, message: Tokenized | Vectors) -> None:
-        collector = self._collectors.get(message.id)
-        if collector is None:  # cancelled while this was on its way
-            return
-        if isinstance(message, Tokenized):
-            collector.expect(message)
-            return
-        collector.take(message)
 
     def _reply(self, message: Reply) -> None:
         answer = self._calls.get(message.id)

@@ -102,9 +102,8 @@ class Supervisor:
         if model is not None:
             candidate.release()
             _check_same(model, candidate, options)
-            model.listen(on_progress)
             model.used(keep_alive_s)
-            await self._session(model)
+            await self._session(model, on_progress)
             return _loaded(model)
         try:
             settings = self._settings.for_model(candidate.id)
@@ -121,8 +120,7 @@ class Supervisor:
             candidate.release()
             raise
         self._models[candidate.id] = model
-        model.listen(on_progress)
-        await self._session(model)
+        await self._session(model, on_progress)
         return _loaded(model)
 
     @contextlib.contextmanager
@@ -224,7 +222,7 @@ class Supervisor:
         if model is not None and not model.is_busy:  # a request may have come since
             await self._close(model)
 
-    async def _session(self, model: ManagedModel) -> Session:
+    async def _session(self, model: ManagedModel, on_progress: OnProgress | None = None) -> Session:
         if model.waiting_for_load > self._settings.max_waiting:
             raise QueueFull(
                 f"{model.id} is loading and {model.waiting_for_load} requests wait for that; try again in a moment "
@@ -232,7 +230,7 @@ class Supervisor:
                 param="model",
             )
         try:
-            with model.waited_for():
+            with model.waited_for(on_progress):
                 if not model.has_room:
                     await self._wait_for_room(model)
                 return await model.session()
@@ -257,7 +255,16 @@ class Supervisor:
             while not model.has_room:
                 others = [self._held(other) for other in self._models.values() if other.has_room and other is not model]
                 held = others + [leaving.held() for leaving in self._leaving]
-                decision = decide(model.id, model.need_bytes, held, self._room())
+                room = self._room()
+                try:
+                    decision = decide(model.id, model.need_bytes, held, room)
+                except LoadConflict as error:
+                    if not model.drops_draft(error.message):
+                        raise
+                    continue
+                is_too_large = model.need_bytes > min(room.free_bytes, room.max_bytes)  # although it is alone
+                if not held and is_too_large and model.drops_draft(f"{model.id} needs more memory than is free"):
+                    continue
                 if isinstance(decision, Fits):
                     holders = self.ledger.holders()
                     there = [one for one in others if one.id in holders]

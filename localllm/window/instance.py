@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import logging
 import os
 import secrets
 import socket
@@ -20,6 +21,8 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import Unavailable, naming
+
+logger = logging.getLogger("localllm")
 
 LOOPBACK = "127.0.0.1"
 ANSWER_S = 5.0
@@ -66,12 +69,20 @@ class Instance:
                 connection, _ = self._listener.accept()
             except OSError:
                 return  # closed, because the window is closed
-            with connection, contextlib.suppress(OSError):  # the caller has gone
-                connection.settimeout(CALL_S)
-                call = _read_call(connection)
-                if call is not None and hmac.compare_digest(call.secret.encode(), self._secret.encode()):
-                    show(call.model)
-                    connection.sendall(_SHOWN)
+            with connection:
+                try:
+                    self._reply(connection, show)
+                except OSError:
+                    pass  # the caller has gone
+                except Exception:  # later callers are served all the same
+                    logger.exception("the window could not be shown")
+
+    def _reply(self, connection: socket.socket, show: OnCall) -> None:
+        connection.settimeout(CALL_S)
+        call = _read_call(connection)
+        if call is not None and hmac.compare_digest(call.secret.encode(), self._secret.encode()):
+            show(call.model)
+            connection.sendall(_SHOWN)
 
 
 @contextlib.contextmanager

@@ -113,7 +113,7 @@ class View:
         try:
             path.write_text(text, "utf-8", newline="\n")
         except OSError as error:
-            self.show_error(TITLE, sentence_of(error))
+            self.show_error(TITLE, sentence_of(error, is_in_home=False))
             return False
         return True
 

@@ -3,6 +3,8 @@ are guessed."""
 
 from __future__ import annotations
 
+import msgspec
+
 from localllm.errors import UnsupportedParameter
 from localllm.types import LoadedModel, Speculative
 
@@ -15,6 +17,15 @@ def check_sources(wanted: Speculative, model: LoadedModel) -> None:
                 f"speculative.sources names {source}, but {_why_not(source, model)}; leave it out",
                 param="speculative.sources",
             )
+
+
+def without_drafts(model: LoadedModel, reason: str) -> LoadedModel:
+    """The model after its draft model, or its own NextN layers, failed."""
+    sources = tuple(source for source in model.sources if source not in ("draft", "mtp"))
+    failed = f"it failed: {reason}"
+    if "draft" in model.sources:
+        return msgspec.structs.replace(model, sources=sources, draft="", draft_reason=failed)
+    return msgspec.structs.replace(model, sources=sources, mtp_reason=failed)
 
 
 def notes_on(wanted: Speculative, model: LoadedModel, *, takes_guesses: bool) -> tuple[str, ...]:

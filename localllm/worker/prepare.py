@@ -95,7 +95,7 @@ class Preparer:
     ) -> None:
         """`defaults`: for requests without values of their own; `grammars`: for structured answers; `experience`: for
         guesses, None if none are made."""
-        self._model = model
+        self.model = model
         self._defaults = defaults
         self._vocab = vocab
         self._renderer = renderer
@@ -154,7 +154,7 @@ class Preparer:
 
     def _begin(self, draft: _Draft) -> None:
         messages = draft.source.messages
-        if messages is None or self._renderer is None or not self._model.info.causal:
+        if messages is None or self._renderer is None or not self.model.info.causal:
             self._turns.add(self._prepare(draft, None), lambda: self._has_takers(draft))
         else:
             self._renderer.add(
@@ -189,8 +189,8 @@ class Preparer:
                 yield
 
     def _check_kind(self, source: Source) -> None:
-        if not self._model.info.causal:
-            raise InvalidParameter(f"{self._model.id} is an embedding model; it cannot generate text", param="model")
+        if not self.model.info.causal:
+            raise InvalidParameter(f"{self.model.id} is an embedding model; it cannot generate text", param="model")
         if source.messages is not None and self._renderer is None:
             raise self._no_template()
 
@@ -241,12 +241,12 @@ class Preparer:
     def _hand_over(self, taker: _Taker, prompt: Prompt, guesser: Guesser | None) -> None:
         with errors_to(partial(self._reject, taker)):
             request = taker.message.request
-            shape = shape_of(request, self._model.format, prompt.ending)
+            shape = shape_of(request, self.model.format, prompt.ending)
             if shape.structure is None:
                 self._submit(taker, prompt, shape, None, guesser)
             elif self._grammars is None:
                 raise UnsupportedParameter(
-                    f"{self._model.id} cannot write structured answers", param=shape.structure.param
+                    f"{self.model.id} cannot write structured answers", param=shape.structure.param
                 )
             else:
                 self._check_end(request)
@@ -289,7 +289,7 @@ class Preparer:
         sequence.guesser = guesser if sequence.takes_guesses else None
         request = taker.message.request
         notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
-        notes += notes_on(request.speculative, self._model, takes_guesses=sequence.takes_guesses)
+        notes += notes_on(request.speculative, self.model, takes_guesses=sequence.takes_guesses)
         making = None
         if request.detail is not None and request.detail.making:
             making = Making(prompt.text, sequence.sampling, sequence.max_tokens)
@@ -299,21 +299,21 @@ class Preparer:
     def _sequence(
         self, message: Submit, arrived_s: float, prompt: Prompt, constraint: MatcherConstraint | None
     ) -> Sequence:
-        check_sources(message.request.speculative, self._model)
+        check_sources(message.request.speculative, self.model)
         params = with_defaults(message.request.params, self._defaults.params)
         for token in params.logit_bias or ():
             self._check_token(token, "logit_bias", f"logit_bias.{token}")
         for token in params.stop_token_ids:
             self._check_token(token, "stop_token_ids", "stop_token_ids")
-        sampling = resolve_sampling(params, self._model.info.sampling)
+        sampling = resolve_sampling(params, self.model.info.sampling)
         if params.ignore_eos:  # as in llama.cpp: end tokens never come
             never = dict.fromkeys(self._vocab.end_tokens, -math.inf)
             sampling = msgspec.structs.replace(sampling, logit_bias={**sampling.logit_bias, **never})
         request = message.request
         keep = prompt.keep if request.shift.keep is None else request.shift.keep
-        if request.slot is not None and request.slot >= self._model.slots:
+        if request.slot is not None and request.slot >= self.model.slots:
             raise InvalidParameter(
-                f"id_slot must be below {self._model.slots}, the number of slots, or -1 for any, got {request.slot}",
+                f"id_slot must be below {self.model.slots}, the number of slots, or -1 for any, got {request.slot}",
                 param="id_slot",
             )
         stays_open = params.min_tokens and not params.ignore_eos
@@ -352,9 +352,9 @@ class Preparer:
             raise InvalidParameter(f"{what} ends where its grammar does; leave out ignore_eos", param="ignore_eos")
 
     def _check_token(self, token: int, name: str, param: str) -> None:
-        if not 0 <= token < self._model.info.vocabulary_size:
+        if not 0 <= token < self.model.info.vocabulary_size:
             raise InvalidParameter(
-                f"{name} names token {token}; this model has {self._model.info.vocabulary_size}, counted from 0",
+                f"{name} names token {token}; this model has {self.model.info.vocabulary_size}, counted from 0",
                 param=param,
             )
 
@@ -391,10 +391,10 @@ class Preparer:
         if method == "render":
             raise self._no_template()
         if method in SLOT_METHODS:
-            raise SlotNotFound(f"{self._model.id} does not generate text and has no slots", param="id_slot")
+            raise SlotNotFound(f"{self.model.id} does not generate text and has no slots", param="id_slot")
         raise InternalError(f"the worker knows no method {method!r}")
 
     def _no_template(self) -> NoChatTemplate:
         return NoChatTemplate(
-            f"{self._model.id} has no chat template; use /v1/completions (`run --raw`)", param="messages"
+            f"{self.model.id} has no chat template; use /v1/completions (`run --raw`)", param="messages"
         )

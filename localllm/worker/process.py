@@ -31,10 +31,12 @@ from localllm.engine.speculation.guesser import Experience, Speculator
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.threads.team import Team
 from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLLMError
+from localllm.types import LoadedModel
 from localllm.worker.cpu_clocks import CLOCKS, make_team
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
 from localllm.worker.grammar_child import GrammarChild
 from localllm.worker.grammars import Grammars
+from localllm.worker.guessing import without_drafts
 from localllm.worker.messages import (
     SLOT_METHODS,
     Call,
@@ -122,12 +124,14 @@ def _end_loudly(problem: BaseException | None = None) -> NoReturn:
         os._exit(1)
 
 
-def _drafts(backend: DraftBackend, streams: DraftStreams | None, load: Load, team: Team) -> Drafts:
+def _drafts(
+    backend: DraftBackend, streams: DraftStreams | None, load: Load, team: Team, on_drop: Callable[[str], None]
+) -> Drafts:
     """The draft model or the heads, warmed up. Raises `LoadFailed` if a draft that was named cannot compute; others are
     dropped."""
     of = load.info
     size_bytes = sum(of.layer_bytes[-1:]) + of.other_bytes if load.draft is None else load.draft.info.size_bytes
-    drafts = Drafts(backend, share=size_bytes / of.size_bytes, streams=streams, team=team)
+    drafts = Drafts(backend, share=size_bytes / of.size_bytes, streams=streams, team=team, on_drop=on_drop)
     try:
         drafts.warm_up()
     except BackendError as error:
@@ -165,6 +169,7 @@ class Worker:
         """The engine, if it has anything to save at shutdown."""
         self._texts: TextPreparer | None = None
         self._slots: SlotFiler | None = None
+        self._model: LoadedModel | None = None
 
     def take(self, message: Down) -> None:
         """One frame; called on the reader thread and never slow."""
@@ -221,6 +226,7 @@ class Worker:
         model, vocab, backend, make_embedder, grammar_tokens, draft, streams = load_model(
             loaded, load, report_progress, data_dir, templates
         )
+        self._model = model
         team = make_team(
             model.threads, model.threads_batch, layers_per_device=model.layers_per_device, since=before_load
         )
@@ -249,11 +255,12 @@ class Worker:
                 beside=embedder,
                 team=team,
                 proposer=None if model.speculation == "off" else Speculator(),
-                drafting=None if draft is None else _drafts(draft, streams, load, team),
+                drafting=None if draft is None else _drafts(draft, streams, load, team, self._drop_draft),
             )
             if disk is not None:
                 self._saving = engine
             self._slots = SlotFiler(engine, None if disk is None else disk.named, self._outbox.put)
+        model = self._model  # without a draft that failed
         self._texts = TextPreparer(model, vocab, engine, embedder, self._outbox.put)
         self._preparer = Preparer(
             model,
@@ -283,6 +290,14 @@ class Worker:
         info = InvalidParameter(sentence, param=error.field).info()
         self._outbox.put(Rejected(id, info))
         self._outbox.put(Reply(id, None, info))  # the parent uses whichever of the two it waits for
+
+    def _drop_draft(self, reason: str) -> None:
+        """Report that its draft model, or its own heads, failed; called while it loads, or by the engine's thread."""
+        assert self._model is not None
+        self._model = without_drafts(self._model, reason)
+        if self._preparer is not None:
+            self._preparer.model = self._model
+            self._outbox.put(Ready(self._model))
 
     def _cancel(self, id: int) -> None:
         assert self._preparer is not None

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 import pytest
 from gguf import GGUFReader, GGUFWriter, LlamaFileType, dequantize
@@ -23,12 +24,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.cli.quantize import quantize_model
-from localllm.errors import DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
+from localllm.errors import Cancelled, DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
 from localllm.gguf import read_header, read_model_info
 from localllm.gguf.tables import FILE_TYPES
 from localllm.llama import quantize
 from localllm.llama.imatrix import read_imatrix
 from localllm.llama.library import Library
+from localllm.quantization.process import job_of
+from localllm.quantization.process import quantize as run_job
 from localllm.quantization.protocol import GROUPS, NEED_IMPORTANCE, NUMBERS, Job, Step, type_of
 from localllm.settings.config import Settings
 from tests.foreign_stores import write_adapter, write_projector
@@ -427,3 +430,14 @@ def test_an_expert_that_no_text_reached_counts_all_columns_alike(tmp_path: Path)
     writer.write_tensors_to_file()
     writer.close()
     assert read_imatrix(tmp_path / "m.gguf")["x"].tolist() == [1, 2, 1, 1]
+
+
+def test_a_cancelled_job_ends_with_its_own_error_and_leaves_nothing(tmp_path: Path) -> None:
+    step = msgspec.json.encode(Step(1, 2)).decode()
+    child = [sys.executable, "-c", f"import sys; sys.stdin.readline(); print({step!r}, flush=True); sys.stdin.read()"]
+    cancel = threading.Event()
+    cancel.set()
+    job = job_of(tmp_path / "in.gguf", tmp_path / "out.gguf", "Q8_0", tmp_path)
+    with pytest.raises(Cancelled, match="stopped"):
+        run_job(job, lambda _: None, command=child, cancel=cancel)
+    assert list(tmp_path.iterdir()) == []

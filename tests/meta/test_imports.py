@@ -86,6 +86,7 @@ ALLOWED: dict[str, set[str]] = {
     "server.manage.offers": BASE
     | {"offers", "prediction", "registry.catalog", "supervisor.memory_fit", "supervisor.placing", "wire"},
     "server.manage.settings": BASE | {"own_settings", "wire"},
+    "server.ollama.models": BASE | {"registry.modelfile", "runtime"},
     "server.state": BASE | {"offers.asking", "mcp", "wire", "runtime"},
     "client": BASE | {"cancel", "wire"},
     "cli": BASE | {"client", "llama.diagnosis", "quantization.protocol"},

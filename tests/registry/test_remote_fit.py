@@ -181,7 +181,11 @@ def test_a_program_pulls_the_quantization_that_the_command_would(
         (Answer(206, b"x" * 9, (("Content-Range", "bytes 5-13/100"),)), "does not serve ranges"),
         (Answer(206, b"x" * 9), "does not serve ranges"),
         (Answer(416, b"", (("Content-Range", "bytes */3"),)), "does not serve ranges"),
-        (Answer(403), "answered 403"),
+        (Answer(401), "answered 401 for"),
+        (Answer(403), "answered 403 for"),
+        (Answer(404), r"has no words-Q4_K_M.gguf \(it answered 404\)"),
+        (Answer(500), "answered 500"),
+        (Answer(418), "answered 418 for"),
         (Answer(200, b"x" * (5 << 20)), "more than"),
     ],
 )

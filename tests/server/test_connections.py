@@ -201,6 +201,37 @@ def test_400_connections_at_a_limit_of_256_files_neither_stop_health_nor_fill_th
     assert len(text) < 20_000
 
 
+def test_handshakes_that_never_end_keep_nobody_from_being_refused_clearly() -> None:
+    settings = Settings(port=0, grace_s=0.1, max_connections=2, tls_cert_file=CERT, tls_key_file=KEY)
+    body = json.dumps({"model": "tiny", "prompt": "x", "stream": True}).encode()
+    ask = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    ask += f"content-length: {len(body)}\r\n\r\n".encode() + body
+    with running(settings) as served, contextlib.ExitStack() as stack:
+        served.runtime.script = [Delta("Hel"), HANG]
+        for _ in range(2):
+            stream = stack.enter_context(_secured(served))
+            stream.sendall(ask)
+            received = b""
+            while b"Hel" not in received:
+                received += stream.recv(65536)
+        silent = stack.enter_context(_silent(served, MAX_REFUSED))
+        for oldest in silent[:2]:
+            refused = stack.enter_context(_secured(served))
+            assert refused.recv(65536).startswith(b"HTTP/1.1 503")
+            oldest.settimeout(10)
+            assert oldest.recv(1) == b"", "it made room"
+        assert not select.select(silent[2:], [], [], 0)[0]
+
+
+@contextlib.contextmanager
+def _secured(served: Served) -> Iterator[ssl.SSLSocket]:
+    with (
+        socket.create_connection(served.address, 10) as plain,
+        TRUSTED.wrap_socket(plain, server_hostname="localhost") as secured,
+    ):
+        yield secured
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")
 def test_out_of_files_the_server_says_so_rarely_and_answers_again_when_there_are_some(
     caplog: pytest.LogCaptureFixture,

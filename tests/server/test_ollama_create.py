@@ -266,6 +266,18 @@ def test_a_modelfile_of_an_older_client_is_read(ollama: Ollama, gguf: bytes) -> 
     assert (ollama.manifest("oldest").system, ollama.manifest("oldest").params.temperature) == ("Hum.", 0.25)
 
 
+@pytest.mark.parametrize("text", ['Write """ and "', 'a"\n"""', "two\nlines", 'no"""\nway'])
+def test_the_shown_modelfile_can_always_be_read_and_says_what_it_cannot_hold(ollama: Ollama, text: str) -> None:
+    ollama.made(**{"model": "quoting", "from": "demo", "system": text, "parameters": {"stop": [text]}})
+    shown = ollama.http.post("/api/show", content=b'{"model": "quoting"}').json()
+    assert shown["system"] == text
+    ollama.made(name="unquoted", modelfile=shown["modelfile"])
+    if text.startswith("no"):
+        assert '# a Modelfile cannot hold this text of SYSTEM: one of its lines ends with """' in shown["modelfile"]
+    else:
+        assert (ollama.manifest("unquoted").system, ollama.manifest("unquoted").stop) == (text, (text,))
+
+
 NOBODY = "sha256:" + "0" * 64
 
 

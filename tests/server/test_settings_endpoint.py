@@ -141,6 +141,15 @@ def test_templates_are_set_as_text_or_by_name_and_a_file_of_the_machine_is_shown
     assert "can only be set on the server's machine" in row["fixed"]
 
 
+def test_a_lock_of_the_file_that_cannot_be_opened_is_said(http: httpx.Client, config: Path) -> None:
+    before = config.read_text()
+    config.with_name("config.toml.lock").mkdir()
+    response = http.post("/localllm/settings", json={"model": "demo", "settings": {"top_k": 9}})
+    assert response.status_code == 400
+    assert "config.toml cannot be written: its lock: " in response.json()["error"]["message"]
+    assert config.read_text() == before
+
+
 def test_a_file_that_is_broken_is_said_and_stays(http: httpx.Client, config: Path) -> None:
     config.write_text("ctx = \n")
     refused = http.post("/localllm/settings", json={"model": "demo", "settings": {"ctx": 512}})

@@ -54,6 +54,25 @@ def test_a_request_says_who_may_guess_how_much(served: Served, path: str, field:
 
 
 @pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"speculative.n_max": 4, "speculative.n_min": 2, "speculative.p_min": 0.75}, Speculative(n_max=4)),
+        ({"speculative.n_max": -1}, Speculative(n_max=0)),
+        ({"speculative.n_max": 1000}, Speculative(n_max=64)),
+        ({"speculative.n_max": 4, "speculative": {"n_max": 2}}, Speculative(n_max=2, is_named=True)),
+        ({"speculative.n_max": 4, "speculative": False}, Speculative(n_max=0)),
+        ({"speculative.n_max": 4, "speculative": {"sources": ["lookup"]}},
+         Speculative(n_max=4, sources=("lookup",), is_named=True)),
+    ],
+)  # fmt: skip
+def test_llama_servers_limit_of_guesses_is_ours(served: Served, fields: dict[str, Any], wanted: Speculative) -> None:
+    response = served.http.post("/completion", json={"model": "tiny", "prompt": "Hi", **fields})
+    assert response.status_code == 200
+    assert "x-localllm-ignored" not in response.headers
+    assert served.runtime.requests[-1].speculative == wanted
+
+
+@pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"speculative": {"n_max": -1}}, "speculative.n_max"),

@@ -40,7 +40,10 @@ def basic(user: str, password: str) -> dict[str, str]:
         ("a.example=me:se,cret,b.example:5000=t", "B.example:5000", Login("t")),
         ("a.example=me:x,y=z\nb.example=t", "a.example", Login("x,y=z", "me")),
         ("a.example=me:x,y=z\nb.example=t", "b.example", Login("t")),
-        ("a.example=me:a:b,", "a.example", Login("a:b", "me")),
+        ("a.example=me:a:b,", "a.example", Login("a:b,", "me")),
+        ("b.example=t,a.example=me:se,cret,,", "a.example", Login("se,cret,,", "me")),
+        ("a.example=t,", "a.example", Login("t")),
+        (",", "a.example", None),
         ("a.example=token==", "a.example", Login("token==")),
         ("a.example=t", "b.example", None),
     ],
@@ -52,7 +55,7 @@ def test_our_variable_takes_passwords_with_commas(
     assert registry_login(host) == login
 
 
-@pytest.mark.parametrize("text", ["a.example", "=me:secret", "a.example="])
+@pytest.mark.parametrize("text", ["a.example", "=me:secret", "a.example=", "a.example=,"])
 def test_what_is_no_login_is_refused_without_being_shown(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCALLLM_REGISTRY_LOGINS", text)
     with pytest.raises(InvalidParameter, match="takes HOST=USER:PASSWORD") as caught:

@@ -13,12 +13,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from localllm.kvdisk import cache as kv_cache
 from localllm.kvdisk import folder as kv_folder
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.file import DiskCheckpoint
 from localllm.kvdisk.folder import MIN_FREE_BYTES, Item, NoRoom, all_items, to_remove
-from tests.kvdisks import MIB, OTHER_PARTS, PARTS, TIMEOUT_S, complaints, files, known, opened, put, tokens_of
+from tests.kvdisks import (
+    MIB,
+    OTHER_PARTS,
+    PARTS,
+    TIMEOUT_S,
+    calls_of,
+    complaints,
+    files,
+    holds,
+    known,
+    opened,
+    put,
+    tokens_of,
+)
 
 A, AB, ABC, B = tokens_of(1), tokens_of(1, 2), tokens_of(1, 2, 3), tokens_of(9, 9)
 
@@ -60,7 +74,7 @@ def test_it_can_be_loaded_before_it_is_written(tmp_path: Path, monkeypatch: pyte
         entry = cache.store(AB, state := b"state")
         assert entry is not None
         assert door.reached.wait(TIMEOUT_S)
-        assert cache.ready(entry)
+        assert cache.status(entry) == "memory"
         saved = cache.load(entry)
         assert saved is not None
         assert saved.state is state
@@ -70,13 +84,12 @@ def test_it_can_be_loaded_before_it_is_written(tmp_path: Path, monkeypatch: pyte
         assert (cache.status(entry), len(files(tmp_path))) == ("disk", 1)
 
 
-def test_what_the_disk_cannot_follow_is_dropped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_disk_cannot_follow_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     door = Door(monkeypatch)
     with opened(tmp_path, max_queue_bytes=10) as cache:
         assert cache.store(AB, b"a state of more than ten bytes")
         assert door.reached.wait(TIMEOUT_S)
         assert cache.store(B, b"another") is None
-        assert cache.statistics.num_dropped == 1
         assert known(cache) == [[1, 2]]
         door.open.set()
         assert cache.flush(TIMEOUT_S)
@@ -87,6 +100,7 @@ def test_a_conversation_that_went_on_while_it_waited_is_written_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = Door(monkeypatch)
+    written = calls_of(monkeypatch, kv_folder.Folder, "store")
     with opened(tmp_path, max_queue_bytes=15) as cache:
         cache.store(B, b"first")
         assert door.reached.wait(TIMEOUT_S)
@@ -95,7 +109,7 @@ def test_a_conversation_that_went_on_while_it_waited_is_written_once(
         assert known(cache) == [[1, 2], [9, 9]]
         door.open.set()
         assert cache.flush(TIMEOUT_S)
-        assert cache.statistics.num_written == 2
+        assert len(written) == 2
 
 
 def test_the_beginning_of_a_conversation_is_replaced_by_all_of_it(tmp_path: Path) -> None:
@@ -106,15 +120,18 @@ def test_the_beginning_of_a_conversation_is_replaced_by_all_of_it(tmp_path: Path
         put(cache, ABC)
         assert known(cache) == [[1, 2, 3], [9, 9]]
         assert len(files(tmp_path)) == 2
-        assert cache.holds(AB)
-        assert not cache.holds(tokens_of(1, 3))
+        assert holds(cache, AB)
+        assert not holds(cache, tokens_of(1, 3))
 
 
-def test_what_is_there_already_is_not_written_again_unless_it_has_other_checkpoints(tmp_path: Path) -> None:
+def test_what_is_there_already_is_not_written_again_unless_it_has_other_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = calls_of(monkeypatch, kv_folder.Folder, "store")
     with opened(tmp_path) as cache:
         entry = put(cache, AB)
         assert put(cache, AB) is entry
-        assert cache.statistics.num_written == 1
+        assert len(written) == 1
         other = put(cache, AB, checkpoints=[DiskCheckpoint(1, b"one")])
         assert cache.entries == (other,)
         assert cache.status(entry) == "gone"
@@ -131,7 +148,7 @@ def test_prefetching_tells_when_the_state_is_there(tmp_path: Path) -> None:
 
     with opened(tmp_path, on_read=on_read) as cache:
         entry = put(cache, AB, b"state")
-        assert not cache.ready(entry)
+        assert cache.status(entry) == "disk"
         assert cache.prefetch(entry)
         assert done.wait(TIMEOUT_S)
         assert (read, cache.status(entry)) == ([entry], "memory")
@@ -141,17 +158,17 @@ def test_prefetching_tells_when_the_state_is_there(tmp_path: Path) -> None:
         assert bytes(saved.state) == b"state"
         assert cache.load(entry) is None
         assert cache.status(entry) == "gone"
-        assert cache.ready(entry)
         assert not cache.prefetch(entry)
 
 
-def test_loading_waits_for_what_is_just_being_read(tmp_path: Path) -> None:
+def test_loading_waits_for_what_is_just_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = calls_of(monkeypatch, kv_cache, "read")
     with opened(tmp_path) as cache:
         entry = put(cache, AB, b"x" * MIB)
         assert cache.prefetch(entry)
         assert cache.prefetch(entry)
         assert cache.load(entry) is not None
-        assert cache.statistics.num_read == 1
+        assert read == [entry]
 
 
 def test_what_was_prefetched_and_not_taken_makes_room(tmp_path: Path) -> None:
@@ -199,7 +216,6 @@ def test_the_folder_never_holds_more_than_it_may_not_even_while_it_is_written(
         for number in range(20):
             put(cache, tokens_of(number), b"x" * (number * 400))
         assert cache.store(tokens_of(100), b"x" * 10_000) is None
-        assert cache.statistics.num_dropped == 1
     assert 5_000 < largest <= 10_000
     assert sum(path.stat().st_size for path in files(tmp_path)) <= 10_000
 
@@ -225,7 +241,6 @@ def test_some_of_the_disk_is_left_to_others(tmp_path: Path, monkeypatch: pytest.
         cache.store(ABC, b"x")
         assert cache.flush(TIMEOUT_S)
         assert known(cache) == [[1]]
-        assert cache.statistics.num_failed == 2
     assert len(warnings) == 1
 
 

@@ -99,6 +99,19 @@ def test_a_file_that_cannot_be_read_any_more_is_left_and_its_backup_is_named(tmp
     assert not backup.exists()
 
 
+def test_a_lock_that_cannot_be_opened_is_an_error_that_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(MINE)
+    with Journal(tmp_path) as launched:
+        launched.change(planned(file))
+    (lock,) = (tmp_path / "launch").glob("*.lock")
+    lock.unlink()
+    lock.mkdir()
+    with Journal(tmp_path) as launched, pytest.raises(LocalLLMError, match=lock.name):
+        launched.change(planned(file))
+    assert file.read_text() == MINE
+
+
 CHANGE_AND_WAIT = """
 import sys
 from pathlib import Path

@@ -319,6 +319,15 @@ def test_right_guesses_save_steps_and_are_nobodys_prompt(monkeypatch: pytest.Mon
     assert (accepted, rejected) == (30 - len(backend.batches), 0), "but for what each step draws behind them"
 
 
+def test_a_right_guess_of_the_end_is_an_accepted_one() -> None:
+    ending = msgspec.structs.replace(GREEDY, logit_bias={END: 1000.0})
+    plain = run(requests(1, ending, {"min_tokens": 9}), FakeBackend()).of(0)
+    assert (plain.reason, plain.num_tokens) == ("stop", 9)
+    answers = run(requests(1, ending, {"min_tokens": 9}), FakeBackend(), proposer=Knowing({0: (*plain.tokens, END)}))
+    assert answers.of(0) == plain
+    assert answers.guesses(0) == (9, 0), "all tokens but the first, and the end"
+
+
 @pytest.mark.parametrize("kind", ["partitioned", "unified", "window", "recurrent", "snapshots"])
 def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer(kind: str) -> None:
     backend = FakeBackend(poison=95, **memory(kind))

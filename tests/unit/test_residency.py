@@ -516,7 +516,7 @@ class Traffic(RuleBasedStateMachine):
         if hasattr(self, "engine"):
             self.engine.check_integrity()
             for slot, cells in enumerate(self.backend.cells):
-                assert self.engine.kv.residency.tokens(slot).tolist() == cells
+                assert self.engine.kv.residency.held[slot].tokens.tolist() == cells
             host = self.engine.kv.host
             assert self.engine.kv.num_bytes <= host.max_bytes
             pool = self.engine.kv.residency.pool

@@ -244,6 +244,12 @@ def test_every_error_of_the_system_is_a_sentence(number: int) -> None:
     assert "Errno" not in sentence
 
 
+def test_the_remedy_of_a_file_that_the_user_chose_names_no_home() -> None:
+    error = OSError(errno.EACCES, os.strerror(errno.EACCES), "chosen/chat.md")
+    assert "LOCALLLM_HOME" in sentence_of(error)
+    assert sentence_of(error, is_in_home=False) == f"chosen/chat.md: {error.strerror}; allow it for this user"
+
+
 def test_an_error_without_number_or_file_is_a_sentence() -> None:
     assert sentence_of(OSError("the tape is torn")) == "the tape is torn"
     assert sentence_of(OSError())

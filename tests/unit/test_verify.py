@@ -126,6 +126,18 @@ def test_a_content_of_two_models_is_read_once_and_many_threads_find_the_same(sto
     assert sum(heard) == sum(one.size_bytes for one in store.list() if one.name != "again")
 
 
+def test_every_model_that_shares_a_damaged_file_is_named(run: Run, store: Store) -> None:
+    put(store, "mine", b"12345")
+    store.copy(parse("mine"), parse("yours"))
+    flip(blob_of(store, "mine"), 0)
+    code, out, _ = run("verify", "--json")
+    assert code == 1
+    assert [(one["model"], one["set_aside"]) for one in json.loads(out)["damaged"]] == [("mine", True), ("yours", True)]
+    code, _, err = run("verify")
+    assert code == 1
+    assert [line.split(":")[1].strip() for line in err.splitlines()] == ["mine", "yours"]
+
+
 def test_a_blob_that_was_replaced_while_it_was_read_stays(store: Store) -> None:
     manifest = put(store, "mine", b"12345")
     blob = blob_of(store, "mine")
@@ -205,6 +217,35 @@ def test_a_damaged_manifest_is_listed_and_removed_by_its_name(
     assert run("list")[0] == 0
     assert not store.blob_path(digest_of(b"mine")).exists()
     assert store.blob_path(digest_of(b"fine")).exists()
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_model_that_lacks_a_file_is_listed_as_damaged_with_the_remedy(
+    run: Run, hub: HubServer, store: Store, damage: str
+) -> None:
+    put(store, "fine", b"fine")
+    assert run("pull", NAME)[0] == 0
+    blob = blob_of(store)
+    size_bytes = blob.stat().st_size
+    blob.chmod(0o644)
+    os.truncate(blob, 1000)
+    if damage == "missing":
+        blob.unlink()
+    code, out, err = run("list")
+    assert code == 1
+    assert "damaged" in next(line for line in out.splitlines() if line.startswith(NAME))
+    assert f"{NAME} cannot be used: " in err
+    assert f"localllm pull {NAME}" in err
+    code, out, _ = run("list", "--json")
+    assert code == 1
+    problems = {each["id"]: each.get("problem") for each in json.loads(out)}
+    assert (problems["fine"], problems["demo"]) == (None, None)
+    fault = "is not in the store" if damage == "missing" else f"has 1,000 bytes and should have {size_bytes:,}"
+    assert fault in problems[NAME]
+    assert str(store.root) not in problems[NAME], "clients of a server see it"
+    assert [model.id for model in listing.available(store.root.parent)] == ["demo", "fine"]
+    assert run("pull", NAME)[0] == 0
+    assert run("list")[0] == 0
 
 
 def test_gc_gets_past_a_damaged_manifest_that_still_shows_what_it_needs(run: Run, store: Store) -> None:

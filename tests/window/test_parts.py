@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -21,6 +22,8 @@ from localllm.types.states import AvailableModel
 from localllm.window import desktop, instance, menus
 from localllm.window.instance import Address, Call, single
 from localllm.window.place import MIN_HEIGHT, MIN_WIDTH, Place, Rect, Remembered, load, on_screen, save
+from localllm.window.server import Where
+from localllm.window.view import View
 
 SCREEN = Rect(0, 0, 1920, 1080)
 pixels = st.integers(-5000, 5000)
@@ -146,11 +149,71 @@ def test_who_does_not_know_the_secret_shows_nothing(tmp_path: Path, words: bytes
     assert shown == ["m"]
 
 
+def test_a_window_that_could_not_be_shown_is_logged_and_the_next_call_is_answered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def show(model: str | None) -> None:
+        if model == "bad":
+            raise RuntimeError("the toolkit is gone")
+
+    with single(tmp_path) as first:
+        assert first is not None
+        first.answer(show)
+        address = msgspec.json.decode((tmp_path / "address.json").read_bytes(), type=Address)
+        for model, answer in (("bad", b""), ("good", b"shown\n")):
+            with socket.create_connection(("127.0.0.1", address.port)) as friend:
+                friend.settimeout(10)
+                friend.sendall(msgspec.json.encode(Call(address.secret, model)) + b"\n")
+                assert friend.recv(100) == answer
+    assert "the toolkit is gone" in caplog.text
+
+
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
 def test_the_secret_is_the_users_own(tmp_path: Path) -> None:
     with single(tmp_path / "window"):
         assert stat.S_IMODE((tmp_path / "window").stat().st_mode) == 0o700
         assert stat.S_IMODE((tmp_path / "window" / "address.json").stat().st_mode) == 0o600
+
+
+class Toolkit:
+    """As much of pywebview as saving needs."""
+
+    FileDialog = SimpleNamespace(SAVE=1)
+
+    def __init__(self, chosen: Path) -> None:
+        self.chosen = chosen
+        self.said: list[str] = []
+
+    def create_window(self, _title: str, url: str, **_: object) -> Toolkit:
+        self.url = url
+        self.events = SimpleNamespace(**{name: Event() for name in ("loaded", "closing", "maximized", "restored")})
+        return self
+
+    def run_js(self, script: str) -> None: ...
+
+    def get_current_url(self) -> str:
+        return self.url
+
+    def create_file_dialog(self, _: int, save_filename: str) -> tuple[str]:
+        return (str(self.chosen / save_filename),)
+
+    def create_confirmation_dialog(self, _: str, text: str) -> None:
+        self.said.append(text)
+
+
+class Event:
+    def __iadd__(self, _: object) -> Event:
+        return self
+
+
+def test_a_chat_that_cannot_be_saved_where_the_user_chose_names_that_place_and_no_home(tmp_path: Path) -> None:
+    toolkit = Toolkit(tmp_path / "gone")
+    view = View(toolkit, Where("http://127.0.0.1:1", None), Place(), ())
+    assert not view.save("chat.md", "text")
+    (said,) = toolkit.said
+    assert str(tmp_path / "gone" / "chat.md") in said
+    assert "check the path" in said
+    assert "LOCALLLM_HOME" not in said
 
 
 def test_the_menu_lists_what_can_be_loaded_and_does_it() -> None:

@@ -165,6 +165,7 @@ def loaded(load: Load) -> LoadedModel:
     return LoadedModel(
         id=load.model_id, path=load.path, info=load.info, ctx=load.placement.ctx, slots=load.placement.slots,
         threads=1, layers_per_device={"CPU": 1}, backend="fake", load_s=0.0, created_unix_s=0,
+        draft="" if load.draft is None else load.draft.id, draft_reason=load.no_draft,
     )  # fmt: skip
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from localllm import LLM, SamplingParams
-from localllm.errors import InvalidParameter, LoadFailed, ModelNotFound
+from localllm.errors import InvalidParameter, LoadFailed, ModelNotFound, UnsupportedParameter
 from localllm.gguf import read_model_info
 from localllm.registry.drafts import find_draft, pair_of
+from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
+from localllm.supervisor import managed
 from localllm.supervisor.drafting import DraftModel, draft_bytes, draft_options, place_draft
 from localllm.supervisor.plan import plan
-from localllm.types import DeviceInfo, ModelInfo
+from localllm.types import DeviceInfo, GenerationRequest, ModelInfo, Speculative
 from localllm.types.load_options import LoadOptions
+from localllm.worker.command import worker_command
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.models.tokenizers import spm
@@ -177,3 +182,66 @@ def test_a_drafts_memory_is_planned_with_the_models(tiny_model: Path, drafts: di
 def test_a_section_gives_a_model_a_draft_of_its_own(tiny_model: Path) -> None:
     assert Settings(draft="qwen3:0.6b").load_options().draft == "qwen3:0.6b"
     assert Settings().load_options().draft is None
+
+
+FAILING = """
+from localllm.engine.backend import BackendError
+from localllm.engine.speculation.drafts import Drafts
+
+def fail(*_):
+    raise BackendError("the device is lost")
+
+Drafts.{name} = fail
+from localllm.worker.process import main
+
+main()
+"""
+
+
+def failing_drafts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Workers are real, but for this method of theirs."""
+
+    def broken(**arguments: Any) -> list[str]:
+        made = worker_command(**arguments)
+        place = made.index("-m")
+        return [*made[:place], "-c", FAILING.format(name=name), *made[place + 2 :]]
+
+    monkeypatch.setattr(managed, "worker_command", broken)
+
+
+def test_a_draft_that_cannot_be_warmed_up_is_refused_if_it_was_named_and_else_said(
+    tiny_model: Path, drafts: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_drafts(monkeypatch, "warm_up")
+    monkeypatch.setattr("localllm.registry.drafts.pair_of", lambda _id: str(drafts["good"]))
+    with pytest.raises(LoadFailed, match="loaded but cannot compute: the device is lost") as refused:
+        LLM(tiny_model, slots=2, threads=1, draft=drafts["good"])
+    assert refused.value.param == "draft"
+    with LLM(tiny_model, slots=2, threads=1, draft="auto") as llm:
+        assert (llm.info.draft, llm.info.sources) == ("", ("lookup", "prediction"))
+        assert llm.info.draft_reason == "it failed: the device is lost"
+        assert llm.complete("Hello", params=GREEDY).text
+        with pytest.raises(UnsupportedParameter, match="has no draft model: it failed: the device is lost"):
+            llm.complete("Hello", params=GREEDY, speculative=Speculative(sources=("draft",)))
+
+
+def test_a_draft_that_fails_later_is_no_source_from_then_on(
+    tiny_model: Path, drafts: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_drafts(monkeypatch, "_draft")
+
+    async def scenario() -> None:
+        runtime = Runtime(Settings(threads=1, slots=2))
+        try:
+            loaded = await runtime.load(tiny_model, LoadOptions(draft=str(drafts["good"]), threads=1, slots=2))
+            assert loaded.sources == ("lookup", "prediction", "draft")
+            (running,) = await runtime.submit(loaded.id, [GenerationRequest(prompt="Hello", params=GREEDY)])
+            async for _ in running:
+                pass
+            (now,) = runtime.loaded()
+            assert (now.draft, now.sources) == ("", ("lookup", "prediction"))
+            assert now.draft_reason == "it failed: the device is lost"
+        finally:
+            await runtime.aclose()
+
+    asyncio.run(scenario())

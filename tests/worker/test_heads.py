@@ -25,6 +25,7 @@ from localllm.worker import loading
 from tests.models import families
 from tests.models.builder import Builder
 from tests.models.headed import write_headed
+from tests.worker.test_drafts import failing_drafts
 
 GREEDY = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
 PROMPTS = ("Hello", "one two three " * 20)
@@ -167,3 +168,13 @@ def test_their_memory_is_planned(model: Path) -> None:
 def test_a_section_turns_them_off() -> None:
     assert Settings(mtp="off").load_options().mtp == "off"
     assert Settings().load_options().mtp == "auto"
+
+
+def test_heads_that_cannot_be_warmed_up_are_said_and_the_model_answers(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_drafts(monkeypatch, "warm_up")
+    with LLM(model, slots=1, threads=1) as llm:
+        assert llm.info.sources == ("lookup", "prediction")
+        assert llm.info.mtp_reason == "it failed: the device is lost"
+        assert llm.complete("Hello", params=GREEDY).text

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localllm import osdep
-from localllm.errors import LoadFailed, ModelNotFound, QueueFull, WorkerCrashed
+from localllm.errors import LoadConflict, LoadFailed, ModelNotFound, QueueFull, WorkerCrashed
 from localllm.settings.config import Settings
 from localllm.supervisor import managed
+from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
 from localllm.types import GenerationRequest, ModelDefaults
@@ -171,6 +173,28 @@ def test_memory_decides_who_fits(mode: list[str]) -> None:
         await load(supervisor, "b")
         await load(supervisor, "c")
         assert [model.id for model in supervisor.running()] == ["b", "c"]
+
+    run(scenario, Settings(max_models_mb=250))
+
+
+@pytest.mark.parametrize("wanted", ["auto", "d"])
+def test_a_draft_that_nobody_named_is_left_out_where_only_the_model_fits(mode: list[str], wanted: str) -> None:
+    async def scenario(supervisor: Supervisor) -> None:
+        await load(supervisor, "a", stays=True)
+        draft = DraftModel("d", Path("d.gguf"), msgspec.structs.replace(INFO, size_bytes=300 * MIB))
+        loading = supervisor.load(candidate("b")._replace(draft=draft), LoadOptions(draft=wanted), stays=False)
+        if wanted != "auto":
+            with pytest.raises(LoadConflict, match="b needs about"):
+                await loading
+            return
+        loaded = await loading
+        assert loaded.draft == ""
+        assert "with it, b needs about 0.4 GB of memory" in loaded.draft_reason
+        assert [model.memory_bytes < 130 * MIB for model in supervisor.running()] == [True, True]
+        for id in ("a", "b"):
+            await supervisor.unload(id)
+        alone = await supervisor.load(candidate("c")._replace(draft=draft), LoadOptions(draft=wanted))
+        assert alone.draft_reason == "with it, c needs more memory than is free"
 
     run(scenario, Settings(max_models_mb=250))
 

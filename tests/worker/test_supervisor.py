@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.errors import WorkerCrashed
+from localllm.errors import LocalLLMError, WorkerCrashed
 from localllm.settings.config import Settings
 from localllm.supervisor import managed
 from localllm.supervisor.observer import Observer
@@ -28,6 +28,7 @@ class Seen(Observer):
     def __init__(self) -> None:
         self.told: list[str] = []
         self.news = asyncio.Event()
+        self.is_dead = asyncio.Event()
 
     async def until(self, what: str) -> None:
         async def wait() -> None:
@@ -47,6 +48,10 @@ class Seen(Observer):
 
     def failed(self, model_id: str, code: str) -> None:
         self._take(model_id, code)
+
+    def crashed(self, model_id: str, error: LocalLLMError) -> None:
+        assert (model_id, error.code) == ("m", "worker_crashed")
+        self.is_dead.set()
 
     def restarted(self, model_id: str) -> None:
         self._take(model_id, "restarted")
@@ -122,5 +127,26 @@ def test_unloading_is_no_death(mode: list[str]) -> None:
         await supervisor.unload("m")
         await supervisor.aclose()
         assert seen.told == []
+
+    asyncio.run(scenario())
+
+
+def test_the_progress_of_a_load_is_reported_to_who_waits_for_it_and_not_after_it_failed(
+    mode: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(managed, "PAUSES_S", (1000.0,))
+
+    async def scenario() -> None:
+        supervisor, seen = await _loaded()
+        failed, joined = list[float](), list[float]()
+        mode[:] = ["dies-loading"]
+        os.kill((await supervisor.acquire("m")).pid, signal.SIGKILL)
+        await asyncio.wait_for(seen.is_dead.wait(), TIMEOUT_S)
+        with pytest.raises(WorkerCrashed):
+            await asyncio.wait_for(supervisor.load(candidate("m"), LoadOptions(), failed.append), TIMEOUT_S)
+        mode[:] = ["behaves"]
+        await asyncio.wait_for(supervisor.load(candidate("m"), LoadOptions(), joined.append), TIMEOUT_S)
+        assert (failed, joined) == ([], [0.5])
+        await supervisor.aclose()
 
     asyncio.run(scenario())

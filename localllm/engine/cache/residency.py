@@ -66,10 +66,6 @@ class Residency:
         which is small, too."""
         return min(self.copy_tokens, max(LEAST_COPY, num_tokens // TOKENS_COPIED))
 
-    def tokens(self, slot: int) -> npt.NDArray[np.int32]:
-        """The ids in that slot, a view of shape (length,)."""
-        return self.held[slot].tokens
-
     # ---- what happened; called by `KvCache`, except for `used` and `changed`
 
     def given(self, slot: int, domain: Domain) -> None:

@@ -85,13 +85,15 @@ class Drafts:
         streams: DraftStreams | None = None,
         team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        on_drop: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`share`: cost of a draft step relative to a target step, until it is measured. `streams`: of `backend`, if
-        not those of a draft model."""
+        not those of a draft model. `on_drop` is called with the reason if it fails and guesses nothing from then on."""
         self._backend: DraftBackend | None = backend
         self._ready = min(READY, backend.batch_capacity // backend.num_slots)
         self._streams = streams or DraftStreams(backend)
         self._clock = clock
+        self._on_drop = on_drop
         self._team = team
         self._spent = DraftCost(share)
         self._saved_s = 0.0
@@ -159,6 +161,7 @@ class Drafts:
         """Guess nothing from now on."""
         self._backend = None
         logger.warning("draft_dropped", extra={"fields": {"reason": str(error), "effect": "answers go on"}})
+        self._on_drop(str(error))
 
     def _settle(self, streams: Many[Sequence]) -> None:
         """Account for the previous step, if it had the same streams."""

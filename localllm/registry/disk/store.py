@@ -255,13 +255,13 @@ class Store:
         path, kind, fault = self._found(file)
         if kind is None:
             return path
+        before, remedy = f"{manifest.name} lacks {file.file_name}: ", again(manifest)
         if file.path is not None:
-            raise kind(
-                f"{manifest.name} uses a file outside the store, and {path} {fault}; put the file back, add it again "
-                f"with localllm import, or remove the model: localllm rm {manifest.name}",
-                path=str(path),
-            )
-        raise kind(f"{manifest.name} lacks {file.file_name}: {path} {fault}; {again(manifest)}", path=str(path))
+            before = f"{manifest.name} uses a file outside the store, and "
+            remedy = "put the file back, add it again with localllm import, or remove the model: localllm rm "
+            remedy += manifest.name
+        public = f"{before}it {fault}; {remedy}"
+        raise kind(f"{before}{path} {fault}; {remedy}", public=public, path=str(path))
 
     def _found(self, file: StoredFile) -> tuple[Path, type[ModelNotFound | LoadFailed] | None, str]:
         """The file's path; and if it cannot be used, the error and a phrase that follows the path."""

@@ -88,6 +88,10 @@ class RangedFile:
             raise AccessDenied(f"{self._host} answered {response.status} for {name}", status=response.status)
         if response.status == 200 and start == 0:  # the server ignores ranges, and the file is small
             return response.body, len(response.body)
+        if response.status in (404, 410):
+            raise PullFailed(f"{self._host} has no {name} (it answered {response.status})", status=response.status)
+        if response.status not in (200, 206, 416):
+            raise PullFailed(f"{self._host} answered {response.status} for {name}", status=response.status)
         span = parse_content_range(response.headers.get("content-range"))
         if response.status != 206 or span is None or span.start != start or span.end - start != len(response.body):
             raise PullFailed(

@@ -190,6 +190,11 @@ def _arguments(schema: Raw | UnsetType, path: str) -> str:
         raise InvalidParameter(f"{path} must be a JSON object", param=path)
     if structure.kind == "json_object" or not is_given(schema):
         return ""
-    if isinstance(schema, Raw) and _TYPE_KEYWORDS.isdisjoint(fields_of(schema)):
-        return '{"type":"object",' + structure.source[1:]
-    return structure.source
+    return of_objects(structure.source)
+
+
+def of_objects(schema: str) -> str:
+    """The schema of arguments, an object in JSON, so that it takes objects only; empty if it takes any object."""
+    if schema[1:-1].strip() and _TYPE_KEYWORDS.isdisjoint(fields_of(Raw(schema.encode()))):
+        return '{"type":"object",' + schema[1:]
+    return schema if schema[1:-1].strip() else ""

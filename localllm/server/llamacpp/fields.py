@@ -36,6 +36,8 @@ COMPLETION_FATES = Fates(
         "reasoning_budget_start_tag": _OF_BUDGETS,
         "reasoning_control": _OF_BUDGETS,
         "reasoning_format": _OF_CHATS,
+        "speculative.n_min": "guesses are computed where that saves time, however few they are",
+        "speculative.p_min": "what a guess costs and saves decides how likely it must be",
         "stream_options": "the last event always includes usage",
         "verbose": "replies always include llama-server's extensions",
     },

@@ -83,8 +83,8 @@ async def model_of(state: ServerState, asked: str) -> str:
 
 
 async def available(state: ServerState) -> dict[str, AvailableModel]:
-    """The models on this machine by id, including those that only this process knows."""
-    there = {model.id: model for model in await state.listing.run(state.runtime.available)}
+    """The models on this machine by id, including those that only this process knows, and those with a problem."""
+    there = {model.id: model for model in await state.listing.run(state.runtime.listed)}
     for loaded in state.runtime.loaded():
         if loaded.id not in there:
             there[loaded.id] = AvailableModel(

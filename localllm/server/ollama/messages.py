@@ -10,14 +10,12 @@ from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.call_ids import with_ids
+from localllm.server.common.tools import of_objects
 from localllm.server.fields import Fates, Refused
 from localllm.server.ollama.fields import SchemaField
-from localllm.server.parse import fields_of
 from localllm.types import Calling, Function, Message, ToolCall
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
-_TYPE_KEYWORDS = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
-"""Keywords that determine a schema's type; a schema of arguments without any of them gets `"type": "object"`."""
 
 IMAGES = Refused("images are not supported yet", ([],))
 
@@ -108,9 +106,7 @@ def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
         function, path = tool.function, f"tools[{index}].function"
         if not function.name or function.name in functions:
             raise InvalidParameter(f"{path}.name is empty or used by another tool", param=f"{path}.name")
-        schema = _object(function.parameters, f"{path}.parameters")
-        if schema and _TYPE_KEYWORDS.isdisjoint(fields_of(Raw(schema.encode()))):
-            schema = '{"type":"object",' + schema[1:] if schema[1:-1].strip() else ""
+        schema = of_objects(_object(function.parameters, f"{path}.parameters"))
         functions[function.name] = Function(name=function.name, parameters=schema, param=f"{path}.parameters")
         parameters = Raw(schema.encode() or b'{"type":"object","properties":{}}')
         described = {"name": function.name, "description": function.description or "", "parameters": parameters}
