@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.terminal import PROMPT, PROMPT_ENDS, Terminal, needs_pty
 from tests.e2e.test_run import ENDLESS, GREEDY, descendants, needs_proc
+from tests.homes import share_findings
 
 PASTED = b"\x1b[200~first line\r\n    second line\x1b[201~"
 
@@ -84,6 +85,7 @@ def test_what_is_typed_during_an_answer_waits_for_the_prompt(endless_model: Path
 def test_pasted_lines_are_one_message_and_the_history_is_kept(
     tiny_chat_model: Path, tmp_path: Path, home: Path
 ) -> None:
+    share_findings(home, tmp_path)
     with Terminal(tiny_chat_model, *GREEDY, "--home", tmp_path) as terminal:
         terminal.until(PROMPT)
         terminal.type(PASTED + b"\r")

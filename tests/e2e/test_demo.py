@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,16 @@ def test_a_newcomer_gets_an_answer_at_once(cli: Cli) -> None:
     assert time.monotonic() - started_s < 20  # 2 s are wanted of a quiet machine, and this one may be busy
 
 
+@pytest.fixture
+def beside_a_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands ask one that has the model loaded, where what is tested is not that they load it themselves."""
+    with Sidecar.start(["demo"]) as sidecar:
+        monkeypatch.setenv("LOCALLLM_PORT", sidecar.url.rpartition(":")[2])
+        monkeypatch.setenv("LOCALLLM_API_KEYS", sidecar.token)
+        yield
+
+
+@pytest.mark.usefixtures("beside_a_server")
 def test_a_single_prompt_prints_calls_as_json_lines(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
     file.write_text(json.dumps({"tools": [WEATHER]}))
@@ -60,6 +71,7 @@ def test_a_single_prompt_prints_calls_as_json_lines(cli: Cli, tmp_path: Path) ->
     assert "--tools" in cli("run", "demo", "Hi", "--tools", file, "--raw").stderr
 
 
+@pytest.mark.usefixtures("beside_a_server")
 def test_thinking_is_switched_on_off_hidden_and_bounded(cli: Cli) -> None:
     def said(*options: str) -> tuple[str, str]:
         done = cli("run", "demo", "What is 4 + 4?", "--temperature", "0", *options)

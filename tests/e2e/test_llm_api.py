@@ -36,6 +36,7 @@ from localllm import (
     Speculative,
     UnsupportedParameter,
 )  # fmt: skip
+from tests.homes import share_findings
 from tests.registry.hub_server import HubServer, Repo
 from tests.registry.loopback import Answer
 
@@ -342,7 +343,11 @@ def hub_settings(hub: HubServer, tmp_path: Path) -> Settings:
 NAME = "hf.co/maker/tiny:Q8_0"
 
 
-def test_models_are_pulled_listed_shown_used_and_removed_without_a_server(hub: HubServer, tmp_path: Path) -> None:
+def test_models_are_pulled_listed_shown_used_and_removed_without_a_server(
+    hub: HubServer, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    share_findings(home, tmp_path / "home")
     models = Models(settings=hub_settings(hub, tmp_path))
     assert [model.id for model in models.list()] == ["demo"]
     states: list[PullState] = []

@@ -20,6 +20,7 @@ import pytest
 
 from localllm import LLM, AsyncLLM, AsyncStream, Cancel, ModelNotFound, SamplingParams, WrongOwner
 from localllm.worker.handle import WorkerHandle
+from tests.homes import share_findings
 
 TIMEOUT_S = 60
 GREEDY = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
@@ -175,8 +176,9 @@ def test_an_interpreter_that_ends_without_close_does_so_at_once_and_leaves_no_wo
 
 
 def test_conversations_are_saved_to_the_disk_when_the_interpreter_ends_without_close(
-    endless_model: Path, tmp_path: Path
+    endless_model: Path, home: Path, tmp_path: Path
 ) -> None:
+    share_findings(home, tmp_path)
     program = f"""
 from localllm import LoadOptions
 llm = load(options=LoadOptions(kv_disk_mb=64), home={str(tmp_path)!r})

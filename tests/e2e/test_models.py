@@ -14,7 +14,7 @@ import pytest
 
 from localllm.client.sidecar import Sidecar
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
-from tests.homes import share_findings
+from tests.homes import measured_once
 from tests.registry.hub_server import HubServer, Repo
 
 NAME = "hf.co/ann/tiny-GGUF"
@@ -28,10 +28,10 @@ def hub(tiny_chat_model: Path) -> Iterator[HubServer]:
 
 
 @pytest.fixture
-def folder(home: Path, tmp_path: Path) -> Path:
+def folder(home: Path, tmp_path: Path) -> Iterator[Path]:
     """A home of its own that knows this machine."""
-    share_findings(home, tmp_path)
-    return tmp_path
+    with measured_once(home, tmp_path):
+        yield tmp_path
 
 
 @pytest.fixture(autouse=True)

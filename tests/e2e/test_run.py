@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import select
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,17 @@ ENDLESS = ("--temperature", "0", "--ctx", "65536", "--threads", "1")
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds children in /proc")
 
 
+@pytest.fixture(scope="module")
+def answer(cli: Cli) -> Callable[..., str]:
+    """What `run` prints for these arguments, greedily; asked once, as several tests compare with the same answer."""
+
+    @functools.cache
+    def ask(*args: str | Path) -> str:
+        return cli("run", *args, *GREEDY).stdout
+
+    return ask
+
+
 def test_a_prompt_is_continued_by_a_model_without_template_and_that_is_said(cli: Cli, tiny_model: Path) -> None:
     done = cli("run", tiny_model, "Once", *GREEDY)
     assert done.returncode == 0
@@ -28,12 +41,12 @@ def test_a_prompt_is_continued_by_a_model_without_template_and_that_is_said(cli:
     assert (raw.stdout, raw.stderr) == (done.stdout, "")
 
 
-def test_a_chat_model_answers_through_its_template(cli: Cli, tiny_chat_model: Path) -> None:
-    answer = cli("run", tiny_chat_model, "Hi", "--system", "Be brief.", *GREEDY)
+def test_a_chat_model_answers_through_its_template(cli: Cli, tiny_chat_model: Path, answer: Callable[..., str]) -> None:
+    templated = cli("run", tiny_chat_model, "Hi", "--system", "Be brief.", *GREEDY)
     rendered = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
-    assert answer.returncode == 0
-    assert answer.stdout == cli("run", tiny_chat_model, rendered, "--raw", *GREEDY).stdout
-    assert answer.stdout != cli("run", tiny_chat_model, "Hi", *GREEDY).stdout
+    assert templated.returncode == 0
+    assert templated.stdout == answer(tiny_chat_model, rendered, "--raw")
+    assert templated.stdout != answer(tiny_chat_model, "Hi")
 
 
 def test_the_prompt_comes_from_stdin_or_from_both(cli: Cli, tiny_model: Path) -> None:
@@ -43,12 +56,14 @@ def test_the_prompt_comes_from_stdin_or_from_both(cli: Cli, tiny_model: Path) ->
     assert cli("run", tiny_model, "Sum up:", *GREEDY, stdin="Once ✓\n").stdout == asked
 
 
-def test_verbose_adds_timings_and_the_librarys_log_on_stderr(cli: Cli, tiny_model: Path) -> None:
+def test_verbose_adds_timings_and_the_librarys_log_on_stderr(
+    cli: Cli, tiny_model: Path, answer: Callable[..., str]
+) -> None:
     done = cli("run", tiny_model, "Once", "--verbose", *GREEDY)
     assert "[length] prompt " in done.stderr
     assert "answer 8 tokens" in done.stderr
     assert "llama" in done.stderr
-    assert done.stdout == cli("run", tiny_model, "Once", *GREEDY).stdout
+    assert done.stdout == answer(tiny_model, "Once")
 
 
 @pytest.mark.parametrize(
@@ -141,19 +156,19 @@ def test_a_reader_that_has_had_enough_ends_it_quietly(endless_model: Path) -> No
         assert process.stderr.read() == b""
 
 
-def test_stats_are_one_line_on_stderr(cli: Cli, tiny_model: Path) -> None:
+def test_stats_are_one_line_on_stderr(cli: Cli, tiny_model: Path, answer: Callable[..., str]) -> None:
     done = cli("run", tiny_model, "Once", "--raw", "--stats", *GREEDY)
     assert done.stderr.startswith("[length] 8 tokens, ")
     assert " tokens/s; first after " in done.stderr
     assert done.stderr.endswith(" of 512\n")
     assert done.stderr.count("\n") == 1
-    assert done.stdout == cli("run", tiny_model, "Once", "--raw", *GREEDY).stdout
+    assert done.stdout == answer(tiny_model, "Once", "--raw")
 
 
-def test_a_pipe_gets_what_was_generated_whatever_the_look(cli: Cli, tiny_chat_model: Path) -> None:
-    plain = cli("run", tiny_chat_model, "Hi", *GREEDY)
-    assert plain.stdout == cli("run", tiny_chat_model, "Hi", "--plain", *GREEDY).stdout
-    assert plain.stdout == cli("run", tiny_chat_model, "Hi", "--think", "hide", *GREEDY).stdout
+def test_a_pipe_gets_what_was_generated_whatever_the_look(tiny_chat_model: Path, answer: Callable[..., str]) -> None:
+    plain = answer(tiny_chat_model, "Hi")
+    assert plain == answer(tiny_chat_model, "Hi", "--plain")
+    assert plain == answer(tiny_chat_model, "Hi", "--think", "hide")
 
 
 def test_limits_and_seeds_as_llama_cpp_has_them(cli: Cli, tiny_model: Path) -> None:

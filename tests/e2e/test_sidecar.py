@@ -19,6 +19,7 @@ import pytest
 from localllm import AsyncSidecar, InvalidParameter, LoadFailed, ModelNotFound, Sidecar, SidecarExit, osdep
 from tests.e2e.conftest import TIMEOUT_S
 from tests.e2e.test_llm_ends import is_gone
+from tests.homes import share_findings
 
 HANGS = """
 import sys
@@ -211,8 +212,9 @@ def test_a_log_that_cannot_be_passed_on_stops_no_server(tmp_path: Path) -> None:
 
 
 def test_an_async_sidecar_serves_a_model_from_a_home_of_its_own(
-    tiny_chat_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_chat_model: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    share_findings(home, tmp_path)
     monkeypatch.setenv("LOCALLLM_CTX", "nonsense")
     progress: list[float] = []
 

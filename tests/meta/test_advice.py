@@ -50,23 +50,26 @@ class Text(NamedTuple):
     words: str
 
 
-def _texts() -> Iterator[Text]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-        for node in ast.walk(tree):
-            place = f"{path.relative_to(PACKAGE).as_posix()}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.JoinedStr):
-                pieces = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
-                yield Text(place, "".join(map(str, pieces)))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
-                yield Text(place, node.value)
-    for path in sorted(PACKAGE.rglob("*.js")):
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            yield Text(f"{path.relative_to(PACKAGE).as_posix()}:{number}", line)
+MODULES = sorted(path.relative_to(PACKAGE).as_posix() for kind in ("*.py", "*.js") for path in PACKAGE.rglob(kind))
 
 
-TEXTS = tuple(_texts())
+def texts_of(module: str) -> Iterator[Text]:
+    """Read when a test asks: every process of a test run imports this file."""
+    source = (PACKAGE / module).read_text("utf-8")
+    if module.endswith(".js"):
+        for number, line in enumerate(source.splitlines(), 1):
+            yield Text(f"{module}:{number}", line)
+        return
+    nodes = list(ast.walk(ast.parse(source)))
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            pieces = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
+            yield Text(f"{module}:{node.lineno}", "".join(map(str, pieces)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            yield Text(f"{module}:{node.lineno}", node.value)
+
+
 PROGRAM = str(command_line.app.info.name)
 BUILT = OnDemand()
 
@@ -92,6 +95,8 @@ def every_option() -> frozenset[str]:
 
 def faults(text: Text) -> Iterator[str]:
     """What it advises and does not exist."""
+    if PROGRAM not in text.words and "--" not in text.words:
+        return  # most of them: a search is cheaper than the expressions below
     for said in re.finditer(rf"(?<![\w./-]){PROGRAM} ([a-z]+)\b(?![=:])([^;:,()`\n]*)", text.words):
         command, rest = said[1], said[2]
         if command not in COMMANDS:
@@ -110,15 +115,15 @@ def faults(text: Text) -> Iterator[str]:
                 yield f"no command has {option}"
 
 
-@pytest.mark.parametrize("module", sorted({text.place.split(":")[0] for text in TEXTS}))
+@pytest.mark.parametrize("module", MODULES)
 def test_each_command_and_option_that_a_string_names_exists(module: str) -> None:
-    found = [f"{text.place}: {fault}" for text in TEXTS if text.place.split(":")[0] == module for fault in faults(text)]
+    found = [f"{text.place}: {fault}" for text in texts_of(module) for fault in faults(text)]
     assert not found, "\n".join(found)
 
 
 def test_each_variable_that_a_string_names_is_of_a_setting() -> None:
     settings = {ENV_PREFIX + field.name.upper() for field in msgspec.structs.fields(Settings)}
-    for text in TEXTS:
+    for text in (text for module in MODULES for text in texts_of(module)):
         for name in re.findall(rf"\b{ENV_PREFIX}[A-Z][A-Z_]+\b", text.words):
             assert name in settings | PLACEHOLDERS | NO_SETTINGS, f"{text.place}: nobody reads {name}"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -139,24 +140,26 @@ def name_of(path: Path) -> str:
     return ".".join(parts)
 
 
-def local_imports(path: Path, *, annotations: bool = True) -> Iterator[Import]:
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Parsed once for all tests of this file."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_freed() -> Iterator[None]:
+    yield
+    tree_of.cache_clear()
+
+
+@cache
+def local_imports(path: Path, *, annotations: bool = True) -> tuple[Import, ...]:
     """`annotations`: also what stands below `if TYPE_CHECKING`."""
-    tree = ast.parse(path.read_text("utf-8"))
-    for_annotations = {
-        id(node)
-        for branch in ast.walk(tree)
-        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
-        for node in ast.walk(branch)
-    }
-    lazy_nodes = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
-    }
-    for node in ast.walk(tree):
-        if not annotations and id(node) in for_annotations:
-            continue
+    return tuple(_local_imports(path, annotations=annotations))
+
+
+def _local_imports(path: Path, *, annotations: bool) -> Iterator[Import]:
+    for node, lazy in _statements(tree_of(path).body, annotations=annotations):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -166,9 +169,19 @@ def local_imports(path: Path, *, annotations: bool = True) -> Iterator[Import]:
             names = [f"{module}.{alias.name}" for alias in node.names]
         for name in names:
             if name == "localllm" or name.startswith("localllm."):
-                yield Import(
-                    name_of(path), name.removeprefix("localllm").removeprefix(".") or "__init__", id(node) in lazy_nodes
-                )
+                yield Import(name_of(path), name.removeprefix("localllm").removeprefix(".") or "__init__", lazy)
+
+
+def _statements(body: Sequence[ast.AST], *, annotations: bool, lazy: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """All of them, at any depth, and whether they stand in a function."""
+    for node in body:
+        yield node, lazy
+        if not annotations and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+            deeper = getattr(node, field, ())
+            yield from _statements(deeper, annotations=annotations, lazy=lazy or is_function)
 
 
 def within(module: str, room: str) -> bool:
@@ -233,8 +246,7 @@ def test_only_the_llama_folder_imports_llama_cpp() -> None:
     for path in modules():
         if name_of(path).split(".")[0] == "llama":
             continue
-        tree = ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Import):
                 assert not any(alias.name.startswith("llama_cpp") for alias in node.names), path
             elif isinstance(node, ast.ImportFrom):
@@ -260,7 +272,7 @@ def test_every_branch_on_the_operating_system_lives_in_osdep() -> None:
     for path in modules():
         if name_of(path) == "osdep":
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 assert (node.value.id, node.attr) not in forbidden, f"{path}:{node.lineno}"
 
@@ -270,7 +282,7 @@ def test_every_child_of_ours_is_started_by_one_function() -> None:
     for path in modules():
         if name_of(path) == "programs":
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 assert (node.value.id, node.attr) != ("sys", "executable"), f"{path}:{node.lineno}"
 
@@ -290,7 +302,7 @@ def test_no_dialect_of_the_server_knows_another() -> None:
 def test_modules_say_what_they_are_and_stay_small() -> None:
     for path in modules():
         text = path.read_text("utf-8")
-        docstring = ast.get_docstring(ast.parse(text))
+        docstring = ast.get_docstring(tree_of(path))
         assert docstring, f"{path} has no docstring"
         assert docstring.count("\n") < 36, f"{path}: the docstring is longer than a picture needs"
         # What depends on the system stands in one file on purpose.

@@ -91,8 +91,8 @@ def bpe(size: int = 320) -> Tokenizer:
 def spm(size: int = 320) -> Tokenizer:
     """SentencePiece: unknown, 5 special tokens, 256 byte tokens, a space, then letter groups (at least 263)."""
     heads = ["<unk>", *SPECIAL_TOKENS]
-    pieces = ["▁", *string.ascii_lowercase, *(left + right for left, right in _letter_groups())]
-    pieces = pieces[: size - 256 - len(heads)]
+    groups = (left + right for left, right in _letter_groups())
+    pieces = list(itertools.islice(itertools.chain("▁", string.ascii_lowercase, groups), size - 256 - len(heads)))
     tokens = [*heads, *(f"<0x{byte:02X}>" for byte in range(256)), *pieces]
     if len(tokens) != size:
         raise ValueError(f"a SentencePiece vocabulary here has from 263 to 475,000 tokens, not {size}")

@@ -124,7 +124,7 @@ def params(draw: st.DrawFn, size: int) -> SamplerParams:
     )
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_compiled_sampler_equals_the_numpy_one(compiled: NativeSampler, data: st.DataObject) -> None:
     first = data.draw(rows())
@@ -153,7 +153,7 @@ def test_a_share_is_compared_in_double(compiled: NativeSampler) -> None:
     assert len(set(drawn)) > 1
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(row=rows(), temperature=st.sampled_from([0.5, 1.0, 2.0]), top_p=st.sampled_from([0.3, 0.9]))
 def test_what_is_kept_is_the_smallest_set_that_reaches_the_share(row: Row, temperature: float, top_p: float) -> None:
     if row.max() == -np.inf:
@@ -207,7 +207,7 @@ def test_uniform_numbers_lie_between_0_and_1_and_spread() -> None:
     assert abs(numbers.mean() - 0.5) < 0.02
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), bad=st.sampled_from([math.nan, -math.nan, math.inf]), count=st.sampled_from([1, 3, 10**9]))
 def test_a_row_with_what_is_no_number_is_refused_and_changes_no_other(
     compiled: NativeSampler, data: st.DataObject, bad: float, count: int
@@ -245,7 +245,7 @@ def test_everything_forbidden_is_reported_and_not_guessed(compiled: NativeSample
         assert reason in NO_TOKEN_REASONS
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_mask_is_as_if_the_model_could_not_say_what_it_forbids(compiled: NativeSampler, data: st.DataObject) -> None:
     """The token is, with the same seed; log-probabilities are those of all tokens, allowed or not."""

@@ -26,6 +26,7 @@ from localllm.registry.sources.headers import Offer, resized
 from localllm.settings.config import Settings, load
 from localllm.supervisor.memory_fit import measure, needs
 from localllm.types.load_options import LoadOptions
+from tests.homes import measured_once
 from tests.models.maker import shards_of, write_llama
 from tests.registry.hub_server import COMMIT, HubServer, Repo
 from tests.registry.loopback import Answer, no_pause
@@ -54,8 +55,9 @@ def hub(files: dict[str, Path]) -> Iterator[HubServer]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, hub: HubServer) -> Settings:
-    return load({"home": tmp_path, "hub_endpoint": hub.url, "device": "cpu"})
+def settings(home: Path, tmp_path: Path, hub: HubServer) -> Iterator[Settings]:
+    with measured_once(home, tmp_path):
+        yield load({"home": tmp_path, "hub_endpoint": hub.url, "device": "cpu"})
 
 
 def offered(settings: Settings, name: str) -> list[Offer]:

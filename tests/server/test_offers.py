@@ -14,6 +14,7 @@ from localllm import osdep
 from localllm.offers import asking
 from localllm.registry import catalog
 from localllm.settings.config import load
+from tests.homes import measured_once, share_findings
 from tests.models.maker import write_llama
 from tests.registry.hub_server import HubServer, Repo
 from tests.registry.loopback import Answer
@@ -55,8 +56,8 @@ def asking_at(home: Path, hub_url: str, **more: Any) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def http(tmp_path: Path, hub: HubServer) -> Iterator[httpx.Client]:
-    with asking_at(tmp_path, hub.url) as client:
+def http(home: Path, tmp_path: Path, hub: HubServer) -> Iterator[httpx.Client]:
+    with measured_once(home, tmp_path), asking_at(tmp_path, hub.url) as client:
         yield client
 
 
@@ -175,11 +176,13 @@ def test_what_cannot_be_offered_is_an_error_that_says_why(
 
 
 def test_nothing_is_measured_while_a_model_answers(
-    http: httpx.Client, monkeypatch: pytest.MonkeyPatch, hub: HubServer
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: HubServer
 ) -> None:
     """It would be measured too slow, and remembered."""
+    share_findings(home, tmp_path)  # all but the speed
     monkeypatch.setattr("localllm.runtime.runtime.Runtime.running", lambda _: [_Busy()])
-    (one,) = http.post("/localllm/offers", json={"model": f"hf.co/{REPO}:Q8_0"}).json()["models"]
+    with asking_at(tmp_path, hub.url) as http:
+        (one,) = http.post("/localllm/offers", json={"model": f"hf.co/{REPO}:Q8_0"}).json()["models"]
     assert one["speed"] is None
     assert "while no model is answering" in one["no_speed"]
     assert one["fit"]["fits"]

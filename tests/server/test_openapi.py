@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
@@ -15,6 +18,14 @@ from localllm.server.app import routes
 from tests.server.conftest import Served
 
 schema = schemathesis.openapi.from_dict(json.loads(openapi.document()))
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    """One connection for all, without a proxy."""
+    with requests.Session() as session:
+        session.trust_env = False
+        yield session
 
 
 def test_every_route_is_in_the_document_and_nothing_else(served: Served) -> None:
@@ -43,11 +54,13 @@ SLOW = ["/localllm/doctor"]
 
 @schema.exclude(path=[*OTHER_NAMES, *NOT_SERVED, *ENDLESS, *SLOW]).parametrize()
 @settings(max_examples=20, suppress_health_check=list(HealthCheck))
-def test_whatever_is_sent_the_answer_is_as_documented(case: schemathesis.Case[Any], served: Served) -> None:
+def test_whatever_is_sent_the_answer_is_as_documented(
+    case: schemathesis.Case[Any], served: Served, session: requests.Session
+) -> None:
     """Valid bodies, and those that are wrong in every way that a generator thinks of: the wrong ones are refused.
 
     A valid one may be refused as well: what several fields, the model or our limits say together is in no schema.
     """
     if isinstance(case.body, dict) and isinstance(case.body.get("model"), str):
         case.body["model"] = "tiny"
-    case.call_and_validate(base_url=served.url, excluded_checks=[positive_data_acceptance])
+    case.call_and_validate(base_url=served.url, session=session, excluded_checks=[positive_data_acceptance])

@@ -52,12 +52,13 @@ class Run:
     def go(self, load: float, num_steps: int) -> float:
         """How many times as long these steps took as with the best constant number of threads."""
         best_s = taken_s = 0.0
+        best_step_s = self._machine.best_s(load)
         self.threads = []
         for _ in range(num_steps):
             threads = self.governor.threads(1)
             noise = 1 + abs(self._random.gauss(0, self._noise))
             seconds = self._machine.seconds(threads, load) * noise
-            best_s += self._machine.best_s(load) * noise
+            best_s += best_step_s * noise
             taken_s += seconds
             self.threads.append(threads)
             self._spend(threads, load, seconds)

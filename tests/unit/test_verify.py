@@ -26,6 +26,7 @@ from localllm.registry.names import parse
 from localllm.registry.reading import read_info
 from localllm.registry.resolve import resolve
 from localllm.registry.verifying import verify, works_of
+from tests.homes import measured_once
 from tests.registry.hub_server import HubServer, Repo
 from tests.stores import CREATED_AT, digest_of, put
 
@@ -41,7 +42,9 @@ def hub(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(
+    home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Run]:
     """A command: its exit code, stdout and stderr."""
     monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
 
@@ -50,7 +53,8 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
         code = run_app()
         return code, *capfd.readouterr()
 
-    return run
+    with measured_once(home, tmp_path):
+        yield run
 
 
 @pytest.fixture

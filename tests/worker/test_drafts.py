@@ -22,6 +22,7 @@ from localllm.supervisor.plan import plan
 from localllm.types import DeviceInfo, GenerationRequest, ModelInfo, Speculative
 from localllm.types.load_options import LoadOptions
 from localllm.worker.command import worker_command
+from tests.homes import share_findings
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.models.tokenizers import spm
@@ -104,7 +105,8 @@ def test_a_draft_that_is_not_there_is_named(tiny_model: Path, tmp_path: Path) ->
         LLM(tiny_model, draft=7)  # type: ignore[arg-type]
 
 
-def test_auto_takes_the_catalogs_pair_or_says_how_to_get_it(tiny_model: Path, tmp_path: Path) -> None:
+def test_auto_takes_the_catalogs_pair_or_says_how_to_get_it(tiny_model: Path, home: Path, tmp_path: Path) -> None:
+    share_findings(home, tmp_path)
     assert pair_of("qwen3:8b") == "qwen3:0.6b"
     assert pair_of("qwen3:0.6b") is None
     assert "localllm pull qwen3:0.6b" in find_draft("auto", "qwen3:8b", tmp_path).reason

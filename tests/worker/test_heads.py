@@ -22,6 +22,7 @@ from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker import heads as loaded_heads
 from localllm.worker import loading
+from tests.homes import share_findings
 from tests.models import families
 from tests.models.builder import Builder
 from tests.models.headed import write_headed
@@ -56,11 +57,15 @@ def test_a_draft_model_guesses_in_their_place(model: Path, tmp_path: Path) -> No
         assert "draft model" in llm.info.mtp_reason
 
 
-def test_a_conversation_that_comes_back_from_the_disk_goes_on_as_without(model: Path, tmp_path: Path) -> None:
+def test_a_conversation_that_comes_back_from_the_disk_goes_on_as_without(
+    model: Path, home: Path, tmp_path: Path
+) -> None:
     """Without the vectors of its tokens, which are not written."""
 
     def answers(mtp: Literal["auto", "off"]) -> list[str]:
         options, texts = LoadOptions(mtp=mtp, kv_disk_mb=64, ctx=512), list[str]()
+        (tmp_path / mtp).mkdir()
+        share_findings(home, tmp_path / mtp)
         prompt = "one two three " * 30
         for _ in range(2):
             with LLM(model, slots=1, threads=1, home=tmp_path / mtp, options=options) as llm:

@@ -97,7 +97,7 @@ some_cuts = st.lists(st.integers(0, 10_000), max_size=12)
 
 
 @every_format
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_what_is_written_is_read_again_however_it_is_cut(format: ChatFormat, data: st.DataObject) -> None:
     thought, text, made = data.draw(answers(format))
@@ -148,7 +148,7 @@ def test_no_answer_in_a_known_format_is_lost_or_depends_on_its_pieces(format: Ch
 
 
 @every_format
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_whatever_is_no_call_is_text_and_nothing_is_lost(format: ChatFormat, data: st.DataObject) -> None:
     parts = st.sampled_from(bits(format)) | st.text(max_size=3)
@@ -170,7 +170,7 @@ def is_within(some: str, other: str) -> bool:
 
 
 @every_format
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_an_answer_that_is_cut_anywhere_keeps_what_was_read_of_it(format: ChatFormat, data: st.DataObject) -> None:
     thought, text, made = data.draw(answers(format))
