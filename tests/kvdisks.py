@@ -57,9 +57,9 @@ def put(cache: DiskCache, tokens: npt.NDArray[np.int32], state: bytes = b"state"
     return entry
 
 
-def holds(cache: DiskCache, tokens: npt.NDArray[np.int32]) -> bool:
-    """Whether all of these tokens are a prefix of an entry."""
-    return any(is_beginning(tokens, "", entry) for entry in cache.entries)
+def holds(cache: DiskCache, tokens: npt.NDArray[np.int32], domain: str = "") -> bool:
+    """Whether all of these tokens are a prefix of an entry of that domain."""
+    return any(is_beginning(tokens, domain, entry) for entry in cache.entries)
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:

@@ -25,7 +25,7 @@ from localllm.kvdisk.named import NamedStates
 from localllm.worker.messages import Call, Reply, Up
 from localllm.worker.slots import SlotFiler
 from tests.fakes import FakeBackend, FakeDiskCache, alone
-from tests.kvdisks import MIB, PARTS, files, opened, put
+from tests.kvdisks import MIB, PARTS, files, holds, opened, put
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
 from tests.unit.test_liveness import LAYOUTS
 
@@ -193,8 +193,8 @@ def test_a_longer_conversation_replaces_none_of_another_domain(tmp_path: Path) -
             put(cache, one, domain=domain)
         put(cache, longer, domain="ab")
         assert sorted((entry.domain, len(entry.tokens)) for entry in cache.entries) == [("", 70), ("ab", 80)]
-        assert cache.holds(longer, "ab")
-        assert not cache.holds(longer)
+        assert holds(cache, longer, "ab")
+        assert not holds(cache, longer)
     with opened(tmp_path) as cache:
         assert sorted((entry.domain, len(entry.tokens)) for entry in cache.entries) == [("", 70), ("ab", 80)]
 
