@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.results import save
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
@@ -48,7 +49,7 @@ class Run:
             backend if reuses else Forgetful(backend),  # type: ignore[arg-type]
             self._take,
             sampler=native.load(threads=THREADS),
-            kv_ram_bytes=2**31 if reuses else 0,
+            tiers=Tiers(2**31 if reuses else 0),
         )
         self.first_s: dict[int, float] = {}
         self.ended: list[int] = []

@@ -23,6 +23,8 @@ from gguf import GGMLQuantizationType
 from benchmarks.results import save
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
+from localllm.engine.proposers import Proposers
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.llama import library, selftest
@@ -79,7 +81,10 @@ def predicted(tokens: list[int], chance: float, seed: int) -> list[int]:
 
 def gains(backend: LlamaBackend, streams: int, rounds: int) -> dict[str, float]:
     """Speedups from guesses, by their probability of being right."""
-    engine, experience = Engine(backend, lambda _: None, proposer=Speculator(), max_step_s=60), Experience()
+    engine, experience = (
+        Engine(backend, lambda _: None, proposers=Proposers(Speculator()), limits=StepLimits(60)),
+        Experience(),
+    )
     asked = prompts(streams)
     plain, _ = answers(engine, asked, [None] * streams)
     ratios: dict[str, list[float]] = {str(chance): [] for chance in CHANCES}

@@ -26,6 +26,7 @@ from typing import Any
 from gguf.constants import GGMLQuantizationType
 
 from localllm.engine.backend import Segment, State
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling.native import load
 from localllm.engine.sequence import Sequence
@@ -117,7 +118,7 @@ def gaps(backend: LlamaBackend) -> str:
     def emit(output: StepOutput) -> None:
         assert not output.failures, output.failures
 
-    engine = Engine(backend, emit, sampler=load(threads=THREADS), kv_ram_bytes=RAM_BYTES)
+    engine = Engine(backend, emit, sampler=load(threads=THREADS), tiers=Tiers(RAM_BYTES))
     for id in range(4):
         prompt = [10 + id + 20 * (place % 7) for place in range(TOKENS)]
         engine.submit(Sequence(id, prompt, sampling=greedy, max_tokens=1))

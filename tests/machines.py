@@ -48,7 +48,7 @@ class Machine(NamedTuple):
         """A cost model that has learned this machine."""
         cost = StepCost()
         cost._model.rates = self
-        cost._model._is_measured = True
+        cost._model.is_measured = True
         return cost
 
 

@@ -22,18 +22,18 @@ from localllm.engine.cache.held import NOWHERE, Held
 from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.constraint.follower import Follower
 from localllm.engine.lines import LineRules
+from localllm.engine.proposals import Proposal
 from localllm.engine.reports import PromptReports
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.text import TextStream
-from localllm.types import Detail, FinishReason, Lines, ResolvedSampling, Timings, Usage
+from localllm.kvdisk.entry import DiskEntry
+from localllm.types import Detail, FinishReason, Lines, PromptProgress, ResolvedSampling, Timings, Usage
 
 if TYPE_CHECKING:
-    from localllm.engine.proposals import Proposal
     from localllm.engine.scheduling.waits import Wait
     from localllm.engine.speculation.guesser import Guesser
-    from localllm.kvdisk.entry import DiskEntry
 
 SHIFTED_ANSWER = 8
 """With context shift, an answer without a limit of its own ends after this many times its slot's tokens."""
@@ -256,6 +256,13 @@ class Sequence:
         admitted = now_s if self.admitted_s is None else self.admitted_s
         first = now_s if self.first_token_s is None else self.first_token_s
         return Timings(queue_s=admitted - self.created_s, prefill_s=first - admitted, decode_s=now_s - first)
+
+    def progress(self, now_s: float) -> PromptProgress:
+        """How far its prompt is computed."""
+        began_s = now_s if self.admitted_s is None else self.admitted_s
+        num_computed = min(self.num_computed, self.num_prompt)
+        slot = -1 if self.slot is None else self.slot
+        return PromptProgress(self.num_prompt, self.num_cached, num_computed, now_s - began_s, slot)
 
     def limit_reached(self, slot_capacity: int, *, shifts: bool = False) -> FinishReason | None:
         """`length` when the request's own limit or the slot's end leaves no room for another token.

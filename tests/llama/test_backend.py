@@ -11,6 +11,7 @@ import pytest
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
@@ -58,7 +59,9 @@ class Answers:
 
 def run(backend: LlamaBackend, sequences: list[Sequence]) -> Answers:
     answers = Answers()
-    engine = Engine(backend, answers, max_step_s=60)  # prompts are computed whole: chunks of other sizes change digits
+    engine = Engine(
+        backend, answers, limits=StepLimits(60)
+    )  # prompts are computed whole: chunks of other sizes change digits
     for sequence in sequences:
         engine.submit(sequence)
     engine.step()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from localllm.engine.backend import Segment
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LoadFailed
@@ -61,7 +62,7 @@ class Recorder:
     """Every request's sequence and how it ended."""
 
     def __init__(self, backend: LlamaBackend, *, context_shift: bool = False) -> None:
-        self.engine = Engine(backend, self, kv_ram_bytes=2**26, context_shift=context_shift)
+        self.engine = Engine(backend, self, tiers=Tiers(2**26), context_shift=context_shift)
         self.sequences: dict[int, Sequence] = {}
         self.finish: dict[int, Finish] = {}
 

@@ -13,6 +13,7 @@ import pytest
 
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling.native import load
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
@@ -134,9 +135,9 @@ def test_they_are_those_of_the_library_alone_and_together(model: Model, by_hand:
     beside = Sequence(
         9, model.backend.vocab.tokenize("Once"), sampling=ResolvedSampling(seed=3), max_tokens=200, ignore_eos=True
     )
-    alone = [answers(model.backend, [scoring(0, tokens)], max_step_s=max_step_s)[0] for tokens in prompts]
+    alone = [answers(model.backend, [scoring(0, tokens)], limits=StepLimits(max_step_s))[0] for tokens in prompts]
     sequences = [beside, *(scoring(id, tokens) for id, tokens in enumerate(prompts))]
-    together = answers(model.backend, sequences, max_step_s=max_step_s)
+    together = answers(model.backend, sequences, limits=StepLimits(max_step_s))
     for id, tokens in enumerate(prompts):
         rows = by_hand(tokens)
         check(model, tokens, prompt_of(alone[id]), rows)

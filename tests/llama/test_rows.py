@@ -15,6 +15,8 @@ from gguf.constants import GGMLQuantizationType
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposals import Proposal
+from localllm.engine.proposers import Proposers
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import count_passes
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
@@ -204,7 +206,7 @@ def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling:
         def emit(output: StepOutput) -> None:
             failures.extend(output.failures)
 
-        engine = Engine(backend, emit, proposer=proposer, max_step_s=60)
+        engine = Engine(backend, emit, proposers=Proposers(proposer), limits=StepLimits(60))
         engine.scheduler.drafter.cost = count_passes
         sequences = [
             Sequence(id, text_of(id, 9 + id), sampling=sampling, max_tokens=30, ignore_eos=True) for id in range(3)

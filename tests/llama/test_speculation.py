@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.proposers import Proposers
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.cost import Part
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.llama import library
@@ -82,7 +84,7 @@ def ask(
 
     proposer = Speculator() if predictions else None
     engine, experience, cost = (
-        Engine(backend, emit, proposer=proposer, max_step_s=60, context_shift=shifts),
+        Engine(backend, emit, proposers=Proposers(proposer), limits=StepLimits(60), context_shift=shifts),
         Experience(),
         free,
     )

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.proposers import Proposer, Proposers
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
@@ -163,7 +165,12 @@ def held(sequences: list[Sequence], constraints: Many[FakeConstraint | None]) ->
 
 
 def run(
-    sequences: list[Sequence], backend: FakeBackend, *, rows: Cost = free, before: Any = None, **how: Any
+    sequences: list[Sequence],
+    backend: FakeBackend,
+    *,
+    rows: Cost = free,
+    before: Any = None,
+    proposer: Proposer | None = None,
 ) -> Answers:
     """As a worker does, until all of them ended."""
     answers = Answers(sequences)
@@ -176,7 +183,7 @@ def run(
         if len(ended) == len(sequences):
             engine.stop()
 
-    engine = Engine(backend, emit, sampler=SAMPLER, debug=True, **how)
+    engine = Engine(backend, emit, sampler=SAMPLER, debug=True, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = rows
     for sequence in sequences:
         engine.submit(sequence)
@@ -361,7 +368,7 @@ def test_a_constraint_that_fails_fails_its_own_request_and_says_where(cost_s: fl
             engine.stop()
 
     proposer = Always(42, 7) if guesses else None
-    engine = Engine(FakeBackend(), emit, sampler=SAMPLER, debug=True, proposer=proposer)
+    engine = Engine(FakeBackend(), emit, sampler=SAMPLER, debug=True, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = free
     for sequence in sequences:
         engine.submit(sequence)
@@ -389,7 +396,7 @@ def test_a_constraint_that_fails_after_a_shift_leaves_a_slot_that_can_be_saved(w
     other = Sequence(1, [9, 8, 7], sampling=GREEDY, max_tokens=20)
     answers = Answers([failing, other])
     backend = FakeBackend(num_slots=1, slot_capacity=160, batch_capacity=80)
-    engine = Engine(backend, answers, sampler=SAMPLER, context_shift=True, kv_ram_bytes=10_000)
+    engine = Engine(backend, answers, sampler=SAMPLER, context_shift=True, tiers=Tiers(10_000))
     engine.submit(failing)
     engine.submit(other)
     engine.step()

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
+from localllm.engine.proposers import Proposers
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
@@ -73,7 +74,7 @@ def steps(
 ) -> tuple[Answers, Drafts]:
     """All answers, and what drafted for them."""
     answers, drafts = Answers(sequences), Drafts(draft, clock=clock, share=0.1)
-    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposer=Speculator(), drafting=drafts, **how)
+    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(Speculator(), drafts), **how)
     if cost is not None:
         engine.scheduler.drafter.cost = cost
     for sequence in sequences:
@@ -195,7 +196,7 @@ def test_nothing_is_drafted_for_an_answer_whose_grammar_is_too_slow_for_guesses(
     (one,) = guessed([Sequence(0, [1, 2, 3], sampling=GREEDY, constraint=constraint)], sources=("draft",))
     answers = Answers([one])
     drafts = Drafts(draft, clock=clock, share=0.1)
-    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposer=Speculator(), drafting=drafts)
+    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(Speculator(), drafts))
     engine.submit(one)
     for _ in range(4000):
         engine.step()
@@ -286,7 +287,7 @@ def test_the_next_turn_of_a_conversation_goes_on_where_the_draft_was() -> None:
     backend, draft = Timed(clock, slot_capacity=512, batch_capacity=64), Draft(clock, slot_capacity=512)
     drafts = Drafts(draft, clock=clock, share=0.1)
     first = guessed([answer(list(range(1, 90)), 40)], experience)[0]
-    engine = Engine(backend, lambda _: None, clock=clock, sampler=SAMPLER, proposer=Speculator(), drafting=drafts)
+    engine = Engine(backend, lambda _: None, clock=clock, sampler=SAMPLER, proposers=Proposers(Speculator(), drafts))
     finish(engine, first)
     num_before = sum(len(each.tokens) for batch in draft.batches for each in batch)
     assert num_before > 89
@@ -322,8 +323,7 @@ def test_whoever_is_cancelled_leaves_the_draft_to_others() -> None:
         lambda _: None,
         clock=clock,
         sampler=SAMPLER,
-        proposer=Speculator(),
-        drafting=Drafts(draft, clock=clock, share=0.1),
+        proposers=Proposers(Speculator(), Drafts(draft, clock=clock, share=0.1)),
     )
     experience = Experience(drafted_by="draft")
     for id in range(9):

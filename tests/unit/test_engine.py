@@ -11,9 +11,11 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LocalLLMError
@@ -112,7 +114,7 @@ def test_chunks_are_whole_tiles_of_the_part_of_the_batch_that_they_are_computed_
 ) -> None:
     """llama.cpp computes one token of everybody first where somebody has only one."""
     backend = FakeBackend(slot_capacity=1024, batch_capacity=230 if streams == 0 else 192)
-    engine = Engine(backend, Collector(), max_step_s=60, prefill_step_s=60)
+    engine = Engine(backend, Collector(), limits=StepLimits(60, 60))
     for id in range(streams):
         engine.submit(Sequence(id, [id + 1], sampling=GREEDY, max_tokens=100))
     engine.step()
@@ -515,7 +517,7 @@ def test_a_step_like_the_one_before_is_planned_as_if_everything_were_looked_at(
     def batches(*, quickly: bool) -> tuple[list[Any], list[tuple[int, int, int]], int]:
         backend = FakeBackend(num_slots=4, batch_capacity=24, can_rewind=can_rewind)
         quick, calls = 0, itertools.count()
-        engine = Engine(backend, Collector(), kv_ram_bytes=kv_ram_bytes, clock=lambda: 0.001 * next(calls))
+        engine = Engine(backend, Collector(), tiers=Tiers(kv_ram_bytes), clock=lambda: 0.001 * next(calls))
         engine.kv.residency.copy_tokens = 2
         ask = engine.scheduler.next_tokens
 

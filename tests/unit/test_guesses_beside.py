@@ -11,6 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
+from localllm.engine.proposers import Proposers
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
@@ -124,7 +125,7 @@ def answers(
     sequences = [each.sequence(id) for id, each in enumerate(asked)]
     told = Answers(sequences)
     proposer = Speculator() if guesses else None
-    engine = Engine(backend, told, context_shift=shifts, sampler=SAMPLER, proposer=proposer)
+    engine = Engine(backend, told, context_shift=shifts, sampler=SAMPLER, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = rows
     waiting = set(range(len(asked)))
     for step in range(3000):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from localllm.engine.cache.held import Held
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import STORE_AFTER_S, Engine
 from localllm.engine.inbox import Inspect, Item, Stop
@@ -41,7 +42,7 @@ def with_disk(disk: FakeDiskCache, **backend: Any) -> tuple[Engine, Collector, C
     """An engine whose disk has the answer to a prompt of 150 fives, and whose slots are empty."""
     collector, clock = Collector(), Clock()
     tier = DiskTier(lambda _: cast(Any, disk))
-    engine = Engine(FakeBackend(slot_capacity=256, **backend), collector, disk=tier, clock=clock)
+    engine = Engine(FakeBackend(slot_capacity=256, **backend), collector, tiers=Tiers(disk=tier), clock=clock)
     engine.submit(Sequence(0, [5] * 150, sampling=GREEDY, max_tokens=4))
     drain(engine)
     assert engine.writeback is not None
@@ -227,9 +228,7 @@ class Storm(RuleBasedStateMachine):
         self.collector, self.clock = Collector(), Clock()
         backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, **layout)
         tier = None if disk is None else DiskTier(lambda _: cast(Any, FakeDiskCache(**disk)))
-        self.engine = Engine(
-            backend, self.collector, kv_ram_bytes=host, most_checkpoints=most, disk=tier, clock=self.clock
-        )
+        self.engine = Engine(backend, self.collector, tiers=Tiers(host, most, tier), clock=self.clock)
         if backend.num_cells is None:
             self.engine.kv.residency.copy_tokens = price
         self.ids = itertools.count()
@@ -324,7 +323,7 @@ def test_slots_are_kept_each_once_even_while_they_go_on() -> None:
     """What a stream has computed meanwhile is never on the disk."""
     disk = FakeDiskCache()
     tier = DiskTier(lambda _: cast(Any, disk))
-    engine = Engine(FakeBackend(slot_capacity=512, batch_capacity=512), Collector(), disk=tier)
+    engine = Engine(FakeBackend(slot_capacity=512, batch_capacity=512), Collector(), tiers=Tiers(disk=tier))
     for id in (1, 2):
         engine.submit(Sequence(id, [id] * 70, sampling=GREEDY, max_tokens=400))
     while engine.scheduler.num_streams < 2:
@@ -347,7 +346,7 @@ def test_a_conversation_is_written_although_somebody_looks_at_the_engine_all_the
     engine = Engine(
         FakeBackend(slot_capacity=256, batch_capacity=128),
         Collector(),
-        disk=DiskTier(lambda _: cast(Any, disk)),
+        tiers=Tiers(disk=DiskTier(lambda _: cast(Any, disk))),
         clock=clock,
     )
     stored_s: list[float] = []

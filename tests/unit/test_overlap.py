@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposals import Proposal
+from localllm.engine.proposers import Proposers
 from localllm.engine.sequence import Sequence
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Clocks, Team
@@ -100,7 +101,7 @@ def answers(requests: list[dict[str, Any]], *, guesses: int, backend: FakeBacken
             told[id].append(str(error))
 
     proposer = Guesser(guesses - 1) if guesses else None
-    engine = Engine(backend, emit, proposer=proposer, clock=lambda: 0.01 * num_steps, context_shift=True)
+    engine = Engine(backend, emit, proposers=Proposers(proposer), clock=lambda: 0.01 * num_steps, context_shift=True)
     while num_steps < 12 or engine.scheduler.has_work:
         for id, request in enumerate(requests):
             if request["arrives"] == num_steps:

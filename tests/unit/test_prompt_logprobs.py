@@ -13,6 +13,7 @@ from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling.prompt_logprobs import CAREFUL_VOCABULARY, LEAST_TOKENS, MAX_BYTES, PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.types import Delta, ResolvedSampling, TokenLogprob
 from tests.fakes import FakeBackend, alone, next_token
@@ -176,7 +177,7 @@ class SlowRows(FakeBackend):
 @pytest.mark.parametrize("num_prompts", [1, 3])
 def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompts: int) -> None:
     backend = SlowRows(slot_capacity=512, batch_capacity=512)
-    engine = Engine(backend, told := Told(), max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
+    engine = Engine(backend, told := Told(), limits=StepLimits(0.3, 0.1), clock=lambda: backend.now_s)
     engine.submit(Sequence(0, [7], sampling=GREEDY, max_tokens=400))
     engine.step()
     prompts = [[place % 96 + 1 for place in range(id, id + 400)] for id in range(num_prompts)]
@@ -197,7 +198,7 @@ def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompt
 
 class TestPace:
     def scorer(self) -> PromptScorer:
-        return PromptScorer(FakeBackend(batch_capacity=512), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
+        return PromptScorer(FakeBackend(batch_capacity=512), NumpySampler(), StepLimits(0.3, 0.1))
 
     def test_rows_never_take_more_memory_than_they_may(self) -> None:
         scorer = self.scorer()

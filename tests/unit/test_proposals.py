@@ -14,13 +14,14 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from localllm import compiled
+from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposals import Proposal
+from localllm.engine.proposers import Proposer, Proposers
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.cost import Part
-from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, count_passes
 from localllm.engine.sequence import Sequence
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
@@ -154,10 +155,15 @@ def dear(parts: Many[Part]) -> float:
 
 
 def run(
-    sequences: list[Sequence], backend: FakeBackend, *, rows: Cost = free, shifts: bool = False, **how: Any
+    sequences: list[Sequence],
+    backend: FakeBackend,
+    *,
+    rows: Cost = free,
+    shifts: bool = False,
+    proposer: Proposer | None = None,
 ) -> Answers:
     answers = Answers(sequences)
-    engine = Engine(backend, answers, context_shift=shifts, sampler=SAMPLER, **how)
+    engine = Engine(backend, answers, context_shift=shifts, sampler=SAMPLER, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = rows
     for sequence in sequences:
         engine.submit(sequence)
@@ -303,8 +309,8 @@ def test_right_guesses_save_steps_and_are_nobodys_prompt(monkeypatch: pytest.Mon
     observed: list[int] = []
     sequences = requests(1, GREEDY, {"max_tokens": 30})
     answers = Answers(sequences)
-    engine = Engine(backend, answers, proposer=Knowing(known))
-    for learner in (engine._pace, engine._stepper._row_cost):
+    engine = Engine(backend, answers, proposers=Proposers(Knowing(known)))
+    for learner in (engine._pace.cost, engine._pace.row_cost):
         monkeypatch.setattr(learner, "observe", lambda parts, _seconds: observed.append(sum(part[2] for part in parts)))
     engine.submit(sequences[0])
     engine.step()
@@ -340,36 +346,25 @@ def test_a_guess_that_computes_no_numbers_fails_nobody_unless_it_is_right(kind: 
 
 
 def test_masks_hold_for_their_rows() -> None:
-    """A hook that is called between decode and draw says what each row allows."""
+    """Between decode and draw it is set what each row allows."""
 
-    class Masks:
-        def __init__(self) -> None:
-            self.calls: list[str] = []
-
-        def before_decode(self, plan: StepPlan) -> None:
-            assert plan.segments
-            self.calls.append("before")
-
-        def after_decode(self, plan: StepPlan) -> None:
-            self.calls.append("after")
-            for sequence in plan.sequences:
-                sequence.masks = [
-                    allowing(10 + (sequence.num_generated + row) % 5)
-                    for row in range(1 + len(plan.drafts[sequence.id].tokens if plan.drafts else ()))
-                ]
+    class Masks(FakeBackend):
+        def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
+            rows = range(segments[0].num_outputs)
+            sequences[0].masks = [allowing(10 + (sequences[0].num_generated + row) % 5) for row in rows]
+            return super().decode(segments, within_s=within_s)
 
     def allowing(token: int) -> Any:
         mask = np.zeros(4, np.uint32)
         mask[token // 32] = 1 << token % 32
         return mask
 
-    backend, masks = FakeBackend(), Masks()
+    backend = Masks()
     expected = tuple(10 + place % 5 for place in range(12))
     known = {0: (1, 9, 3, *expected)}
     sequences = requests(1, ResolvedSampling(), {"max_tokens": 12})
-    answers = run(sequences, backend, proposer=Guesser(known), hooks=[masks])
+    answers = run(sequences, backend, proposer=Guesser(known))
     assert answers.of(0).tokens[3:] == expected
-    assert masks.calls == ["before", "after"] * len(backend.batches)
     assert len(backend.batches) < 12
 
 

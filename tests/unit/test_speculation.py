@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
+from localllm.engine.proposers import Proposers
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.row_cost import MOST_SHAPES, RowCost
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, share_rows
@@ -274,7 +275,7 @@ def test_what_came_of_each_sources_guesses_is_counted() -> None:
     sequences[0].guesser = Guesser(Speculative(), Experience(), prediction=mutated(plain.of(0).tokens[3:], 1))
     sequences[1].guesser = Guesser(Speculative(sources=("lookup",)), Experience())
     answers = Answers(sequences)
-    engine = Engine(Repeating(), answers, proposer=Speculator())
+    engine = Engine(Repeating(), answers, proposers=Proposers(Speculator()))
     engine.scheduler.drafter.cost = free
     for one in sequences:
         engine.submit(one)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
 from localllm.engine.scheduling.scheduler import MAX_LOOKS
@@ -65,9 +66,7 @@ def traffic(
     engine = Engine(
         backend,
         collector,
-        kv_ram_bytes=host,
-        most_checkpoints=3,
-        disk=None if disk is None else DiskTier(lambda _: cast(Any, files)),
+        tiers=Tiers(host, 3, None if disk is None else DiskTier(lambda _: cast(Any, files))),
         clock=(clock := Clock()),
     )
     if backend.num_cells is None:
