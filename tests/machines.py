@@ -92,7 +92,9 @@ class MachineBackend(FakeBackend):
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         is_whole = super().decode(segments, within_s=within_s)
-        seconds = self._machine.seconds([(each.slot, each.start, len(each.tokens)) for each in segments])
+        seconds = self._machine.seconds(
+            [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in segments]
+        )
         seconds *= math.exp(self._random.gauss(0, self._noise))
         if self._random.random() < self._outliers:
             seconds *= self._random.uniform(2, 10)

@@ -127,6 +127,9 @@ class Sequence:
         """Source of the proposal's guesses."""
         self.num_guesses = self.num_right_guesses = 0
         """Tokens that were guessed and computed, and how many of them were right."""
+        self.lead = 0.0
+        """Tokens by which its answer is ahead of what one row in each step would have brought in the same time, as far
+        as the cost of steps is known. Negative: others' rows delayed it."""
         self.leaders: set[int] = set()
         """Ids of the sequences for whose work on a common prefix it has waited."""
         self.wait: Wait | None = None

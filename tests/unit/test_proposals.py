@@ -26,6 +26,7 @@ from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, count
 from localllm.engine.sequence import Sequence
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
 from tests.fakes import END, FakeBackend, alone
+from tests.machines import Machine, MachineBackend
 
 SAMPLER: Sampler = native.load() if find_spec(compiled.PACKAGE) else NumpySampler()
 GREEDY = ResolvedSampling(temperature=0)
@@ -389,3 +390,31 @@ def test_rows_thrown_away_are_cut_from_the_cache() -> None:
     assert any(segment.num_padding for batch in backend.batches for segment in batch)
     for sequence in sequences:
         assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.tokens[:3], 20))
+
+
+@pytest.mark.parametrize("row_s", [0.00002, 0.0005, 0.002], ids=["gpu", "amx", "cpu"])
+def test_answers_that_nobody_guesses_are_hardly_later_beside_others_that_are_guessed(row_s: float) -> None:
+    """Two answers are known, two are not. A pass takes 20 ms."""
+    num_tokens = 200
+    known = {id: (id + 1, 9, id + 3, *alone([id + 1, 9, id + 3], 3000)) for id in range(2)}
+
+    def finished_s(proposer: Proposer | None) -> tuple[float, float]:
+        """When the last of the unknown ones has ended, and how many tokens the others have by then."""
+        backend = MachineBackend(Machine(0.02, row_s, 0.0, 0.0), num_slots=4)
+        sequences = [
+            *(Sequence(id, known[id][:3], sampling=GREEDY, max_tokens=3000) for id in range(2)),
+            *(Sequence(id, [id + 1, 9, id + 3], sampling=GREEDY, max_tokens=num_tokens) for id in (2, 3)),
+        ]
+        answers = Answers(sequences)
+        clock = lambda: backend.now_s  # noqa: E731
+        engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(proposer))
+        for sequence in sequences:
+            engine.submit(sequence)
+        while any(answers.of(id).reason is None for id in (2, 3)):
+            engine.step()
+        return backend.now_s, sum(sequence.num_generated for sequence in sequences[:2])
+
+    plain_s, num_plain = finished_s(None)
+    guessed_s, num_guessed = finished_s(Knowing(known))
+    assert guessed_s <= 1.15 * plain_s
+    assert num_guessed >= num_plain

@@ -321,8 +321,8 @@ def test_the_cost_of_a_shape_is_what_it_took() -> None:
     for rows, took_ms in true_ms.items():
         assert cost([part(rows)]) == pytest.approx(took_ms, rel=0.15)
     gains = [0.9**number for number in range(1, MOST_ROWS)]
-    assert share_rows([RowWish(0, gains)], most=64, cost=cost)[0].num_rows == MOST_ROWS
-    assert share_rows([RowWish(0, [0.7])], most=64, cost=cost)[0].num_rows == 1, "two rows do not pay"
+    assert share_rows([RowWish(0, gains)], most=64, cost=cost).rows[0].num_rows == MOST_ROWS
+    assert share_rows([RowWish(0, [0.7])], most=64, cost=cost).rows[0].num_rows == 1, "two rows do not pay"
 
 
 def test_a_shape_that_was_slow_by_accident_is_tried_again_later() -> None:
@@ -332,10 +332,10 @@ def test_a_shape_that_was_slow_by_accident_is_tried_again_later() -> None:
     for _ in range(5):
         cost.observe([part(4)], 20 * assumed_cost([part(4)]))
     wish = [RowWish(0, [0.9, 0.8, 0.7])]
-    assert share_rows(wish, most=64, cost=cost)[0].num_rows < 4
+    assert share_rows(wish, most=64, cost=cost).rows[0].num_rows < 4
     for _ in range(500):
         cost.observe([part(1)], assumed_cost([part(1)]))
-    assert share_rows(wish, most=64, cost=cost)[0].num_rows == 4
+    assert share_rows(wish, most=64, cost=cost).rows[0].num_rows == 4
 
 
 def test_what_is_remembered_of_shapes_is_bounded() -> None:
