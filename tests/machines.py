@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hypothesis import strategies as st
 
@@ -71,11 +71,17 @@ MACHINES = st.builds(
 """A pass costs 2 to 100 rows, a row as much as 200 to 20,000 looked-at tokens, up to 5 times cheaper ones in a tile."""
 
 
+class Takes(Protocol):
+    """What a step takes."""
+
+    def seconds(self, parts: Sequence[Part], /) -> float: ...
+
+
 class MachineBackend(FakeBackend):
     """Takes as long as a machine, by a clock of its own; a copy takes its time with the next decode, as llama.cpp's."""
 
     def __init__(
-        self, machine: Machine, *, noise: float = 0.0, outliers: float = 0.0, copy_s: float = 0.0, num_slots: int = 8
+        self, machine: Takes, *, noise: float = 0.0, outliers: float = 0.0, copy_s: float = 0.0, num_slots: int = 8
     ) -> None:
         """`noise`: of a step's time, in parts of it; `outliers`: how often it takes 2 to 10 times as long."""
         super().__init__(num_slots=num_slots, slot_capacity=8192, batch_capacity=512)

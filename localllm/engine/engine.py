@@ -81,8 +81,9 @@ class Engine:
         cost = StepCost(tile=backend.tile, grain=backend.grain, ubatch_tokens=backend.ubatch_capacity)
         pace = self._pace = Pace(cost, limits, is_unified=self.kv.is_unified)
         self.scheduler.drafter.cost = pace.row_cost
+        self.scheduler.drafter.weighs_one_row = pace.row_cost.lacks_one_row
         if proposers.together is not None:
-            self.scheduler.drafter.weighs_all = True
+            self.scheduler.drafter.weighs_one_row = lambda _: True
             proposers.together.weigh(
                 pace.row_cost, max_rollback=backend.max_rollback, rolls_back_equals=backend.rolls_back_equals
             )

@@ -418,3 +418,50 @@ def test_answers_that_nobody_guesses_are_hardly_later_beside_others_that_are_gue
     guessed_s, num_guessed = finished_s(Knowing(known))
     assert guessed_s <= 1.15 * plain_s
     assert num_guessed >= num_plain
+
+
+class DearRows:
+    """A machine on whose one thread four rows of a stream cost five times one (LOG.md, 2026-11-23, 193 M, Q8_0)."""
+
+    ROWS, MS = (1, 2, 4, 8, 32), (12.0, 40.0, 60.0, 66.0, 110.0)
+
+    def seconds(self, parts: Many[Part]) -> float:
+        rows = sum(part[2] for part in parts)
+        return 0.001 * float(np.interp(rows, self.ROWS, self.MS))
+
+
+class Middling:
+    """In four of five steps it guesses eight tokens, of which each is right with this chance, as it says itself."""
+
+    def __init__(self, answer: tuple[int, ...], chance: float) -> None:
+        self._answer, self._chance = answer, chance
+        self._random = random.Random(1)
+
+    def propose(self, sequence: Sequence) -> Proposal | None:
+        if self._random.random() < 0.2:
+            return None
+        guesses = self._answer[sequence.num_tokens :][:8]
+        wrong = [self._random.random() >= self._chance for _ in guesses]
+        guessed = tuple(token % 90 + 1 if is_wrong else token for token, is_wrong in zip(guesses, wrong, strict=True))
+        return Proposal((), guessed, (self._chance,) * len(guesses))
+
+
+@pytest.mark.parametrize(("chance", "least"), [(0.5, 0.95), (0.8, 0.9), (0.95, 1.1)])
+def test_where_rows_are_dear_guesses_that_do_not_pay_are_found_out_though_they_are_always_there(
+    chance: float, least: float
+) -> None:
+    """What several rows add is not known before one was measured: that once cost half the speed, for ever."""
+    answer = (1, 9, 3, *alone([1, 9, 3], 700))
+
+    def took_s(proposer: Proposer | None) -> float:
+        backend = MachineBackend(DearRows(), num_slots=1, noise=0.05)
+        sequence = Sequence(0, answer[:3], sampling=GREEDY, max_tokens=600)
+        clock = lambda: backend.now_s  # noqa: E731
+        engine = Engine(backend, Answers([sequence]), sampler=SAMPLER, clock=clock, proposers=Proposers(proposer))
+        engine.submit(sequence)
+        engine.step()
+        while engine.scheduler.has_work:
+            engine.step()
+        return backend.now_s
+
+    assert took_s(None) / took_s(Middling(answer, chance)) > least

@@ -7,6 +7,7 @@ The same holds beside prompts: such a step already takes as long as it may.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate, repeat
 from operator import mul
 
@@ -50,8 +51,8 @@ class Drafter:
         """Cost of a batch; replaced by a learned one."""
         self.max_rows = batch_capacity
         """Rows for all streams together, bounded by the batch and by the logits."""
-        self.weighs_all = False
-        """Whether the cost of steps is to be learned even where nothing is proposed."""
+        self.weighs_one_row: Callable[[int], bool] = lambda _: False
+        """Whether the cost of a step of so many streams is to be learned even where nothing is proposed."""
         self._slot_capacity = slot_capacity
         self._max_rollback = max_rollback
         self._layout: Layout = "one pass" if rolls_back_equals else "unified" if is_unified else "partitioned"
@@ -62,8 +63,9 @@ class Drafter:
             if sequence.proposal is not None:
                 break
         else:
-            is_plain = all(len(segment.tokens) == 1 for segment in plan.segments)
-            return plan._replace(is_weighed=True) if self.weighs_all and self._max_rollback > 0 and is_plain else plan
+            is_weighed = self._max_rollback > 0 and self.weighs_one_row(len(plan.segments))
+            is_weighed = is_weighed and all(len(segment.tokens) == 1 for segment in plan.segments)
+            return plan._replace(is_weighed=True) if is_weighed else plan
         streams = [sequence for sequence in plan.sequences if sequence.num_pending == 1 and not sequence.wants_scores]
         is_weighed = self._max_rollback > 0 and len(streams) == len(plan.sequences)
         if is_weighed:

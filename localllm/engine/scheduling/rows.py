@@ -5,8 +5,8 @@ many rows; the excess of a longer one takes another pass. So streams of unequal 
 thread, 1 row each: 36 ms; one with 4: 58; 1, 2, 3, 4, 1, 2, 3, 4: 143; all 4: 105), and padding rows pay off where they
 make lengths equal. A unified cache takes any lengths in one pass. Pure: knows nothing of tokens, sequences or clocks.
 
-`shares` chooses among shapes, too, but solves another problem: there the time of a step is given and all tokens are
-needed, so the shape that computes most wins; here rows may be in vain and the time is open, so a rate is maximized.
+`shares` chooses among shapes, too, but solves another problem: there the time of a step is given and every token is
+needed, so the shape that computes most wins. Here rows may be in vain and the time is open, so a rate is maximized.
 """
 
 from __future__ import annotations
