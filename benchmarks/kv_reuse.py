@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks.results import save
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending
 from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.llama import library, selftest
@@ -66,7 +67,7 @@ class Run:
 
     def ask(self, prompt: list[int], max_tokens: int) -> int:
         id = len(self.requests)
-        self.requests[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ignore_eos=True)
+        self.requests[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ending=Ending(ignore_eos=True))
         self.engine.submit(self.requests[id])
         return id
 

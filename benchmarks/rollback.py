@@ -24,6 +24,7 @@ from benchmarks.results import save
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
 from localllm.engine.proposers import Proposers
+from localllm.engine.request import Ending
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
@@ -60,7 +61,9 @@ def answers(engine: Engine, asked: list[list[int]], guessers: list[Guesser | Non
         engine.kv.cut(slot, 0)
     made = []
     for id, (prompt, guesser) in enumerate(zip(asked, guessers, strict=True)):
-        one = Sequence(id, prompt, sampling=ResolvedSampling(temperature=0), max_tokens=OUT, ignore_eos=True)
+        one = Sequence(
+            id, prompt, sampling=ResolvedSampling(temperature=0), max_tokens=OUT, ending=Ending(ignore_eos=True)
+        )
         one.guesser = guesser
         engine.submit(one)
         made.append(one)

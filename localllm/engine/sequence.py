@@ -11,7 +11,6 @@ guessed or forced, do not belong to the sequence until they are taken. Knows not
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence as Tokens
 from typing import TYPE_CHECKING
 
@@ -24,12 +23,13 @@ from localllm.engine.constraint.follower import Follower
 from localllm.engine.lines import LineRules
 from localllm.engine.proposals import Proposal
 from localllm.engine.reports import PromptReports
+from localllm.engine.request import DUE, ENDING, REPORTED, REUSE, SHIFT, Due, Ending, Reported, Reuse, Shift
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.text import TextStream
 from localllm.kvdisk.entry import DiskEntry
-from localllm.types import Detail, FinishReason, Lines, PromptProgress, ResolvedSampling, Timings, Usage
+from localllm.types import FinishReason, PromptProgress, ResolvedSampling, Timings, Usage
 
 if TYPE_CHECKING:
     from localllm.engine.scheduling.waits import Wait
@@ -48,34 +48,17 @@ class Sequence:
         prompt: Tokens[int],
         *,
         sampling: ResolvedSampling,
-        min_tokens: int = 0,
         max_tokens: int | None = None,
-        stop: Tokens[str] = (),
-        stop_tokens: Tokens[int] = (),
-        end_tokens: Tokens[int] = (),
-        ignore_eos: bool = False,
-        logprobs: int | None = None,
-        prompt_logprobs: int | None = None,
+        ending: Ending = ENDING,
+        reported: Reported = REPORTED,
         dry: Dry | None = None,
         constraint: Constraint | None = None,
         markers: frozenset[int] = frozenset(),
-        cache_prompt: bool = True,
-        cache_salt: str = "",
-        pauses: Tokens[int] = (),
-        keep: int = 0,
-        discard: int = 0,
-        wanted_slot: int | None = None,
-        detail: Detail | None = None,
-        lines: Lines | None = None,
-        priority: int = 0,
-        created_s: float = 0.0,
-        deadline_s: float = math.inf,
-        queue_deadline_s: float = math.inf,
+        reuse: Reuse = REUSE,
+        shift: Shift = SHIFT,
+        due: Due = DUE,
     ) -> None:
-        """`pauses`: positions in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint. When the
-        context is shifted, the first `keep` tokens stay and `discard` tokens after them go. `end_tokens` are forbidden
-        by `min_tokens`; `dry` has seen the prompt; `markers` are control tokens that appear in its text; times are on
-        the engine's clock."""
+        """`dry` has seen the prompt; `markers` are control tokens that appear in the text."""
         self.id = id
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
@@ -84,24 +67,25 @@ class Sequence:
         """Tokens that are prefilled: the prompt, or everything there was when the cache lost it."""
         self.num_shifted = 0
         """Tokens that were removed from its middle."""
-        self.keep = keep
-        self.discard = discard
+        self.keep = shift.keep
+        self.discard = shift.discard
         """0: half of what need not stay."""
-        self.wanted_slot = wanted_slot
+        self.wanted_slot = reuse.wanted_slot
         """The only slot it may enter."""
         self.num_cached = 0
         """Tokens of the prompt that were already in the KV cache."""
         self.sampling = sampling
-        self.min_tokens = min_tokens
+        self.min_tokens = ending.min_tokens
         self.max_tokens = max_tokens
-        self.stop_tokens = frozenset(stop_tokens)
-        self.ignore_eos = ignore_eos
-        self.logprobs = logprobs
-        self.prompt_logprobs = prompt_logprobs
+        self.stop_tokens = frozenset(ending.stop_tokens)
+        self.ignore_eos = ending.ignore_eos
+        self.logprobs = reported.logprobs
+        self.prompt_logprobs = reported.prompt_logprobs
         self.num_scored = 0
         """Tokens of the prompt whose log-probabilities were reported, if wanted."""
-        self.text = TextStream(stop)
-        self.lines = None if lines is None else LineRules(lines)
+        self.text = TextStream(ending.stop)
+        self.lines = None if ending.lines is None else LineRules(ending.lines)
+        detail = reported.detail
         self.tells_tokens = detail is not None and detail.tokens
         self.tells_draws = detail is not None and detail.draws
         self.reports = None if detail is None else PromptReports(every_step=detail.progress)
@@ -110,9 +94,9 @@ class Sequence:
         self._parameters = Parameters(
             sampling,
             self.tokens,
-            num_top=logprobs,
-            min_tokens=min_tokens,
-            end_tokens=end_tokens,
+            num_top=reported.logprobs,
+            min_tokens=ending.min_tokens,
+            end_tokens=ending.end_tokens,
             dry=dry,
             tells_draws=self.tells_draws,
         )
@@ -138,13 +122,13 @@ class Sequence:
         """When it first waited for the disk."""
         self.reading: DiskEntry | None = None
         """What was last read from the disk for it."""
-        self.cache_prompt = cache_prompt
-        self.domain = Domain.of(cache_salt=cache_salt)
-        self.pauses = {self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
-        self.priority = priority
-        self.created_s = created_s
-        self.deadline_s = deadline_s
-        self.queue_deadline_s = queue_deadline_s
+        self.cache_prompt = reuse.cache_prompt
+        self.domain = Domain.of(cache_salt=reuse.cache_salt)
+        self.pauses = {self.num_prompt - 1} if reuse.cache_prompt and not reuse.pauses else set(reuse.pauses)
+        self.priority = due.priority
+        self.created_s = due.created_s
+        self.deadline_s = due.deadline_s
+        self.queue_deadline_s = due.queue_deadline_s
         self.admitted_s: float | None = None
         self.first_token_s: float | None = None
 

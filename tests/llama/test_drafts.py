@@ -12,6 +12,7 @@ import pytest
 
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposers import Proposers
+from localllm.engine.request import Ending
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.row_cost import RowCost
@@ -118,7 +119,7 @@ class Run:
         assert not output.failures
 
     def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
-        one = Request(id, prompt, sampling=sampling, max_tokens=count, ignore_eos=True)
+        one = Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True))
         one.guesser = Guesser(Speculative(sources=("draft",)), self.experience)
         self.engine.submit(one)
         return one

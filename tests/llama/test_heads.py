@@ -16,6 +16,7 @@ from localllm.engine.backend import Segment
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposers import Proposers
+from localllm.engine.request import Ending
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.drafts import Drafts
@@ -118,7 +119,7 @@ class Run:
         assert not output.failures
 
     def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
-        one = Request(id, prompt, sampling=sampling, max_tokens=count, ignore_eos=True)
+        one = Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True))
         one.guesser = Guesser(Speculative(sources=("mtp",)), self.experience)
         self.engine.submit(one)
         return one

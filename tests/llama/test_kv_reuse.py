@@ -12,6 +12,7 @@ import pytest
 from localllm.engine.backend import Segment
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending, Reuse, Shift
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
@@ -72,7 +73,9 @@ class Recorder:
 
     def ask(self, prompt: list[int], max_tokens: int = 12, *, keep: int = 0) -> int:
         id = len(self.sequences)
-        self.sequences[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ignore_eos=True, keep=keep)
+        self.sequences[id] = Sequence(
+            id, prompt, sampling=GREEDY, max_tokens=max_tokens, ending=Ending(ignore_eos=True), shift=Shift(keep=keep)
+        )
         self.engine.submit(self.sequences[id])
         return id
 
@@ -222,8 +225,8 @@ def test_chats_whose_last_answer_reads_otherwise_compute_little_again_on_every_m
         ids = []
         for number, chat in enumerate(chats):
             recorder.sequences[len(recorder.sequences)] = sequence = Sequence(
-                len(recorder.sequences), [*chat, 5, 6], sampling=GREEDY, max_tokens=8, ignore_eos=True,
-                pauses=(len(chat),),
+                len(recorder.sequences), [*chat, 5, 6], sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True),
+                reuse=Reuse(pauses=(len(chat),)),
             )  # fmt: skip
             recorder.engine.submit(sequence)
             ids.append(sequence.id)

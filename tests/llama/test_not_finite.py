@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending
 from localllm.engine.sampling import native
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
@@ -66,7 +67,7 @@ def test_who_says_that_token_fails_alone_and_its_slot_serves_the_next(backend: L
     def run(*prompts: list[int]) -> list[int]:
         mine = list(itertools.islice(ids, len(prompts)))
         for id, prompt in zip(mine, prompts, strict=True):
-            engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=8, ignore_eos=True))
+            engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True)))
         engine.step()
         while engine.scheduler.has_work:
             engine.step()

@@ -25,6 +25,7 @@ from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.types import Delta, DrySampling, ResolvedSampling, Speculative
 from localllm.types.details import Detail
+from tests.fakes import grouped
 from tests.llama.test_rows import LAYOUTS, Layout, opened, text_of
 
 REQUESTS: dict[str, tuple[ResolvedSampling, dict[str, Any]]] = {
@@ -93,10 +94,8 @@ def ask(
     for id in range(3):
         prompt = text_of(id, 9 + id)
         dry = None if sampling.dry is None else Dry(sampling.dry, backend.token_bytes, prompt)
-        one = Request(
-            id, prompt, sampling=sampling, dry=dry,
-            **{"max_tokens": 40, "ignore_eos": True, "detail": Detail(tokens=True), **options},
-        )  # fmt: skip
+        wanted = {"max_tokens": 40, "ignore_eos": True, "detail": Detail(tokens=True), **options}
+        one = Request(id, prompt, sampling=sampling, dry=dry, **grouped(wanted))
         if predictions and one.takes_guesses:
             one.guesser = Guesser(Speculative(), experience, prediction=predictions[id])
         made.append(one)

@@ -19,6 +19,7 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
+from localllm.engine.request import Reuse
 from localllm.engine.sequence import Sequence
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.file import Saved, encode
@@ -125,14 +126,14 @@ def test_no_cell_is_ever_used_for_another_salt(
         elif action == "put" and idle and taken and engine.scheduler.to_restore(idle[-1], taken[-1]) is not None:
             engine.slots.restore(idle[-1], taken[-1])
         prompts.append([9] * common + tail)
-        engine.submit(Sequence(id, prompts[-1], sampling=GREEDY, max_tokens=5, cache_salt=salt))
+        engine.submit(Sequence(id, prompts[-1], sampling=GREEDY, max_tokens=5, reuse=Reuse(cache_salt=salt)))
     drain(engine)
     for id, prompt in enumerate(prompts):
         assert collector.text[id] == text_of(alone(prompt, 5))
 
 
 def ask(engine: Engine, id: int, salt: str) -> None:
-    engine.submit(Sequence(id, PROMPT, sampling=GREEDY, max_tokens=3, cache_salt=salt))
+    engine.submit(Sequence(id, PROMPT, sampling=GREEDY, max_tokens=3, reuse=Reuse(cache_salt=salt)))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
 from localllm.engine.proposers import Proposers
+from localllm.engine.request import Ending, Reuse
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
@@ -104,8 +105,8 @@ def guessed(sequences: list[Sequence], experience: Experience | None = None, **w
     return sequences
 
 
-def answer(prompt: Many[int], count: int, id: int = 0, **options: Any) -> Sequence:
-    return Sequence(id, prompt, sampling=GREEDY, max_tokens=count, ignore_eos=True, **options)
+def answer(prompt: Many[int], count: int, id: int = 0) -> Sequence:
+    return Sequence(id, prompt, sampling=GREEDY, max_tokens=count, ending=Ending(ignore_eos=True))
 
 
 @settings(max_examples=60, deadline=None)
@@ -302,15 +303,15 @@ def test_conversations_of_others_are_no_help_to_a_draft() -> None:
     """A salt keeps what is computed apart."""
     backend = FakeBackend()
     streams = DraftStreams(backend)
-    first = Sequence(0, [1, 2, 3, 4, 5], sampling=GREEDY, cache_salt="one")
+    first = Sequence(0, [1, 2, 3, 4, 5], sampling=GREEDY, reuse=Reuse(cache_salt="one"))
     stream = streams.follow(first, 8)
     backend.cells[stream.slot] = [1, 2, 3, 4]
     streams.computed(stream, [1, 2, 3, 4])
     streams.release(())
-    same = streams.follow(Sequence(1, [1, 2, 3, 9], sampling=GREEDY, cache_salt="one"), 8)
+    same = streams.follow(Sequence(1, [1, 2, 3, 9], sampling=GREEDY, reuse=Reuse(cache_salt="one")), 8)
     assert same.tokens == [1, 2, 3]
     streams.release(())
-    other = streams.follow(Sequence(2, [1, 2, 3, 9], sampling=GREEDY, cache_salt="two"), 8)
+    other = streams.follow(Sequence(2, [1, 2, 3, 9], sampling=GREEDY, reuse=Reuse(cache_salt="two")), 8)
     assert other.tokens == []
 
 

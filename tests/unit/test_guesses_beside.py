@@ -18,7 +18,7 @@ from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.types import DrySampling, ResolvedSampling, Speculative
 from localllm.types.details import Detail, Lines
-from tests.fakes import END, FakeBackend
+from tests.fakes import END, FakeBackend, grouped
 from tests.unit.test_constraints import HELPED_S, INLINE_S, FakeConstraint
 from tests.unit.test_proposals import SAMPLER, Answer, Answers, dear, free
 from tests.unit.test_speculation import Repeating, mutated
@@ -78,8 +78,7 @@ class Asked:
             self.prompt,
             sampling=self.sampling,
             dry=None if dry is None else Dry(dry, lambda token: bytes([31 + token]), self.prompt),
-            end_tokens=[END],
-            **options,
+            **grouped({"end_tokens": [END], **options}),
         )
 
 

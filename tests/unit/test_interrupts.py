@@ -16,6 +16,7 @@ from localllm.engine.engine import HEEDED_S, Engine, StepOutput
 from localllm.engine.inbox import Cancel, Inbox, Item
 from localllm.engine.proposals import Proposal
 from localllm.engine.proposers import Proposer, Proposers
+from localllm.engine.request import Due, Reuse
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import StepBudget, StepLimits
 from localllm.engine.scheduling.whole import (
@@ -55,7 +56,7 @@ def make(
         team=team,
         proposers=Proposers(proposer),
     )
-    engine.submit(Sequence(-1, [3] * 20, sampling=GREEDY, max_tokens=1, cache_prompt=False))
+    engine.submit(Sequence(-1, [3] * 20, sampling=GREEDY, max_tokens=1, reuse=Reuse(cache_prompt=False)))
     drain(engine)
     fake.batches.clear()
     return fake, engine, collector
@@ -180,10 +181,10 @@ def test_who_finds_no_slot_ends_a_batch_only_where_that_costs_nothing() -> None:
 def test_a_deadline_ends_a_batch_whether_its_request_runs_or_waits(is_waiting: bool) -> None:
     fake, engine, collector = make(num_slots=1)
     ends_s = fake.now_s + 0.37
-    first = Sequence(1, [5] * 300, sampling=GREEDY, deadline_s=math.inf if is_waiting else ends_s)
+    first = Sequence(1, [5] * 300, sampling=GREEDY, due=Due(deadline_s=math.inf if is_waiting else ends_s))
     engine.submit(first)
     if is_waiting:
-        engine.submit(Sequence(2, [6] * 10, sampling=GREEDY, queue_deadline_s=ends_s))
+        engine.submit(Sequence(2, [6] * 10, sampling=GREEDY, due=Due(queue_deadline_s=ends_s)))
     failed_s: list[float] = []
 
     def emit(output: StepOutput) -> None:
@@ -275,7 +276,7 @@ def test_whatever_arrives_every_prompt_is_answered_as_if_alone_and_little_is_los
             what = next(kind)
             if what in ("submit", "hopeless"):
                 deadline_s = fake.now_s + 0.15 if what == "hopeless" else math.inf
-                one = Sequence(next(ids), [9, 8], sampling=GREEDY, max_tokens=1, queue_deadline_s=deadline_s)
+                one = Sequence(next(ids), [9, 8], sampling=GREEDY, max_tokens=1, due=Due(queue_deadline_s=deadline_s))
                 engine.submit(one)
             elif what == "cancel":
                 engine.submit(Sequence(id := next(ids), [7] * 40, sampling=GREEDY, max_tokens=1))

@@ -18,6 +18,7 @@ from localllm.engine.cache.kvcache import KvCache, Tiers
 from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, Restore, Rewind, Save, Truncate
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
+from localllm.engine.request import Ending, Reuse
 from localllm.engine.sequence import Sequence
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
@@ -236,7 +237,14 @@ class Owner(RuleBasedStateMachine):
         stop = (text[len(text) // 2 :][:2],) if stops else ()
         self.asked[id] = prompt, count
         self.engine.submit(
-            Sequence(id, prompt, sampling=GREEDY, max_tokens=count, cache_salt=salt, stop=stop, pauses=(pause,))
+            Sequence(
+                id,
+                prompt,
+                sampling=GREEDY,
+                max_tokens=count,
+                reuse=Reuse(cache_salt=salt, pauses=(pause,)),
+                ending=Ending(stop=stop),
+            )
         )
 
     @precondition(lambda self: self.asked)

@@ -17,6 +17,7 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import STORE_AFTER_S, Engine
 from localllm.engine.inbox import Inspect, Item, Stop
+from localllm.engine.request import Due, Reuse
 from localllm.engine.scheduling.admission import MAX_LEADERS
 from localllm.engine.scheduling.aging import AGED_S, EVERY, Turns
 from localllm.engine.scheduling.pace import StepBudget
@@ -124,7 +125,7 @@ def test_a_request_does_not_wait_for_the_prefixes_of_ever_new_others() -> None:
     """Each of them is cancelled before it has computed what both share, and begins anew."""
     engine = Engine(FakeBackend(num_slots=2, slot_capacity=512, batch_capacity=32), collector := Collector())
     prompt = [8] * 400
-    engine.submit(Sequence(0, prompt, sampling=GREEDY, max_tokens=4, cache_prompt=False))
+    engine.submit(Sequence(0, prompt, sampling=GREEDY, max_tokens=4, reuse=Reuse(cache_prompt=False)))
     engine.step()
     engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=4))
     for leader in range(2, 40):
@@ -132,7 +133,11 @@ def test_a_request_does_not_wait_for_the_prefixes_of_ever_new_others() -> None:
         if engine.scheduler.num_waiting == 0:
             break
         engine.cancel(leader - 2 if leader == 2 else leader - 1)
-        engine.submit(Sequence(leader, prompt, sampling=GREEDY, max_tokens=4, cache_prompt=False, priority=-1))
+        engine.submit(
+            Sequence(
+                leader, prompt, sampling=GREEDY, max_tokens=4, reuse=Reuse(cache_prompt=False), due=Due(priority=-1)
+            )
+        )
     assert engine.scheduler.num_waiting == 0
     assert leader <= MAX_LEADERS + 3
     drain(engine)
@@ -142,7 +147,7 @@ def test_a_request_does_not_wait_for_the_prefixes_of_ever_new_others() -> None:
 def test_a_request_that_everybody_outranks_enters_in_its_turn_once_it_is_aged() -> None:
     """Priority 1000 against an endless stream of -1000, and no deadline against an endless stream of them."""
     engine = Engine(FakeBackend(num_slots=2), Collector(), clock=(clock := Clock()))
-    engine.submit(Sequence(0, [1], sampling=GREEDY, max_tokens=2, priority=1000))
+    engine.submit(Sequence(0, [1], sampling=GREEDY, max_tokens=2, due=Due(priority=1000)))
     engine.submit(Sequence(1, [2], sampling=GREEDY, max_tokens=2))
     entered: list[int] = []
     for id in range(2, 400, 2):
@@ -153,9 +158,7 @@ def test_a_request_that_everybody_outranks_enters_in_its_turn_once_it_is_aged() 
                     [3],
                     sampling=GREEDY,
                     max_tokens=2,
-                    priority=priority,
-                    created_s=clock.now_s,
-                    deadline_s=1e6 + id,
+                    due=Due(priority=priority, created_s=clock.now_s, deadline_s=1e6 + id),
                 )
             )
         engine.step()
@@ -282,9 +285,13 @@ class Storm(RuleBasedStateMachine):
     ) -> Sequence:
         now_s = self.clock.now_s
         sequence = Sequence(
-            next(self.ids), prompt, sampling=GREEDY, max_tokens=count, priority=priority, created_s=now_s,
-            deadline_s=now_s + timeout_s, cache_prompt=cache_prompt,
-        )  # fmt: skip
+            next(self.ids),
+            prompt,
+            sampling=GREEDY,
+            max_tokens=count,
+            due=Due(priority=priority, created_s=now_s, deadline_s=now_s + timeout_s),
+            reuse=Reuse(cache_prompt=cache_prompt),
+        )
         self.engine.submit(sequence)
         return sequence
 
@@ -402,7 +409,7 @@ def test_every_prompt_goes_on_beside_streams_and_ever_new_short_ones(
                 one.held.length += share[one.id]
         running = [one for one in running if one.num_prompt == 1 or one.num_pending > 0]
         while len(running) < 8:
-            one = Sequence(1000 + number, [1] * newcomer, sampling=GREEDY, created_s=number + 1)
+            one = Sequence(1000 + number, [1] * newcomer, sampling=GREEDY, due=Due(created_s=number + 1))
             running.append(in_a_slot(one))
             number += 10_000
         if all(one.num_pending <= 0 for one in patient):

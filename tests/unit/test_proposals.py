@@ -25,7 +25,7 @@ from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, count_passes
 from localllm.engine.sequence import Sequence
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
-from tests.fakes import END, FakeBackend, alone
+from tests.fakes import END, FakeBackend, alone, grouped
 from tests.machines import Machine, MachineBackend
 
 SAMPLER: Sampler = native.load() if find_spec(compiled.PACKAGE) else NumpySampler()
@@ -138,8 +138,7 @@ def requests(count: int, sampling: ResolvedSampling, options: dict[str, Any]) ->
             prompt,
             sampling=sampling,
             dry=None if sampling.dry is None else Dry(sampling.dry, lambda token: bytes([31 + token]), prompt),
-            end_tokens=[END] if options.get("min_tokens") else (),
-            **options,
+            **grouped({"end_tokens": [END] if options.get("min_tokens") else (), **options}),
         )
         for id, prompt in enumerate(prompts)
     ]

@@ -15,6 +15,7 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
+from localllm.engine.request import Reuse
 from localllm.engine.scheduling.ways import cheapest
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, SlotBusy
@@ -169,10 +170,10 @@ def test_an_edited_message_goes_back_to_the_turn_before() -> None:
     backend, collector = FakeBackend(num_slots=1, slot_capacity=512, can_rewind=False), Collector()
     engine = Engine(backend, collector, tiers=Tiers(10_000))
     turns = [5] * 100 + [6] * 50
-    engine.submit(Sequence(1, [*turns, 1, 2, 3], sampling=GREEDY, max_tokens=9, pauses=(100, 150)))
+    engine.submit(Sequence(1, [*turns, 1, 2, 3], sampling=GREEDY, max_tokens=9, reuse=Reuse(pauses=(100, 150))))
     drain(engine)
     for id, prompt, cached in ((2, [*turns, 9, 9], 150), (3, [5] * 100 + [7] * 50, 100)):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=9, pauses=(100,)))
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=9, reuse=Reuse(pauses=(100,))))
         drain(engine)
         assert collector.finish[id].usage.cached_tokens == cached
         assert collector.text[id] == text_of(alone(prompt, 9))
@@ -307,7 +308,9 @@ def test_checkpoints_are_bounded_in_number_and_bytes() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=512, window=16), Collector()
     engine = Engine(backend, collector, tiers=Tiers(200, 3))
     for id in range(8):
-        engine.submit(Sequence(id, [id + 1] * 200, sampling=GREEDY, max_tokens=2, pauses=range(20, 200, 20)))
+        engine.submit(
+            Sequence(id, [id + 1] * 200, sampling=GREEDY, max_tokens=2, reuse=Reuse(pauses=range(20, 200, 20)))
+        )
         drain(engine)
         assert engine.kv.num_bytes <= 200
         assert all(len(held.checkpoints) <= 3 for held in engine.kv.residency.held)
@@ -555,7 +558,7 @@ def test_a_request_that_wants_nothing_cached_computes_its_whole_prompt(kv_ram_by
     engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=2))
     drain(engine)
     for id in (2, 3):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=2, cache_prompt=False))
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=2, reuse=Reuse(cache_prompt=False)))
     engine.step()
     assert len(engine.scheduler.running) == 2, "the second must not wait for the first"
     drain(engine)

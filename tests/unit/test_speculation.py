@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
 from localllm.engine.proposers import Proposers
+from localllm.engine.request import Shift
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.row_cost import MOST_SHAPES, RowCost
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, share_rows
@@ -354,7 +355,7 @@ def test_a_prompt_of_a_hundred_thousand_tokens_costs_two_megabytes_at_most() -> 
 
 
 def test_a_guesser_follows_a_context_that_shifts() -> None:
-    sequence = Sequence(0, [1, 2, 3, 4, 5] * 8, sampling=GREEDY, keep=4)
+    sequence = Sequence(0, [1, 2, 3, 4, 5] * 8, sampling=GREEDY, shift=Shift(keep=4))
     sequence.guesser = Guesser(Speculative(), Experience())
     assert sequence.guesser.propose(sequence) is not None
     sequence.shift(10)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
+from localllm.engine.request import Due, Reuse
 from localllm.engine.scheduling.scheduler import MAX_LOOKS
 from localllm.engine.sequence import Sequence
 from tests.fakes import FakeBackend, FakeDiskCache
@@ -114,9 +115,8 @@ def traffic(
                 [arrival.family] * arrival.common + arrival.tail + [4],
                 sampling=GREEDY,
                 max_tokens=arrival.num_tokens,
-                priority=arrival.priority,
-                cache_prompt=arrival.cache_prompt,
-                created_s=clock.now_s,
+                due=Due(priority=arrival.priority, created_s=clock.now_s),
+                reuse=Reuse(cache_prompt=arrival.cache_prompt),
             )
         )
         if arrival.cancelled_after is not None:
