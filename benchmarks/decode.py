@@ -25,6 +25,7 @@ from benchmarks.peers import MODEL
 from benchmarks.results import save
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
+from localllm.engine.request import Ending
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import Sampler
 from localllm.engine.sequence import Sequence
@@ -66,7 +67,7 @@ def engine_rate(
     rng = np.random.default_rng(num)
     for id in range(2 * num if gaps else num):
         prompt = rng.integers(1000, 5000, PROMPT).tolist()
-        engine.submit(Sequence(id, prompt, sampling=sampling, max_tokens=OUT + 64, ignore_eos=True))
+        engine.submit(Sequence(id, prompt, sampling=sampling, max_tokens=OUT + 64, ending=Ending(ignore_eos=True)))
     while not engine.scheduler.running or any(each.num_pending > 1 for each in engine.scheduler.running):
         engine.step()
     for id in range(1, 2 * num, 2) if gaps else ():

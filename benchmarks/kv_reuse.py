@@ -17,7 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.results import save
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending
 from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.llama import library, selftest
@@ -48,7 +50,7 @@ class Run:
             backend if reuses else Forgetful(backend),  # type: ignore[arg-type]
             self._take,
             sampler=native.load(threads=THREADS),
-            kv_ram_bytes=2**31 if reuses else 0,
+            tiers=Tiers(2**31 if reuses else 0),
         )
         self.first_s: dict[int, float] = {}
         self.ended: list[int] = []
@@ -65,7 +67,7 @@ class Run:
 
     def ask(self, prompt: list[int], max_tokens: int) -> int:
         id = len(self.requests)
-        self.requests[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ignore_eos=True)
+        self.requests[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ending=Ending(ignore_eos=True))
         self.engine.submit(self.requests[id])
         return id
 

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.results import save
 from benchmarks.step_overhead import NoArithmetic
 from localllm.engine.cache.hostcache import HostEntry
-from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.cache.kvcache import KvCache, Tiers
 from localllm.engine.scheduling.cost import ASSUMED_TOKEN_S, StepCost
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.scheduler import Scheduler
@@ -44,7 +44,7 @@ class Layout(NoArithmetic):
 
 def scheduler(num_cells: int | None) -> Scheduler:
     """A scheduler whose main memory is full."""
-    kv = KvCache(Layout(num_cells), kv_ram_bytes=NUM_SAVED)
+    kv = KvCache(Layout(num_cells), Tiers(NUM_SAVED))
     made = Scheduler(kv, batch_capacity=512)
     for number in range(NUM_SAVED):
         tokens = np.arange(LENGTH, dtype=np.int32)

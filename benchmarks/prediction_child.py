@@ -15,6 +15,7 @@ import numpy as np
 
 from localllm import osdep
 from localllm.engine.engine import Engine
+from localllm.engine.request import Ending
 from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.gguf import read_model_info
@@ -49,7 +50,7 @@ def main() -> None:
     for id in range(1000):
         tokens = random.integers(0, info.vocabulary_size, PROMPT).tolist()
         sequence = Sequence(
-            id, tokens, sampling=ResolvedSampling(temperature=0), max_tokens=ANSWER + 1, ignore_eos=True
+            id, tokens, sampling=ResolvedSampling(temperature=0), max_tokens=ANSWER + 1, ending=Ending(ignore_eos=True)
         )
         began = clock()
         engine.submit(sequence)

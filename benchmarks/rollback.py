@@ -23,6 +23,9 @@ from gguf import GGMLQuantizationType
 from benchmarks.results import save
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
+from localllm.engine.proposers import Proposers
+from localllm.engine.request import Ending
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.llama import library, selftest
@@ -58,7 +61,9 @@ def answers(engine: Engine, asked: list[list[int]], guessers: list[Guesser | Non
         engine.kv.cut(slot, 0)
     made = []
     for id, (prompt, guesser) in enumerate(zip(asked, guessers, strict=True)):
-        one = Sequence(id, prompt, sampling=ResolvedSampling(temperature=0), max_tokens=OUT, ignore_eos=True)
+        one = Sequence(
+            id, prompt, sampling=ResolvedSampling(temperature=0), max_tokens=OUT, ending=Ending(ignore_eos=True)
+        )
         one.guesser = guesser
         engine.submit(one)
         made.append(one)
@@ -79,7 +84,10 @@ def predicted(tokens: list[int], chance: float, seed: int) -> list[int]:
 
 def gains(backend: LlamaBackend, streams: int, rounds: int) -> dict[str, float]:
     """Speedups from guesses, by their probability of being right."""
-    engine, experience = Engine(backend, lambda _: None, proposer=Speculator(), max_step_s=60), Experience()
+    engine, experience = (
+        Engine(backend, lambda _: None, proposers=Proposers(Speculator()), limits=StepLimits(60)),
+        Experience(),
+    )
     asked = prompts(streams)
     plain, _ = answers(engine, asked, [None] * streams)
     ratios: dict[str, list[float]] = {str(chance): [] for chance in CHANCES}

@@ -26,7 +26,9 @@ from typing import Any
 from gguf.constants import GGMLQuantizationType
 
 from localllm.engine.backend import Segment, State
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending
 from localllm.engine.sampling.native import load
 from localllm.engine.sequence import Sequence
 from localllm.llama import library, selftest
@@ -117,14 +119,15 @@ def gaps(backend: LlamaBackend) -> str:
     def emit(output: StepOutput) -> None:
         assert not output.failures, output.failures
 
-    engine = Engine(backend, emit, sampler=load(threads=THREADS), kv_ram_bytes=RAM_BYTES)
+    engine = Engine(backend, emit, sampler=load(threads=THREADS), tiers=Tiers(RAM_BYTES))
     for id in range(4):
         prompt = [10 + id + 20 * (place % 7) for place in range(TOKENS)]
         engine.submit(Sequence(id, prompt, sampling=greedy, max_tokens=1))
     engine.step()
     run_out(engine)
     streams = [
-        Sequence(id, [id % 50 + 150], sampling=greedy, max_tokens=STREAMED, ignore_eos=True) for id in range(100, 104)
+        Sequence(id, [id % 50 + 150], sampling=greedy, max_tokens=STREAMED, ending=Ending(ignore_eos=True))
+        for id in range(100, 104)
     ]
     for stream in streams:
         engine.submit(stream)
@@ -140,7 +143,9 @@ def gaps(backend: LlamaBackend) -> str:
 
     backend.save = timed_save  # type: ignore[method-assign]
     for id in range(200, 204):  # each takes, and keeps, a slot that holds 2,048 tokens
-        streams.append(Sequence(id, [id % 50 + 200], sampling=greedy, max_tokens=STREAMED, ignore_eos=True))
+        streams.append(
+            Sequence(id, [id % 50 + 200], sampling=greedy, max_tokens=STREAMED, ending=Ending(ignore_eos=True))
+        )
         engine.submit(streams[-1])
         stamps += token_times(engine, streams[:4], 20)
     longest = max(after - before for before, after in pairwise(stamps))

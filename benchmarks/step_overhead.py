@@ -21,6 +21,7 @@ import numpy.typing as npt
 from benchmarks.results import save
 from localllm.engine.backend import Segment, State
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending, Reported
 from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence as Request
 from localllm.types import ResolvedSampling
@@ -158,7 +159,8 @@ def _engine(backend: NoArithmetic, way: Way) -> Engine:
 
     engine = Engine(backend, through_a_frame, sampler=native.load(threads=os.cpu_count() or 1))
     for id in range(backend.num_slots):
-        request = Request(id, [1] * 8, sampling=way.sampling, stop=way.stop, logprobs=way.logprobs, ignore_eos=True)
+        ending, reported = Ending(stop=way.stop, ignore_eos=True), Reported(logprobs=way.logprobs)
+        request = Request(id, [1] * 8, sampling=way.sampling, ending=ending, reported=reported)
         engine.submit(request)
     for _ in range(WARM_UP_STEPS):
         engine.step()

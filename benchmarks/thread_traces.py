@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks.busy import CONDITIONS, beside
 from localllm.engine.engine import Engine
+from localllm.engine.request import Ending
 from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.engine.threads.governor import Governor
@@ -91,7 +92,9 @@ def main() -> None:
     backend = LlamaBackend(lib, model, ctx=8192, slots=1, threads=THREADS, batch_tokens=512, flash_attn="on")
     recorder = Recorder()
     engine = Engine(backend, lambda _: None, sampler=native.load(threads=THREADS), team=recorder)
-    stream = Sequence(0, [1000] * 64, sampling=ResolvedSampling(temperature=0), max_tokens=8000, ignore_eos=True)
+    stream = Sequence(
+        0, [1000] * 64, sampling=ResolvedSampling(temperature=0), max_tokens=8000, ending=Ending(ignore_eos=True)
+    )
     engine.submit(stream)
     engine.step()
     traces = {}

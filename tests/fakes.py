@@ -8,17 +8,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
+from localllm.engine.request import Due, Ending, Reported, Reuse, Shift
 from localllm.engine.scheduling.cost import TILE
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.file import Bytes, DiskCheckpoint, Saved
 
 END = 0
 """The end-of-generation token."""
+
+
+def grouped(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a `Sequence` by their own names, in the groups that it takes."""
+    groups: dict[str, Any] = {
+        "ending": Ending(),
+        "reported": Reported(),
+        "reuse": Reuse(),
+        "shift": Shift(),
+        "due": Due(),
+    }
+    made, rest = dict(groups), dict(options)
+    for name, group in groups.items():
+        made[name] = group._replace(**{field: rest.pop(field) for field in group._fields if field in rest})
+    return made | rest
 
 
 def next_token(tokens: Sequence[int]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hypothesis import strategies as st
 
@@ -48,7 +48,7 @@ class Machine(NamedTuple):
         """A cost model that has learned this machine."""
         cost = StepCost()
         cost._model.rates = self
-        cost._model._is_measured = True
+        cost._model.is_measured = True
         return cost
 
 
@@ -71,11 +71,17 @@ MACHINES = st.builds(
 """A pass costs 2 to 100 rows, a row as much as 200 to 20,000 looked-at tokens, up to 5 times cheaper ones in a tile."""
 
 
+class Takes(Protocol):
+    """What a step takes."""
+
+    def seconds(self, parts: Sequence[Part], /) -> float: ...
+
+
 class MachineBackend(FakeBackend):
     """Takes as long as a machine, by a clock of its own; a copy takes its time with the next decode, as llama.cpp's."""
 
     def __init__(
-        self, machine: Machine, *, noise: float = 0.0, outliers: float = 0.0, copy_s: float = 0.0, num_slots: int = 8
+        self, machine: Takes, *, noise: float = 0.0, outliers: float = 0.0, copy_s: float = 0.0, num_slots: int = 8
     ) -> None:
         """`noise`: of a step's time, in parts of it; `outliers`: how often it takes 2 to 10 times as long."""
         super().__init__(num_slots=num_slots, slot_capacity=8192, batch_capacity=512)
@@ -92,7 +98,9 @@ class MachineBackend(FakeBackend):
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         is_whole = super().decode(segments, within_s=within_s)
-        seconds = self._machine.seconds([(each.slot, each.start, len(each.tokens)) for each in segments])
+        seconds = self._machine.seconds(
+            [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in segments]
+        )
         seconds *= math.exp(self._random.gauss(0, self._noise))
         if self._random.random() < self._outliers:
             seconds *= self._random.uniform(2, 10)

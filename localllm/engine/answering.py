@@ -79,6 +79,7 @@ class Answers:
             self._scheduler.advance(sequence)
             num_kept += 1
             self._take_token(taken, sampled, is_guess=guessed[num_kept : num_kept + 1] == (sampled.token,))
+        sequence.lead += num_kept
         if num_kept < drawn.num_behind:
             self._roll_back(sequence, drawn.slot)
         if drawn.guessed:

@@ -10,26 +10,24 @@ import math
 import queue
 import time
 from collections.abc import Callable
-from collections.abc import Sequence as Many
 from typing import NamedTuple
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, Beside
-from localllm.engine.cache.kvcache import KvCache
-from localllm.engine.cache.tiers import DiskTier
+from localllm.engine.cache.kvcache import SLOTS_ONLY, KvCache, Tiers
 from localllm.engine.cache.writeback import Writeback
 from localllm.engine.constraint.masking import Masking
+from localllm.engine.decoding import Decoder
 from localllm.engine.inbox import Call, Cancel, Inbox, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
-from localllm.engine.proposals import DecodeHook, Drafting, Proposer
+from localllm.engine.proposers import NOBODY, Proposers
+from localllm.engine.sampling.drawing import Drawer
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.cost import StepCost
-from localllm.engine.scheduling.pace import Pace
+from localllm.engine.scheduling.pace import DEFAULT_LIMITS, Pace, StepLimits
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.scheduling.row_cost import RowCost
-from localllm.engine.scheduling.rows import assumed_unified_cost
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
@@ -68,31 +66,27 @@ class Engine:
         emit: Callable[[StepOutput], None],
         *,
         sampler: Sampler | None = None,
-        max_step_s: float = 0.3,
-        prefill_step_s: float = 0.1,
-        kv_ram_bytes: int = 0,
-        most_checkpoints: int = 8,
+        limits: StepLimits = DEFAULT_LIMITS,
+        tiers: Tiers = SLOTS_ONLY,
+        proposers: Proposers = NOBODY,
         context_shift: bool = False,
-        disk: DiskTier | None = None,
         debug: bool = False,
         beside: Beside | None = None,
-        proposer: Proposer | None = None,
-        drafting: Drafting | None = None,
-        hooks: Many[DecodeHook] = (),
         team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.kv = KvCache(backend, kv_ram_bytes=kv_ram_bytes, most_checkpoints=most_checkpoints, disk=disk)
+        self.kv = KvCache(backend, tiers)
         self.scheduler = Scheduler(self.kv, batch_capacity=backend.batch_capacity)
         self.scheduler.drafter.max_rows = min(backend.batch_capacity, backend.max_outputs)
         cost = StepCost(tile=backend.tile, grain=backend.grain, ubatch_tokens=backend.ubatch_capacity)
-        # A unified cache computes unequal rows in one pass, which the cost model of steps does not know.
-        row_cost = RowCost(cost.seconds if backend.num_cells is None else assumed_unified_cost)
-        self.scheduler.drafter.cost = row_cost
-        if drafting is not None:
-            self.scheduler.drafter.weighs_all = True
-            drafting.weigh(row_cost, max_rollback=backend.max_rollback, rolls_back_equals=backend.rolls_back_equals)
-        pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
+        pace = self._pace = Pace(cost, limits, is_unified=self.kv.is_unified)
+        self.scheduler.drafter.cost = pace.row_cost
+        self.scheduler.drafter.weighs_one_row = pace.row_cost.lacks_one_row
+        if proposers.together is not None:
+            self.scheduler.drafter.weighs_one_row = lambda _: True
+            proposers.together.weigh(
+                pace.row_cost, max_rollback=backend.max_rollback, rolls_back_equals=backend.rolls_back_equals
+            )
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
                 "context_shift needs a partitioned cache, a memory that can drop any tokens, and keys that can move: "
@@ -106,45 +100,44 @@ class Engine:
         self.clock = clock
         self._backend = backend
         sampler = sampler or NumpySampler()
-        scorer = self._scorer = PromptScorer(
-            backend, sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
-        )
+        self._scorer = PromptScorer(backend, sampler, limits, team)
         self._answers = Answers(backend, self.kv, self.scheduler, clock, shifts=context_shift)
-        self._whole = WholeBatches(batch_capacity=backend.batch_capacity, ubatch_capacity=backend.ubatch_capacity)
+        self._whole = WholeBatches(cost, batch_capacity=backend.batch_capacity, ubatch_capacity=backend.ubatch_capacity)
         self._interruptions = Interruptions()
         self._team = team
-        self._masking = Masking(lambda: self.call_soon(lambda: None))
+        self._proposers = proposers
+        masking = self._masking = Masking(lambda: self.call_soon(lambda: None))
         self._stepper = Stepper(
             backend,
-            self.kv,
             self.scheduler,
-            self._answers,
-            sampler,
+            decoder=Decoder(
+                backend,
+                self.kv,
+                masking=masking,
+                interruptions=self._interruptions,
+                team=team,
+                clock=clock,
+                report_last=self._report_last,
+            ),
             pace=pace,
-            row_cost=row_cost,
-            scorer=scorer,
-            whole=self._whole,
-            interruptions=self._interruptions,
+            scorer=self._scorer,
+            drawer=Drawer(backend, sampler, masking, team),
+            masking=masking,
+            answers=self._answers,
             clock=clock,
-            report_last=self._report_last,
-            proposer=proposer,
-            drafting=drafting,
-            masking=self._masking,
-            hooks=hooks,
-            team=team,
         )
         self._emit = emit
         self._unreported: StepOutput | None = None
         """Output of the last step, if it is reported while the next one is computed."""
         self._debug = debug
-        self.writeback = None if disk is None else Writeback(self.kv, disk)
+        self.writeback = None if tiers.disk is None else Writeback(self.kv, tiers.disk)
         self._computed_something = True
         self._idle_since_s: float | None = None
         """When the engine ran out of requests; None: it computes, or has not looked since."""
-        if disk is not None:
-            disk.wake = lambda: self.call_soon(lambda: None)
+        if tiers.disk is not None:
+            tiers.disk.wake = lambda: self.call_soon(lambda: None)
         self._beside = beside
-        self._max_step_s = max_step_s
+        self._max_step_s = limits.max_step_s
         self._inbox = Inbox(self._interrupt_for, backend.clear_interrupts)
         self._decoding = _Decoding(-math.inf, frozenset(), has_room=False)
         self._stopping = False
@@ -228,7 +221,7 @@ class Engine:
         self._stepper.draw_late(output)
         suspect = self._stepper.next_suspect()
         may_interrupt = self._may_interrupt and suspect is None
-        self._stepper.propose()
+        self._proposers.ask(self.scheduler.running)
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)

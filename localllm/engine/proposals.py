@@ -1,26 +1,18 @@
-"""Tokens that a step computes after a sequence's last one: who proposes them, and hooks around a decode.
+"""Tokens that a step computes after a sequence's last one.
 
     tokens of the sequence   forced                    guessed
     ... last              |  f1 .. fm               |  g1 .. gn
     row after each        f1 ..  fm, then draws:    g1? ..  gn?, one more
 
 Forced tokens are certain (a grammar allows nothing else): they are taken without being drawn. Guessed tokens are taken
-as long as the draw equals the guess, so the text is the same as without guesses. The protocols say nothing of how
-tokens are found.
+as long as the draw equals the guess, so the text is the same as without guesses. Says nothing of how tokens are found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 from localllm.types import SourceName
-
-if TYPE_CHECKING:
-    from localllm.engine.scheduling.plan import StepPlan
-    from localllm.engine.scheduling.row_cost import RowCost
-    from localllm.engine.sequence import Sequence
-
 
 ASSUMED_CHANCE = 0.8
 """Assumed probability that a guess is right, if its source gives none."""
@@ -62,37 +54,3 @@ class Draft(NamedTuple):
 
 ONE_ROW = Draft((), ())
 """Nothing is computed after the last token."""
-
-
-class Proposer(Protocol):
-    """Asked before every step, on the engine's thread, about each sequence whose next step computes its last token."""
-
-    def propose(self, sequence: Sequence) -> Proposal | None:
-        """Possible next tokens; None or an empty proposal if there are none."""
-        ...
-
-
-class Drafting(Protocol):
-    """Guesses for all sequences of a step together. Called on the engine's thread, before any `propose`."""
-
-    def weigh(self, target: RowCost, *, max_rollback: int, rolls_back_equals: bool) -> None:
-        """Receives, once and first of all, the cost of the steps that verify guesses, and what their memory can roll
-        back: see `Backend`."""
-        ...
-
-    def draft(self, running: Many[Sequence]) -> None:
-        """Draft for those that draw a token in the next step. Never raises: after a failure it stops drafting."""
-        ...
-
-
-class DecodeHook(Protocol):
-    """Called on the engine's thread. For work on other threads while the backend computes: masks, drafts."""
-
-    def before_decode(self, plan: StepPlan) -> None:
-        """The plan is about to be computed."""
-        ...
-
-    def after_decode(self, plan: StepPlan) -> None:
-        """It was computed and no token is drawn yet; `Sequence.masks` are read next. Not called if the decode
-        failed."""
-        ...

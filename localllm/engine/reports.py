@@ -5,12 +5,7 @@ Knows nothing of how steps are planned.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from localllm.types import Delta, PromptProgress
-
-if TYPE_CHECKING:
-    from localllm.engine.sequence import Sequence
+from localllm.types import PromptProgress
 
 
 class PromptReports:
@@ -22,13 +17,10 @@ class PromptReports:
         self._last = -1
         """Tokens computed at the time of the last report."""
 
-    def news(self, sequence: Sequence, now_s: float) -> list[Delta]:
-        """Reports due before or after a step."""
-        computed = min(sequence.num_computed, sequence.num_prompt)
-        if computed <= self._last or not (self._every_step or computed == sequence.num_prompt):
-            return []
-        self._last = computed
-        began_s = now_s if sequence.admitted_s is None else sequence.admitted_s
-        slot = -1 if sequence.slot is None else sequence.slot
-        progress = PromptProgress(sequence.num_prompt, sequence.num_cached, computed, now_s - began_s, slot)
-        return [Delta(progress=(progress,))]
+    def is_news(self, progress: PromptProgress) -> bool:
+        """Whether this is to be reported, before or after a step; if so, it counts as reported."""
+        is_complete = progress.computed == progress.total
+        if progress.computed <= self._last or not (self._every_step or is_complete):
+            return False
+        self._last = progress.computed
+        return True

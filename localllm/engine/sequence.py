@@ -11,7 +11,6 @@ guessed or forced, do not belong to the sequence until they are taken. Knows not
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence as Tokens
 from typing import TYPE_CHECKING
 
@@ -22,18 +21,19 @@ from localllm.engine.cache.held import NOWHERE, Held
 from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.constraint.follower import Follower
 from localllm.engine.lines import LineRules
+from localllm.engine.proposals import Proposal
 from localllm.engine.reports import PromptReports
+from localllm.engine.request import DUE, ENDING, REPORTED, REUSE, SHIFT, Due, Ending, Reported, Reuse, Shift
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.text import TextStream
-from localllm.types import Detail, FinishReason, Lines, ResolvedSampling, Timings, Usage
+from localllm.kvdisk.entry import DiskEntry
+from localllm.types import FinishReason, PromptProgress, ResolvedSampling, Timings, Usage
 
 if TYPE_CHECKING:
-    from localllm.engine.proposals import Proposal
     from localllm.engine.scheduling.waits import Wait
     from localllm.engine.speculation.guesser import Guesser
-    from localllm.kvdisk.entry import DiskEntry
 
 SHIFTED_ANSWER = 8
 """With context shift, an answer without a limit of its own ends after this many times its slot's tokens."""
@@ -48,34 +48,17 @@ class Sequence:
         prompt: Tokens[int],
         *,
         sampling: ResolvedSampling,
-        min_tokens: int = 0,
         max_tokens: int | None = None,
-        stop: Tokens[str] = (),
-        stop_tokens: Tokens[int] = (),
-        end_tokens: Tokens[int] = (),
-        ignore_eos: bool = False,
-        logprobs: int | None = None,
-        prompt_logprobs: int | None = None,
+        ending: Ending = ENDING,
+        reported: Reported = REPORTED,
         dry: Dry | None = None,
         constraint: Constraint | None = None,
         markers: frozenset[int] = frozenset(),
-        cache_prompt: bool = True,
-        cache_salt: str = "",
-        pauses: Tokens[int] = (),
-        keep: int = 0,
-        discard: int = 0,
-        wanted_slot: int | None = None,
-        detail: Detail | None = None,
-        lines: Lines | None = None,
-        priority: int = 0,
-        created_s: float = 0.0,
-        deadline_s: float = math.inf,
-        queue_deadline_s: float = math.inf,
+        reuse: Reuse = REUSE,
+        shift: Shift = SHIFT,
+        due: Due = DUE,
     ) -> None:
-        """`pauses`: positions in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint. When the
-        context is shifted, the first `keep` tokens stay and `discard` tokens after them go. `end_tokens` are forbidden
-        by `min_tokens`; `dry` has seen the prompt; `markers` are control tokens that appear in its text; times are on
-        the engine's clock."""
+        """`dry` has seen the prompt; `markers` are control tokens that appear in the text."""
         self.id = id
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
@@ -84,24 +67,25 @@ class Sequence:
         """Tokens that are prefilled: the prompt, or everything there was when the cache lost it."""
         self.num_shifted = 0
         """Tokens that were removed from its middle."""
-        self.keep = keep
-        self.discard = discard
+        self.keep = shift.keep
+        self.discard = shift.discard
         """0: half of what need not stay."""
-        self.wanted_slot = wanted_slot
+        self.wanted_slot = reuse.wanted_slot
         """The only slot it may enter."""
         self.num_cached = 0
         """Tokens of the prompt that were already in the KV cache."""
         self.sampling = sampling
-        self.min_tokens = min_tokens
+        self.min_tokens = ending.min_tokens
         self.max_tokens = max_tokens
-        self.stop_tokens = frozenset(stop_tokens)
-        self.ignore_eos = ignore_eos
-        self.logprobs = logprobs
-        self.prompt_logprobs = prompt_logprobs
+        self.stop_tokens = frozenset(ending.stop_tokens)
+        self.ignore_eos = ending.ignore_eos
+        self.logprobs = reported.logprobs
+        self.prompt_logprobs = reported.prompt_logprobs
         self.num_scored = 0
         """Tokens of the prompt whose log-probabilities were reported, if wanted."""
-        self.text = TextStream(stop)
-        self.lines = None if lines is None else LineRules(lines)
+        self.text = TextStream(ending.stop)
+        self.lines = None if ending.lines is None else LineRules(ending.lines)
+        detail = reported.detail
         self.tells_tokens = detail is not None and detail.tokens
         self.tells_draws = detail is not None and detail.draws
         self.reports = None if detail is None else PromptReports(every_step=detail.progress)
@@ -110,9 +94,9 @@ class Sequence:
         self._parameters = Parameters(
             sampling,
             self.tokens,
-            num_top=logprobs,
-            min_tokens=min_tokens,
-            end_tokens=end_tokens,
+            num_top=reported.logprobs,
+            min_tokens=ending.min_tokens,
+            end_tokens=ending.end_tokens,
             dry=dry,
             tells_draws=self.tells_draws,
         )
@@ -127,6 +111,9 @@ class Sequence:
         """Source of the proposal's guesses."""
         self.num_guesses = self.num_right_guesses = 0
         """Tokens that were guessed and computed, and how many of them were right."""
+        self.lead = 0.0
+        """Tokens by which its answer is ahead of what one row in each step would have brought in the same time, as far
+        as the cost of steps is known. Negative: others' rows delayed it."""
         self.leaders: set[int] = set()
         """Ids of the sequences for whose work on a common prefix it has waited."""
         self.wait: Wait | None = None
@@ -135,13 +122,13 @@ class Sequence:
         """When it first waited for the disk."""
         self.reading: DiskEntry | None = None
         """What was last read from the disk for it."""
-        self.cache_prompt = cache_prompt
-        self.domain = Domain.of(cache_salt=cache_salt)
-        self.pauses = {self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
-        self.priority = priority
-        self.created_s = created_s
-        self.deadline_s = deadline_s
-        self.queue_deadline_s = queue_deadline_s
+        self.cache_prompt = reuse.cache_prompt
+        self.domain = Domain.of(cache_salt=reuse.cache_salt)
+        self.pauses = {self.num_prompt - 1} if reuse.cache_prompt and not reuse.pauses else set(reuse.pauses)
+        self.priority = due.priority
+        self.created_s = due.created_s
+        self.deadline_s = due.deadline_s
+        self.queue_deadline_s = due.queue_deadline_s
         self.admitted_s: float | None = None
         self.first_token_s: float | None = None
 
@@ -256,6 +243,13 @@ class Sequence:
         admitted = now_s if self.admitted_s is None else self.admitted_s
         first = now_s if self.first_token_s is None else self.first_token_s
         return Timings(queue_s=admitted - self.created_s, prefill_s=first - admitted, decode_s=now_s - first)
+
+    def progress(self, now_s: float) -> PromptProgress:
+        """How far its prompt is computed."""
+        began_s = now_s if self.admitted_s is None else self.admitted_s
+        num_computed = min(self.num_computed, self.num_prompt)
+        slot = -1 if self.slot is None else self.slot
+        return PromptProgress(self.num_prompt, self.num_cached, num_computed, now_s - began_s, slot)
 
     def limit_reached(self, slot_capacity: int, *, shifts: bool = False) -> FinishReason | None:
         """`length` when the request's own limit or the slot's end leaves no room for another token.

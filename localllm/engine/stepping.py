@@ -8,27 +8,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from collections.abc import Sequence as Many
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, BackendError
-from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.constraint.masking import Masking
+from localllm.engine.decoding import Decoder
 from localllm.engine.inbox import StepOutput
-from localllm.engine.proposals import ONE_ROW, DecodeHook, Drafting, Proposer
+from localllm.engine.proposals import ONE_ROW
 from localllm.engine.sampling.drawing import Drawer, Drawn
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
-from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, NOTHING_ALLOWED, Sampler
+from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, NOTHING_ALLOWED
 from localllm.engine.sampling.selection import Row
-from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.scheduling.row_cost import RowCost
 from localllm.engine.scheduling.scheduler import Scheduler
-from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.scrubbing import scrub
 from localllm.engine.sequence import Sequence
-from localllm.engine.threads.team import Team
 from localllm.types import Delta
 
 
@@ -38,44 +33,26 @@ class Stepper:
     def __init__(
         self,
         backend: Backend,
-        kv: KvCache,
         scheduler: Scheduler,
-        answers: Answers,
-        sampler: Sampler,
         *,
+        decoder: Decoder,
         pace: Pace,
-        row_cost: RowCost,
         scorer: PromptScorer,
-        whole: WholeBatches,
-        interruptions: Interruptions,
-        clock: Callable[[], float],
-        report_last: Callable[[], None],
-        proposer: Proposer | None = None,
-        drafting: Drafting | None = None,
+        drawer: Drawer,
         masking: Masking,
-        hooks: Many[DecodeHook] = (),
-        team: Team | None = None,
+        answers: Answers,
+        clock: Callable[[], float],
     ) -> None:
-        """`report_last` reports the previous step's results to requests, if that was not done: nothing waits for it, so
-        it is called while a device computes."""
         self._backend = backend
-        self._kv = kv
+        self._kv = scheduler.kv
         self._scheduler = scheduler
-        self._answers = answers
-        self._sampler = sampler
-        self._drawer = Drawer(backend, sampler, masking, team)
-        self._proposer = proposer
-        self._drafting = drafting
-        self._masking = masking
-        self._hooks = hooks
+        self._decoder = decoder
         self._pace = pace
-        self._row_cost = row_cost
         self._scorer = scorer
-        self._whole = whole
-        self._interruptions = interruptions
+        self._drawer = drawer
+        self._masking = masking
+        self._answers = answers
         self._clock = clock
-        self._report_last = report_last
-        self._team = team
         self._kept: list[tuple[Sequence, Row]] = []
         """Sequences that sit out until their masks are known, with the logits they draw from."""
         self._suspects: deque[tuple[Sequence, int]] = deque()
@@ -90,57 +67,27 @@ class Stepper:
             self._suspects.popleft()
         return None
 
-    def propose(self) -> None:
-        """Ask for proposals for the sequences that draw a token in the next step."""
-        if self._drafting is not None:
-            self._drafting.draft(self._scheduler.running)
-        for sequence in self._scheduler.running:
-            if self._proposer is None and sequence.follower is None:
-                continue
-            if sequence.num_pending != 1 or sequence.max_tokens == 0 or sequence.wants_scores:
-                sequence.proposal = None
-                continue
-            proposal = None if self._proposer is None else self._proposer.propose(sequence)
-            sequence.proposal = proposal if sequence.follower is None else sequence.follower.proposal(proposal)
-
     def compute(self, plan: StepPlan, output: StepOutput, *, within_s: float | None = None) -> None:
         """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails.
 
         With `within_s` it may be interrupted, and is after that many seconds: then complete ubatches are kept.
         """
-        for hook in self._hooks:
-            hook.before_decode(plan)
-        self._masking.begin(plan)
         self._report_prompts(plan, output)
-        if self._team is not None:
-            self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
-        started, moves_cells = self._clock(), self._kv.pending.any
         try:
-            if not self._kv.decode(plan.segments, within_s=within_s):
-                self._keep(plan, self._clock() - started)
-                return
-            self._masking.compute()
-            self._report_last()
-            self._backend.synchronize()
+            decoded = self._decoder.decode(plan, within_s=within_s)
         except BackendError as error:
-            self._report_last()
             self._isolate(plan, str(error), output)
             return
-        if self._team is not None:
-            self._team.end(self._clock() - started, is_comparable=not moves_cells)
-            self._sampler.threads = self._team.num_threads
-        for hook in self._hooks:
-            hook.after_decode(plan)
+        if not decoded.is_whole:
+            self._keep(plan)
+            return
         scores = self._scorer.score(plan.segments, plan.sequences)
-        seconds = self._clock() - started
-        self._interruptions.computed(seconds)
+        seconds = self._clock() - decoded.began_s
         if scores:
             num_rows = sum(each.num_rows for each in scores)
             self._scorer.observe(num_rows, seconds, self._scheduler.num_streams)
-        elif not moves_cells:  # moving a copy's cells with the decode would distort the cost of tokens
-            self._whole.is_measured = True
-            if not plan.drafts:  # a few rows each say little about prompts
-                self._pace.observe(_parts(plan), seconds)
+        elif not decoded.moved_cells and not plan.drafts:
+            self._pace.cost.observe(plan.parts, seconds)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
                 self._kv.checkpoint(segment.slot)
@@ -152,14 +99,15 @@ class Stepper:
                 output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
         if ready := self._in_time(plan, self._ready(plan, output), output):
             self._take(self._drawer.draw(plan, ready), output)
-        if plan.is_weighed and not moves_cells:
-            self._row_cost.observe(_parts(plan), self._clock() - started)
+        if plan.is_weighed and not decoded.moved_cells:
+            self._pace.row_cost.observe(plan.parts, self._clock() - decoded.began_s)
 
     def _report_prompts(self, plan: StepPlan, output: StepOutput) -> None:
         for sequence in plan.sequences:
             if sequence.reports is not None:
-                news = sequence.reports.news(sequence, self._clock())
-                output.deltas.extend((sequence.id, delta) for delta in news)
+                progress = sequence.progress(self._clock())
+                if sequence.reports.is_news(progress):
+                    output.deltas.append((sequence.id, Delta(progress=(progress,))))
 
     def draw_late(self, output: StepOutput) -> None:
         """Sequences that sat out for their masks continue if they have them by now."""
@@ -248,11 +196,9 @@ class Stepper:
                 ready.append(index)
         return ready
 
-    def _keep(self, plan: StepPlan, seconds: float) -> None:
+    def _keep(self, plan: StepPlan) -> None:
         """Keep what whole ubatches of an interrupted decode computed, except sequences' last tokens: nothing was drawn
         after them."""
-        self._interruptions.computed(max(0.0, seconds - self._backend.lost_s))
-        self._interruptions.lost(self._backend.lost_s)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             num_kept = min(self._backend.length(segment.slot) - segment.start, sequence.num_pending - 1)
             kept = segment._replace(tokens=segment.tokens[:num_kept], num_outputs=0)
@@ -280,7 +226,3 @@ class Stepper:
             for index, (segment, sequence) in enumerate(zip(plan.segments, plan.sequences, strict=True)):
                 if sequence.num_computed == segment.start:  # else the cache was scrubbed meanwhile, and it starts over
                     self.compute(plan.alone(index), output)
-
-
-def _parts(plan: StepPlan) -> list[Part]:
-    return [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in plan.segments]

@@ -19,6 +19,7 @@ import msgspec
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
+from localllm.engine.request import Due, Ending, Reported, Reuse, Shift
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser
@@ -316,34 +317,33 @@ class Preparer:
                 f"id_slot must be below {self.model.slots}, the number of slots, or -1 for any, got {request.slot}",
                 param="id_slot",
             )
+        caches = request.cache_prompt and params.prompt_logprobs is None
         stays_open = params.min_tokens and not params.ignore_eos
         return Sequence(
             message.id,
             list(prompt.tokens),
             sampling=sampling,
-            min_tokens=params.min_tokens,
             max_tokens=None if params.max_tokens == NO_LIMIT else params.max_tokens,
-            stop=params.stop,
-            stop_tokens=params.stop_token_ids,
-            end_tokens=(*(self._vocab.end_tokens if stays_open else ()), *params.stop_token_ids),
-            ignore_eos=params.ignore_eos,
-            logprobs=params.logprobs,
-            prompt_logprobs=params.prompt_logprobs,
+            ending=Ending(
+                min_tokens=params.min_tokens,
+                stop=params.stop,
+                stop_tokens=params.stop_token_ids,
+                end_tokens=(*(self._vocab.end_tokens if stays_open else ()), *params.stop_token_ids),
+                ignore_eos=params.ignore_eos,
+                lines=request.lines,
+            ),
+            reported=Reported(params.logprobs, params.prompt_logprobs, request.detail),
             dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, prompt.tokens),
-            cache_prompt=message.request.cache_prompt and params.prompt_logprobs is None,
-            cache_salt=message.request.cache_salt,
-            pauses=list(prompt.pauses),
-            keep=len(prompt.tokens) if keep == KEEP_ALL else keep,
-            discard=request.shift.discard,
-            wanted_slot=request.slot,
-            detail=request.detail,
-            lines=request.lines,
             constraint=constraint,
-            markers=self._markers if message.request.messages is not None else frozenset(),
-            priority=message.request.priority,
-            created_s=arrived_s,
-            deadline_s=deadline_s(arrived_s, message.request.timeout_s),
-            queue_deadline_s=deadline_s(arrived_s, message.request.queue_timeout_s),
+            markers=self._markers if request.messages is not None else frozenset(),
+            reuse=Reuse(caches, request.cache_salt, prompt.pauses, request.slot),
+            shift=Shift(len(prompt.tokens) if keep == KEEP_ALL else keep, request.shift.discard),
+            due=Due(
+                priority=request.priority,
+                created_s=arrived_s,
+                deadline_s=deadline_s(arrived_s, request.timeout_s),
+                queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),
+            ),
         )
 
     def _check_end(self, request: GenerationRequest) -> None:

@@ -20,11 +20,14 @@ from typing import NoReturn
 
 from localllm import compiled, osdep
 from localllm.engine.backend import BackendError
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.embedding.embedder import Embedder, TextOutput
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.proposers import Proposers
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Speculator
@@ -230,32 +233,37 @@ class Worker:
         team = make_team(
             model.threads, model.threads_batch, layers_per_device=model.layers_per_device, since=before_load
         )
+        limits = StepLimits(load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000)
         self._outbox.gather(load.options.stream_interval_ms / 1000)
-        max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
             ready_embedder = warm_up_embedder(make_embedder())
-            embedder = Embedder(lambda: ready_embedder, self._emit_vectors, max_step_s=max_step_s, team=team)
+            embedder = Embedder(lambda: ready_embedder, self._emit_vectors, max_step_s=limits.max_step_s, team=team)
             engine: Engine | EncoderEngine = EncoderEngine(embedder)
         else:
             embedder = Embedder(
-                make_embedder, self._emit_vectors, max_step_s=max_step_s, prefill_step_s=prefill_step_s, team=team
+                make_embedder,
+                self._emit_vectors,
+                max_step_s=limits.max_step_s,
+                prefill_step_s=limits.prefill_step_s,
+                team=team,
             )
             disk = open_disk(loaded, load, backend, model.layers_per_device, data_dir)
             engine = Engine(
                 backend,
                 self._emit,
                 sampler=_sampler(model.threads, loaded.team),
-                max_step_s=max_step_s,
-                prefill_step_s=prefill_step_s,
-                kv_ram_bytes=load.options.kv_ram_mb * 10**6,
-                most_checkpoints=load.options.checkpoints,
+                limits=limits,
+                tiers=Tiers(
+                    load.options.kv_ram_mb * 10**6, load.options.checkpoints, None if disk is None else disk.tier
+                ),
+                proposers=Proposers(
+                    None if model.speculation == "off" else Speculator(),
+                    None if draft is None else _drafts(draft, streams, load, team, self._drop_draft),
+                ),
                 context_shift=load.options.context_shift,
-                disk=None if disk is None else disk.tier,
                 debug=arguments.debug,
                 beside=embedder,
                 team=team,
-                proposer=None if model.speculation == "off" else Speculator(),
-                drafting=None if draft is None else _drafts(draft, streams, load, team, self._drop_draft),
             )
             if disk is not None:
                 self._saving = engine

@@ -11,6 +11,8 @@ import pytest
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
@@ -58,7 +60,9 @@ class Answers:
 
 def run(backend: LlamaBackend, sequences: list[Sequence]) -> Answers:
     answers = Answers()
-    engine = Engine(backend, answers, max_step_s=60)  # prompts are computed whole: chunks of other sizes change digits
+    engine = Engine(
+        backend, answers, limits=StepLimits(60)
+    )  # prompts are computed whole: chunks of other sizes change digits
     for sequence in sequences:
         engine.submit(sequence)
     engine.step()
@@ -68,7 +72,9 @@ def run(backend: LlamaBackend, sequences: list[Sequence]) -> Answers:
 
 
 def sequence(backend: LlamaBackend, id: int, prompt: str, sampling: ResolvedSampling, max_tokens: int = 40) -> Sequence:
-    return Sequence(id, backend.vocab.tokenize(prompt), sampling=sampling, max_tokens=max_tokens, ignore_eos=True)
+    return Sequence(
+        id, backend.vocab.tokenize(prompt), sampling=sampling, max_tokens=max_tokens, ending=Ending(ignore_eos=True)
+    )
 
 
 def test_layers_are_reported_where_llama_cpp_put_them(loaded_library: library.Library, tiny_model: Path) -> None:
@@ -132,7 +138,7 @@ def test_another_seed_gives_another_answer(backend: LlamaBackend) -> None:
 
 def test_generation_stops_at_the_end_of_the_slot(backend: LlamaBackend) -> None:
     tokens = backend.vocab.tokenize("The")
-    answers = run(backend, [Sequence(1, tokens, sampling=GREEDY, ignore_eos=True)])
+    answers = run(backend, [Sequence(1, tokens, sampling=GREEDY, ending=Ending(ignore_eos=True))])
     assert answers.finish[1].reason == "length"
     assert answers.finish[1].usage.total_tokens == backend.slot_capacity == 256
 

@@ -14,6 +14,7 @@ from localllm.engine.constraint import masking
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.scheduling.cost import Part
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import Cost, count_passes
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
@@ -74,7 +75,7 @@ def test_answers_are_documents_and_the_same_however_many_tokens_a_step_computes(
                 assert not output.failures
                 deltas.extend(output.deltas)
 
-            engine = Engine(backend, emit, max_step_s=60)
+            engine = Engine(backend, emit, limits=StepLimits(60))
             engine.scheduler.drafter.cost = rows
             sequences = [
                 Sequence(id, [7 + id, 9, 11], sampling=sampling, constraint=constraint(template, tokens.tokenizer))

@@ -10,6 +10,7 @@ import pytest
 from corpus import mix
 
 from localllm.engine.backend import Segment
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
 from localllm.llama import library, selftest
@@ -81,7 +82,7 @@ def test_chunk_size_changes_logits_by_less_than_what_is_called_a_tie(backend: Ll
 def test_many_requests_through_eight_slots_answer_as_each_alone(backend: LlamaBackend, num_requests: int) -> None:
     """With prefixes shared, copied and kept, chunked by what the batch had room for, some cancelled on the way."""
     rng, collector = random.Random(5), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=2**26)
+    engine = Engine(backend, collector, tiers=Tiers(2**26))
     many = prompts(backend, num_requests)
     requests = [Sequence(id, prompt, sampling=GREEDY, max_tokens=24) for id, prompt in enumerate(many)]
     cancelled = set(rng.sample(range(num_requests), num_requests // 10))

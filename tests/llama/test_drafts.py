@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.proposers import Proposers
+from localllm.engine.request import Ending
 from localllm.engine.scheduling.cost import Part
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.row_cost import RowCost
 from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.account import Accounts
@@ -101,7 +104,9 @@ class Run:
             for slot in range(SLOTS):
                 backend.truncate(slot, 0)
         self.drafts = None if draft is None else Drafts(draft, share=0.1)
-        self.engine = Engine(target, self._emit, proposer=Speculator(), drafting=self.drafts, max_step_s=60, **how)
+        self.engine = Engine(
+            target, self._emit, proposers=Proposers(Speculator(), self.drafts), limits=StepLimits(60), **how
+        )
         if self.drafts is not None:
             self.drafts.weigh(
                 AlwaysWorth(), max_rollback=target.max_rollback, rolls_back_equals=target.rolls_back_equals
@@ -114,7 +119,7 @@ class Run:
         assert not output.failures
 
     def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
-        one = Request(id, prompt, sampling=sampling, max_tokens=count, ignore_eos=True)
+        one = Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True))
         one.guesser = Guesser(Speculative(sources=("draft",)), self.experience)
         self.engine.submit(one)
         return one

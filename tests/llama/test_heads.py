@@ -13,7 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.proposers import Proposers
+from localllm.engine.request import Ending
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
@@ -99,7 +103,7 @@ class Run:
         self.heads = headed.heads
         self.drafts = Drafts(headed.heads, share=0.1, streams=self.streams) if guesses else None
         self.engine = Engine(
-            headed.target, self._emit, proposer=Speculator(), drafting=self.drafts, max_step_s=60, **how
+            headed.target, self._emit, proposers=Proposers(Speculator(), self.drafts), limits=StepLimits(60), **how
         )
         if self.drafts is not None:
             self.drafts.weigh(
@@ -115,7 +119,7 @@ class Run:
         assert not output.failures
 
     def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
-        one = Request(id, prompt, sampling=sampling, max_tokens=count, ignore_eos=True)
+        one = Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True))
         one.guesser = Guesser(Speculative(sources=("mtp",)), self.experience)
         self.engine.submit(one)
         return one
@@ -174,8 +178,8 @@ def test_a_conversation_that_left_its_slot_and_came_back_is_guessed_on(headed: H
         assert second.num_cached > 20
         return [first, second]
 
-    expected = ask(Run(headed, guesses=False, kv_ram_bytes=2**26))
-    made = ask(Run(headed, guesses=True, kv_ram_bytes=2**26))
+    expected = ask(Run(headed, guesses=False, tiers=Tiers(2**26)))
+    made = ask(Run(headed, guesses=True, tiers=Tiers(2**26)))
     assert [one.tokens for one in made] == [one.tokens for one in expected]
     assert made[1].num_guesses > 0
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from localllm.engine.backend import Segment
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending, Reuse, Shift
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
@@ -61,7 +63,7 @@ class Recorder:
     """Every request's sequence and how it ended."""
 
     def __init__(self, backend: LlamaBackend, *, context_shift: bool = False) -> None:
-        self.engine = Engine(backend, self, kv_ram_bytes=2**26, context_shift=context_shift)
+        self.engine = Engine(backend, self, tiers=Tiers(2**26), context_shift=context_shift)
         self.sequences: dict[int, Sequence] = {}
         self.finish: dict[int, Finish] = {}
 
@@ -71,7 +73,9 @@ class Recorder:
 
     def ask(self, prompt: list[int], max_tokens: int = 12, *, keep: int = 0) -> int:
         id = len(self.sequences)
-        self.sequences[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ignore_eos=True, keep=keep)
+        self.sequences[id] = Sequence(
+            id, prompt, sampling=GREEDY, max_tokens=max_tokens, ending=Ending(ignore_eos=True), shift=Shift(keep=keep)
+        )
         self.engine.submit(self.sequences[id])
         return id
 
@@ -221,8 +225,8 @@ def test_chats_whose_last_answer_reads_otherwise_compute_little_again_on_every_m
         ids = []
         for number, chat in enumerate(chats):
             recorder.sequences[len(recorder.sequences)] = sequence = Sequence(
-                len(recorder.sequences), [*chat, 5, 6], sampling=GREEDY, max_tokens=8, ignore_eos=True,
-                pauses=(len(chat),),
+                len(recorder.sequences), [*chat, 5, 6], sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True),
+                reuse=Reuse(pauses=(len(chat),)),
             )  # fmt: skip
             recorder.engine.submit(sequence)
             ids.append(sequence.id)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending
 from localllm.engine.sampling import native
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.errors import LocalLLMError
 from localllm.llama import library
@@ -59,13 +61,13 @@ def test_who_says_that_token_fails_alone_and_its_slot_serves_the_next(backend: L
     it, who look at its cells in a unified cache, nor by those who come after.
     """
     answers = Answers()
-    engine = Engine(backend, answers, sampler=native.load(threads=2), max_step_s=60)
+    engine = Engine(backend, answers, sampler=native.load(threads=2), limits=StepLimits(60))
     ids = itertools.count()
 
     def run(*prompts: list[int]) -> list[int]:
         mine = list(itertools.islice(ids, len(prompts)))
         for id, prompt in zip(mine, prompts, strict=True):
-            engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=8, ignore_eos=True))
+            engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True)))
         engine.step()
         while engine.scheduler.has_work:
             engine.step()

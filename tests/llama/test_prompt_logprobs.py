@@ -12,7 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Ending, Reported, Reuse
 from localllm.engine.sampling.native import load
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
@@ -105,9 +107,8 @@ def scoring(id: int, tokens: list[int], num_top: int = 2, max_tokens: int = 1) -
         tokens,
         sampling=GREEDY,
         max_tokens=max_tokens,
-        logprobs=num_top,
-        prompt_logprobs=num_top,
-        cache_prompt=False,
+        reported=Reported(logprobs=num_top, prompt_logprobs=num_top),
+        reuse=Reuse(cache_prompt=False),
     )
 
 
@@ -132,11 +133,15 @@ def test_they_are_those_of_the_library_alone_and_together(model: Model, by_hand:
     prompts = [model.backend.vocab.tokenize(text) for text in TEXTS]
     prompts = [tokens[: 250 if max_step_s > 1 else 40] for tokens in prompts]
     beside = Sequence(
-        9, model.backend.vocab.tokenize("Once"), sampling=ResolvedSampling(seed=3), max_tokens=200, ignore_eos=True
+        9,
+        model.backend.vocab.tokenize("Once"),
+        sampling=ResolvedSampling(seed=3),
+        max_tokens=200,
+        ending=Ending(ignore_eos=True),
     )
-    alone = [answers(model.backend, [scoring(0, tokens)], max_step_s=max_step_s)[0] for tokens in prompts]
+    alone = [answers(model.backend, [scoring(0, tokens)], limits=StepLimits(max_step_s))[0] for tokens in prompts]
     sequences = [beside, *(scoring(id, tokens) for id, tokens in enumerate(prompts))]
-    together = answers(model.backend, sequences, max_step_s=max_step_s)
+    together = answers(model.backend, sequences, limits=StepLimits(max_step_s))
     for id, tokens in enumerate(prompts):
         rows = by_hand(tokens)
         check(model, tokens, prompt_of(alone[id]), rows)
@@ -147,7 +152,9 @@ def test_they_are_those_of_the_library_alone_and_together(model: Model, by_hand:
 def test_they_are_those_of_generating(model: Model) -> None:
     """What is generated with log-probabilities has the same ones as a prompt of the next request."""
     prompt = model.backend.vocab.tokenize(TEXTS[0])
-    sequence = Sequence(1, prompt, sampling=GREEDY, max_tokens=12, logprobs=1, ignore_eos=True)
+    sequence = Sequence(
+        1, prompt, sampling=GREEDY, max_tokens=12, reported=Reported(logprobs=1), ending=Ending(ignore_eos=True)
+    )
     made = answers(model.backend, [sequence])[1]
     generated = [logprob for delta in made for logprob in delta.logprobs]
     again = prompt_of(answers(model.backend, [scoring(1, sequence.tokens, num_top=1, max_tokens=0)])[1])[len(prompt) :]
@@ -161,10 +168,13 @@ def test_a_scored_prompt_is_of_use_to_the_next_request_and_its_rows_cost_no_toke
     tokens = model.backend.vocab.tokenize(TEXTS[1])[:250]
     told = answers(
         model.backend,
-        [scoring(1, tokens, max_tokens=0), Sequence(2, tokens, sampling=GREEDY, max_tokens=8, ignore_eos=True)],
+        [
+            scoring(1, tokens, max_tokens=0),
+            Sequence(2, tokens, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True)),
+        ],
     )
     finish = told[1][-1].finish
     assert finish is not None
     assert (finish.reason, finish.usage.completion_tokens, finish.usage.cached_tokens) == ("length", 0, 0)
-    plain = answers(model.backend, [Sequence(2, tokens, sampling=GREEDY, max_tokens=8, ignore_eos=True)])
+    plain = answers(model.backend, [Sequence(2, tokens, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True))])
     assert "".join(delta.text for delta in told[2]) == "".join(delta.text for delta in plain[2])

@@ -15,6 +15,9 @@ from gguf.constants import GGMLQuantizationType
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposals import Proposal
+from localllm.engine.proposers import Proposers
+from localllm.engine.request import Ending
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import count_passes
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
@@ -204,10 +207,11 @@ def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling:
         def emit(output: StepOutput) -> None:
             failures.extend(output.failures)
 
-        engine = Engine(backend, emit, proposer=proposer, max_step_s=60)
+        engine = Engine(backend, emit, proposers=Proposers(proposer), limits=StepLimits(60))
         engine.scheduler.drafter.cost = count_passes
         sequences = [
-            Sequence(id, text_of(id, 9 + id), sampling=sampling, max_tokens=30, ignore_eos=True) for id in range(3)
+            Sequence(id, text_of(id, 9 + id), sampling=sampling, max_tokens=30, ending=Ending(ignore_eos=True))
+            for id in range(3)
         ]
         for turn in range(2):
             for sequence in sequences:
@@ -218,7 +222,7 @@ def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling:
                 engine.check_integrity()
             if turn == 0:  # the second turn goes on from what the first has left in the cache
                 sequences = [
-                    Sequence(one.id, [*one.tokens, 9], sampling=sampling, max_tokens=30, ignore_eos=True)
+                    Sequence(one.id, [*one.tokens, 9], sampling=sampling, max_tokens=30, ending=Ending(ignore_eos=True))
                     for one in sequences
                 ]
         assert not failures

@@ -15,14 +15,17 @@ import numpy as np
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.proposers import Proposers
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.cost import Part
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.types import Delta, DrySampling, ResolvedSampling, Speculative
 from localllm.types.details import Detail
+from tests.fakes import grouped
 from tests.llama.test_rows import LAYOUTS, Layout, opened, text_of
 
 REQUESTS: dict[str, tuple[ResolvedSampling, dict[str, Any]]] = {
@@ -82,7 +85,7 @@ def ask(
 
     proposer = Speculator() if predictions else None
     engine, experience, cost = (
-        Engine(backend, emit, proposer=proposer, max_step_s=60, context_shift=shifts),
+        Engine(backend, emit, proposers=Proposers(proposer), limits=StepLimits(60), context_shift=shifts),
         Experience(),
         free,
     )
@@ -91,10 +94,8 @@ def ask(
     for id in range(3):
         prompt = text_of(id, 9 + id)
         dry = None if sampling.dry is None else Dry(sampling.dry, backend.token_bytes, prompt)
-        one = Request(
-            id, prompt, sampling=sampling, dry=dry,
-            **{"max_tokens": 40, "ignore_eos": True, "detail": Detail(tokens=True), **options},
-        )  # fmt: skip
+        wanted = {"max_tokens": 40, "ignore_eos": True, "detail": Detail(tokens=True), **options}
+        one = Request(id, prompt, sampling=sampling, dry=dry, **grouped(wanted))
         if predictions and one.takes_guesses:
             one.guesser = Guesser(Speculative(), experience, prediction=predictions[id])
         made.append(one)

@@ -14,8 +14,11 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.proposers import Proposer, Proposers
+from localllm.engine.request import Due, Ending, Reported, Shift
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
@@ -150,12 +153,13 @@ def held(sequences: list[Sequence], constraints: Many[FakeConstraint | None]) ->
             sequence.id,
             list(sequence.prompt),
             sampling=sequence.sampling,
-            min_tokens=sequence.min_tokens,
+            ending=Ending(
+                min_tokens=sequence.min_tokens,
+                stop=sequence.text._stop,
+                end_tokens=[END] if sequence.min_tokens else (),
+            ),
             max_tokens=sequence.max_tokens,
-            stop=sequence.text._stop,
-            end_tokens=[END] if sequence.min_tokens else (),
-            logprobs=sequence.logprobs,
-            prompt_logprobs=sequence.prompt_logprobs,
+            reported=Reported(logprobs=sequence.logprobs, prompt_logprobs=sequence.prompt_logprobs),
             constraint=constraint,
         )
         for sequence, constraint in zip(sequences, constraints, strict=True)
@@ -163,7 +167,12 @@ def held(sequences: list[Sequence], constraints: Many[FakeConstraint | None]) ->
 
 
 def run(
-    sequences: list[Sequence], backend: FakeBackend, *, rows: Cost = free, before: Any = None, **how: Any
+    sequences: list[Sequence],
+    backend: FakeBackend,
+    *,
+    rows: Cost = free,
+    before: Any = None,
+    proposer: Proposer | None = None,
 ) -> Answers:
     """As a worker does, until all of them ended."""
     answers = Answers(sequences)
@@ -176,7 +185,7 @@ def run(
         if len(ended) == len(sequences):
             engine.stop()
 
-    engine = Engine(backend, emit, sampler=SAMPLER, debug=True, **how)
+    engine = Engine(backend, emit, sampler=SAMPLER, debug=True, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = rows
     for sequence in sequences:
         engine.submit(sequence)
@@ -322,7 +331,7 @@ def test_the_time_of_one_that_sits_out_may_be_over() -> None:
     opened = threading.Event()
     now_s = 0.0
     sequence = Sequence(
-        0, [1, 9, 3], sampling=GREEDY, deadline_s=5.0,
+        0, [1, 9, 3], sampling=GREEDY, due=Due(deadline_s=5.0),
         constraint=FakeConstraint(0, 12, cost_s=SLOW_S, gate=lambda: _wait(opened)),
     )  # fmt: skip
     answers = Answers([sequence])
@@ -361,7 +370,7 @@ def test_a_constraint_that_fails_fails_its_own_request_and_says_where(cost_s: fl
             engine.stop()
 
     proposer = Always(42, 7) if guesses else None
-    engine = Engine(FakeBackend(), emit, sampler=SAMPLER, debug=True, proposer=proposer)
+    engine = Engine(FakeBackend(), emit, sampler=SAMPLER, debug=True, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = free
     for sequence in sequences:
         engine.submit(sequence)
@@ -384,12 +393,19 @@ def test_a_constraint_that_fails_after_a_shift_leaves_a_slot_that_can_be_saved(w
             raise ConstraintFailed("a limit was reached")
 
     bad = FakeConstraint(3, 500, forces=False, gate=fail, fails_at=num_taken if where == "take" else None)
-    endless: dict[str, Any] = {"max_tokens": 300, "min_tokens": 300, "end_tokens": [END]}
-    failing = Sequence(0, list(range(1, 81)), sampling=GREEDY, constraint=bad, keep=70, **endless)
+    failing = Sequence(
+        0,
+        list(range(1, 81)),
+        sampling=GREEDY,
+        max_tokens=300,
+        constraint=bad,
+        ending=Ending(min_tokens=300, end_tokens=[END]),
+        shift=Shift(keep=70),
+    )
     other = Sequence(1, [9, 8, 7], sampling=GREEDY, max_tokens=20)
     answers = Answers([failing, other])
     backend = FakeBackend(num_slots=1, slot_capacity=160, batch_capacity=80)
-    engine = Engine(backend, answers, sampler=SAMPLER, context_shift=True, kv_ram_bytes=10_000)
+    engine = Engine(backend, answers, sampler=SAMPLER, context_shift=True, tiers=Tiers(10_000))
     engine.submit(failing)
     engine.submit(other)
     engine.step()

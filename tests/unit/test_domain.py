@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment, State
 from localllm.engine.cache.domain import COMMON, Domain
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
+from localllm.engine.request import Reuse
 from localllm.engine.sequence import Sequence
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.file import Saved, encode
@@ -108,7 +110,7 @@ def test_no_cell_is_ever_used_for_another_salt(
 ) -> None:
     backend, collector = LabellingBackend(num_slots=slots, slot_capacity=128, batch_capacity=64, **layout), Collector()
     tier = DiskTier(lambda _: cast(Any, FakeDiskCache())) if disk else None
-    engine = backend.engine = Engine(backend, collector, kv_ram_bytes=host, most_checkpoints=3, disk=tier)
+    engine = backend.engine = Engine(backend, collector, tiers=Tiers(host, 3, tier))
     if backend.num_cells is None:
         engine.kv.residency.copy_tokens = 2
     taken, prompts = [], []
@@ -124,14 +126,14 @@ def test_no_cell_is_ever_used_for_another_salt(
         elif action == "put" and idle and taken and engine.scheduler.to_restore(idle[-1], taken[-1]) is not None:
             engine.slots.restore(idle[-1], taken[-1])
         prompts.append([9] * common + tail)
-        engine.submit(Sequence(id, prompts[-1], sampling=GREEDY, max_tokens=5, cache_salt=salt))
+        engine.submit(Sequence(id, prompts[-1], sampling=GREEDY, max_tokens=5, reuse=Reuse(cache_salt=salt)))
     drain(engine)
     for id, prompt in enumerate(prompts):
         assert collector.text[id] == text_of(alone(prompt, 5))
 
 
 def ask(engine: Engine, id: int, salt: str) -> None:
-    engine.submit(Sequence(id, PROMPT, sampling=GREEDY, max_tokens=3, cache_salt=salt))
+    engine.submit(Sequence(id, PROMPT, sampling=GREEDY, max_tokens=3, reuse=Reuse(cache_salt=salt)))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -139,7 +141,7 @@ def test_cached_tokens_tell_nobody_what_another_salt_asked(layout: dict[str, Any
     """Nor does waiting: of three that come at once each salt computes its own."""
     layout = layout | ({"num_cells": 1024} if "num_cells" in layout else {})
     backend, collector = FakeBackend(slot_capacity=256, batch_capacity=64, **layout), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    engine = Engine(backend, collector, tiers=Tiers(10_000))
     for id, salt in enumerate(["", "a", "b"]):
         ask(engine, id, salt)
     engine.step()
@@ -153,7 +155,7 @@ def test_cached_tokens_tell_nobody_what_another_salt_asked(layout: dict[str, Any
 
 
 def test_a_slot_of_another_salt_is_emptied_and_main_memory_gives_each_its_own() -> None:
-    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), kv_ram_bytes=10_000)
+    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), tiers=Tiers(10_000))
     for id, salt in enumerate(["a", "b", "a", "b", ""]):
         ask(engine, id, salt)
         drain(engine)
@@ -165,7 +167,7 @@ def test_the_disk_gives_each_salt_its_own_and_does_not_know_the_salt(tmp_path: P
     def life(*salts: str) -> list[int]:
         backend, collector = FakeBackend(num_slots=1, slot_capacity=256), Collector()
         tier = DiskTier(lambda on_read: DiskCache(tmp_path, model="m", parts=PARTS, max_bytes=MIB, on_read=on_read))
-        engine = Engine(backend, collector, disk=tier)
+        engine = Engine(backend, collector, tiers=Tiers(disk=tier))
         for id, salt in enumerate(salts):
             ask(engine, id, salt)
             while id not in collector.finish:

@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
+from localllm.engine.proposers import Proposers
+from localllm.engine.request import Ending, Reuse
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
@@ -73,7 +75,7 @@ def steps(
 ) -> tuple[Answers, Drafts]:
     """All answers, and what drafted for them."""
     answers, drafts = Answers(sequences), Drafts(draft, clock=clock, share=0.1)
-    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposer=Speculator(), drafting=drafts, **how)
+    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(Speculator(), drafts), **how)
     if cost is not None:
         engine.scheduler.drafter.cost = cost
     for sequence in sequences:
@@ -103,8 +105,8 @@ def guessed(sequences: list[Sequence], experience: Experience | None = None, **w
     return sequences
 
 
-def answer(prompt: Many[int], count: int, id: int = 0, **options: Any) -> Sequence:
-    return Sequence(id, prompt, sampling=GREEDY, max_tokens=count, ignore_eos=True, **options)
+def answer(prompt: Many[int], count: int, id: int = 0) -> Sequence:
+    return Sequence(id, prompt, sampling=GREEDY, max_tokens=count, ending=Ending(ignore_eos=True))
 
 
 @settings(max_examples=60, deadline=None)
@@ -195,7 +197,7 @@ def test_nothing_is_drafted_for_an_answer_whose_grammar_is_too_slow_for_guesses(
     (one,) = guessed([Sequence(0, [1, 2, 3], sampling=GREEDY, constraint=constraint)], sources=("draft",))
     answers = Answers([one])
     drafts = Drafts(draft, clock=clock, share=0.1)
-    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposer=Speculator(), drafting=drafts)
+    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(Speculator(), drafts))
     engine.submit(one)
     for _ in range(4000):
         engine.step()
@@ -286,7 +288,7 @@ def test_the_next_turn_of_a_conversation_goes_on_where_the_draft_was() -> None:
     backend, draft = Timed(clock, slot_capacity=512, batch_capacity=64), Draft(clock, slot_capacity=512)
     drafts = Drafts(draft, clock=clock, share=0.1)
     first = guessed([answer(list(range(1, 90)), 40)], experience)[0]
-    engine = Engine(backend, lambda _: None, clock=clock, sampler=SAMPLER, proposer=Speculator(), drafting=drafts)
+    engine = Engine(backend, lambda _: None, clock=clock, sampler=SAMPLER, proposers=Proposers(Speculator(), drafts))
     finish(engine, first)
     num_before = sum(len(each.tokens) for batch in draft.batches for each in batch)
     assert num_before > 89
@@ -301,15 +303,15 @@ def test_conversations_of_others_are_no_help_to_a_draft() -> None:
     """A salt keeps what is computed apart."""
     backend = FakeBackend()
     streams = DraftStreams(backend)
-    first = Sequence(0, [1, 2, 3, 4, 5], sampling=GREEDY, cache_salt="one")
+    first = Sequence(0, [1, 2, 3, 4, 5], sampling=GREEDY, reuse=Reuse(cache_salt="one"))
     stream = streams.follow(first, 8)
     backend.cells[stream.slot] = [1, 2, 3, 4]
     streams.computed(stream, [1, 2, 3, 4])
     streams.release(())
-    same = streams.follow(Sequence(1, [1, 2, 3, 9], sampling=GREEDY, cache_salt="one"), 8)
+    same = streams.follow(Sequence(1, [1, 2, 3, 9], sampling=GREEDY, reuse=Reuse(cache_salt="one")), 8)
     assert same.tokens == [1, 2, 3]
     streams.release(())
-    other = streams.follow(Sequence(2, [1, 2, 3, 9], sampling=GREEDY, cache_salt="two"), 8)
+    other = streams.follow(Sequence(2, [1, 2, 3, 9], sampling=GREEDY, reuse=Reuse(cache_salt="two")), 8)
     assert other.tokens == []
 
 
@@ -322,8 +324,7 @@ def test_whoever_is_cancelled_leaves_the_draft_to_others() -> None:
         lambda _: None,
         clock=clock,
         sampler=SAMPLER,
-        proposer=Speculator(),
-        drafting=Drafts(draft, clock=clock, share=0.1),
+        proposers=Proposers(Speculator(), Drafts(draft, clock=clock, share=0.1)),
     )
     experience = Experience(drafted_by="draft")
     for id in range(9):

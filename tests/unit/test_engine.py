@@ -11,9 +11,12 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Due, Ending, Reported, Shift
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LocalLLMError
@@ -112,7 +115,7 @@ def test_chunks_are_whole_tiles_of_the_part_of_the_batch_that_they_are_computed_
 ) -> None:
     """llama.cpp computes one token of everybody first where somebody has only one."""
     backend = FakeBackend(slot_capacity=1024, batch_capacity=230 if streams == 0 else 192)
-    engine = Engine(backend, Collector(), max_step_s=60, prefill_step_s=60)
+    engine = Engine(backend, Collector(), limits=StepLimits(60, 60))
     for id in range(streams):
         engine.submit(Sequence(id, [id + 1], sampling=GREEDY, max_tokens=100))
     engine.step()
@@ -171,7 +174,7 @@ def test_the_end_token_stops_and_is_not_counted_unless_it_is_ignored() -> None:
     collector = Collector()
     engine = Engine(FakeBackend(ends_at=5), collector)
     engine.submit(Sequence(1, [1, 2, 3], sampling=GREEDY))
-    engine.submit(Sequence(2, [1, 2, 3], sampling=GREEDY, ignore_eos=True, max_tokens=9))
+    engine.submit(Sequence(2, [1, 2, 3], sampling=GREEDY, ending=Ending(ignore_eos=True), max_tokens=9))
     drain(engine)
     assert collector.finish[1].reason == "stop"
     assert collector.finish[1].usage.completion_tokens == collector.num_tokens[1] == 2
@@ -183,7 +186,7 @@ def test_a_stop_string_ends_the_answer_before_it_is_shown() -> None:
     expected = text_of(alone([4, 4], 12))
     collector = Collector()
     engine = Engine(FakeBackend(), collector)
-    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, stop=[expected[6:9]]))
+    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, ending=Ending(stop=[expected[6:9]])))
     drain(engine)
     assert collector.text[1] == expected[: expected.find(expected[6:9])]
     assert collector.finish[1].reason == "stop"
@@ -192,7 +195,7 @@ def test_a_stop_string_ends_the_answer_before_it_is_shown() -> None:
 def test_a_stop_token_ends_the_answer_and_is_not_shown() -> None:
     tokens = alone([4, 4], 12)
     engine = Engine(FakeBackend(), collector := Collector())
-    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, stop_tokens=[tokens[5]]))
+    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, ending=Ending(stop_tokens=[tokens[5]])))
     drain(engine)
     assert collector.text[1] == text_of(tokens[: tokens.index(tokens[5])])
     assert collector.finish[1].reason == "stop"
@@ -201,15 +204,17 @@ def test_a_stop_token_ends_the_answer_and_is_not_shown() -> None:
 def test_before_min_tokens_nothing_ends_the_answer() -> None:
     """Neither the model's end token, which then comes as soon as it may, nor a stop string."""
     engine = Engine(FakeBackend(ends_at=3), collector := Collector())
-    engine.submit(Sequence(1, [1, 2, 3], sampling=GREEDY, min_tokens=6, end_tokens=[END]))
-    engine.submit(Sequence(2, [1, 2, 3], sampling=GREEDY, stop=["!"], max_tokens=9, end_tokens=[END], min_tokens=9))
+    engine.submit(Sequence(1, [1, 2, 3], sampling=GREEDY, ending=Ending(min_tokens=6, end_tokens=[END])))
+    engine.submit(
+        Sequence(2, [1, 2, 3], sampling=GREEDY, ending=Ending(min_tokens=9, stop=["!"], end_tokens=[END]), max_tokens=9)
+    )
     drain(engine)
     assert (collector.num_tokens[1], collector.finish[1].reason) == (6, "stop")
     assert (collector.num_tokens[2], collector.finish[2].reason) == (9, "length")
     tokens = alone([4, 4], 12)
     engine = Engine(FakeBackend(), collector := Collector())
     stop = [text_of(tokens[1:3]), text_of(tokens[7:9])]
-    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, stop=stop, min_tokens=5))
+    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, ending=Ending(min_tokens=5, stop=stop)))
     drain(engine)
     assert collector.text[1] == text_of(tokens[:7])
 
@@ -218,9 +223,9 @@ def test_a_request_whose_time_is_over_fails_while_it_waits_and_ends_while_it_run
     now = 0.0
     backend, collector = FakeBackend(num_slots=1), Collector()
     engine = Engine(backend, collector, clock=lambda: now)
-    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=50, deadline_s=10.0))
-    engine.submit(Sequence(2, [2], sampling=GREEDY, max_tokens=5, deadline_s=20.0))
-    engine.submit(Sequence(3, [3], sampling=GREEDY, max_tokens=5, deadline_s=3.0, priority=1))
+    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=50, due=Due(deadline_s=10.0)))
+    engine.submit(Sequence(2, [2], sampling=GREEDY, max_tokens=5, due=Due(deadline_s=20.0)))
+    engine.submit(Sequence(3, [3], sampling=GREEDY, max_tokens=5, due=Due(priority=1, deadline_s=3.0)))
     for _ in range(4):
         engine.step()
     now = 5.0
@@ -236,9 +241,9 @@ def test_a_request_whose_time_is_over_fails_while_it_waits_and_ends_while_it_run
 def test_a_request_that_has_no_slot_in_time_fails_and_one_that_has_may_take_longer() -> None:
     now = 0.0
     engine = Engine(FakeBackend(num_slots=1), collector := Collector(), clock=lambda: now)
-    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=5, queue_deadline_s=2.0))
-    engine.submit(Sequence(2, [2], sampling=GREEDY, max_tokens=5, queue_deadline_s=2.0))
-    engine.submit(Sequence(3, [3], sampling=GREEDY, max_tokens=5, queue_deadline_s=4.0))
+    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=5, due=Due(queue_deadline_s=2.0)))
+    engine.submit(Sequence(2, [2], sampling=GREEDY, max_tokens=5, due=Due(queue_deadline_s=2.0)))
+    engine.submit(Sequence(3, [3], sampling=GREEDY, max_tokens=5, due=Due(queue_deadline_s=4.0)))
     engine.step()
     now = 3.0
     drain(engine)
@@ -251,7 +256,9 @@ def test_the_waiting_enter_by_priority_then_deadline_then_arrival() -> None:
     backend, collector = FakeBackend(num_slots=1), Collector()
     engine = Engine(backend, collector, clock=lambda: 0.0)
     for id, priority, deadline_s in ((1, 0, math.inf), (2, 5, 1e9), (3, 0, math.inf), (4, 0, 1e9), (5, -2, math.inf)):
-        engine.submit(Sequence(id, [id], sampling=GREEDY, max_tokens=2, priority=priority, deadline_s=deadline_s))
+        engine.submit(
+            Sequence(id, [id], sampling=GREEDY, max_tokens=2, due=Due(priority=priority, deadline_s=deadline_s))
+        )
     drain(engine)
     assert list(collector.finish) == [5, 4, 1, 3, 2]
 
@@ -343,7 +350,7 @@ def test_a_cache_that_is_cleaned_while_a_failed_batch_is_computed_one_by_one_fai
 
 def test_a_request_that_forbids_every_token_fails_with_that_reason() -> None:
     engine = Engine(FakeBackend(), collector := Collector())
-    engine.submit(Sequence(1, [1], sampling=GREEDY, end_tokens=range(97), min_tokens=1, max_tokens=5))
+    engine.submit(Sequence(1, [1], sampling=GREEDY, ending=Ending(min_tokens=1, end_tokens=range(97)), max_tokens=5))
     drain(engine)
     assert "forbids every token" in str(collector.failures[1])
 
@@ -370,7 +377,9 @@ def test_biases_and_penalties_look_at_the_tokens_they_are_for(sampling: dict[str
 def test_log_probabilities_come_with_their_tokens_and_only_when_asked_for() -> None:
     collected: list[Delta] = []
     engine = Engine(FakeBackend(), lambda output: collected.extend(delta for _, delta in output.deltas))
-    engine.submit(Sequence(1, [7], sampling=GREEDY, max_tokens=3, logprobs=2, stop=["zzz"]))
+    engine.submit(
+        Sequence(1, [7], sampling=GREEDY, max_tokens=3, reported=Reported(logprobs=2), ending=Ending(stop=["zzz"]))
+    )
     drain(engine)
     logprobs = [logprob for delta in collected for logprob in delta.logprobs]
     assert [logprob.piece.decode() for logprob in logprobs] == list(text_of(alone([7], 3)))
@@ -410,7 +419,7 @@ def test_timings_tell_waiting_from_prefill_from_decode() -> None:
     clock = iter(range(100))
     collector = Collector()
     engine = Engine(FakeBackend(num_slots=1), collector, clock=lambda: float(next(clock)))
-    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=3, created_s=-5.0))
+    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=3, due=Due(created_s=-5.0)))
     drain(engine)
     timings = collector.finish[1].timings
     assert timings.queue_s == 5.0
@@ -455,7 +464,7 @@ def shifted_alone(prompt: list[int], count: int, capacity: int, keep: int) -> tu
 def test_a_full_context_shifts_where_that_was_asked_for_and_says_so() -> None:
     backend, collector = FakeBackend(slot_capacity=64), Collector()
     engine = Engine(backend, collector, context_shift=True)
-    engine.submit(Sequence(1, [7] * 40, sampling=GREEDY, max_tokens=200, keep=5))
+    engine.submit(Sequence(1, [7] * 40, sampling=GREEDY, max_tokens=200, shift=Shift(keep=5)))
     engine.submit(Sequence(2, [8] * 40, sampling=GREEDY, max_tokens=5))
     drain(engine)
     made, forgotten = shifted_alone([7] * 40, 200, 64, 5)
@@ -469,7 +478,7 @@ def test_a_full_context_shifts_where_that_was_asked_for_and_says_so() -> None:
 def test_after_a_shift_only_what_was_never_moved_is_used_again() -> None:
     backend, collector = FakeBackend(num_slots=1, slot_capacity=64), Collector()
     engine = Engine(backend, collector, context_shift=True)
-    engine.submit(Sequence(1, [7] * 40, sampling=GREEDY, max_tokens=100, keep=9))
+    engine.submit(Sequence(1, [7] * 40, sampling=GREEDY, max_tokens=100, shift=Shift(keep=9)))
     drain(engine)
     engine.check_integrity()
     engine.submit(Sequence(2, [7] * 40, sampling=GREEDY, max_tokens=3))
@@ -515,7 +524,7 @@ def test_a_step_like_the_one_before_is_planned_as_if_everything_were_looked_at(
     def batches(*, quickly: bool) -> tuple[list[Any], list[tuple[int, int, int]], int]:
         backend = FakeBackend(num_slots=4, batch_capacity=24, can_rewind=can_rewind)
         quick, calls = 0, itertools.count()
-        engine = Engine(backend, Collector(), kv_ram_bytes=kv_ram_bytes, clock=lambda: 0.001 * next(calls))
+        engine = Engine(backend, Collector(), tiers=Tiers(kv_ram_bytes), clock=lambda: 0.001 * next(calls))
         engine.kv.residency.copy_tokens = 2
         ask = engine.scheduler.next_tokens
 

@@ -11,13 +11,14 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
+from localllm.engine.proposers import Proposers
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.types import DrySampling, ResolvedSampling, Speculative
 from localllm.types.details import Detail, Lines
-from tests.fakes import END, FakeBackend
+from tests.fakes import END, FakeBackend, grouped
 from tests.unit.test_constraints import HELPED_S, INLINE_S, FakeConstraint
 from tests.unit.test_proposals import SAMPLER, Answer, Answers, dear, free
 from tests.unit.test_speculation import Repeating, mutated
@@ -77,8 +78,7 @@ class Asked:
             self.prompt,
             sampling=self.sampling,
             dry=None if dry is None else Dry(dry, lambda token: bytes([31 + token]), self.prompt),
-            end_tokens=[END],
-            **options,
+            **grouped({"end_tokens": [END], **options}),
         )
 
 
@@ -124,7 +124,7 @@ def answers(
     sequences = [each.sequence(id) for id, each in enumerate(asked)]
     told = Answers(sequences)
     proposer = Speculator() if guesses else None
-    engine = Engine(backend, told, context_shift=shifts, sampler=SAMPLER, proposer=proposer)
+    engine = Engine(backend, told, context_shift=shifts, sampler=SAMPLER, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = rows
     waiting = set(range(len(asked)))
     for step in range(3000):

@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import HEEDED_S, Engine, StepOutput
 from localllm.engine.inbox import Cancel, Inbox, Item
-from localllm.engine.proposals import Proposal, Proposer
+from localllm.engine.proposals import Proposal
+from localllm.engine.proposers import Proposer, Proposers
+from localllm.engine.request import Due, Reuse
 from localllm.engine.scheduling.cost import StepCost
-from localllm.engine.scheduling.pace import StepBudget
+from localllm.engine.scheduling.pace import StepBudget, StepLimits
 from localllm.engine.scheduling.whole import (
     ALLOWED_LOSS_S,
     LEAST_LOSS_S,
@@ -48,13 +51,12 @@ def make(
         fake,
         collector,
         clock=lambda: fake.now_s,
-        max_step_s=0.3,
-        kv_ram_bytes=10_000,
-        most_checkpoints=4,
+        limits=StepLimits(0.3),
+        tiers=Tiers(10_000, 4),
         team=team,
-        proposer=proposer,
+        proposers=Proposers(proposer),
     )
-    engine.submit(Sequence(-1, [3] * 20, sampling=GREEDY, max_tokens=1, cache_prompt=False))
+    engine.submit(Sequence(-1, [3] * 20, sampling=GREEDY, max_tokens=1, reuse=Reuse(cache_prompt=False)))
     drain(engine)
     fake.batches.clear()
     return fake, engine, collector
@@ -179,10 +181,10 @@ def test_who_finds_no_slot_ends_a_batch_only_where_that_costs_nothing() -> None:
 def test_a_deadline_ends_a_batch_whether_its_request_runs_or_waits(is_waiting: bool) -> None:
     fake, engine, collector = make(num_slots=1)
     ends_s = fake.now_s + 0.37
-    first = Sequence(1, [5] * 300, sampling=GREEDY, deadline_s=math.inf if is_waiting else ends_s)
+    first = Sequence(1, [5] * 300, sampling=GREEDY, due=Due(deadline_s=math.inf if is_waiting else ends_s))
     engine.submit(first)
     if is_waiting:
-        engine.submit(Sequence(2, [6] * 10, sampling=GREEDY, queue_deadline_s=ends_s))
+        engine.submit(Sequence(2, [6] * 10, sampling=GREEDY, due=Due(queue_deadline_s=ends_s)))
     failed_s: list[float] = []
 
     def emit(output: StepOutput) -> None:
@@ -227,7 +229,7 @@ def test_texts_to_embed_that_arrive_are_computed_between_short_steps() -> None:
     texts = Texts()
     fake = FakeBackend(slot_capacity=512, batch_capacity=256, ubatch_capacity=UBATCH)
     fake.token_s = 0.01
-    engine = Engine(fake, Collector(), clock=lambda: fake.now_s, max_step_s=0.7, beside=texts)
+    engine = Engine(fake, Collector(), clock=lambda: fake.now_s, limits=StepLimits(0.7), beside=texts)
     engine.submit(Sequence(1, [5] * 500, sampling=GREEDY, max_tokens=1))
     engine.step()
     engine.step()
@@ -274,7 +276,7 @@ def test_whatever_arrives_every_prompt_is_answered_as_if_alone_and_little_is_los
             what = next(kind)
             if what in ("submit", "hopeless"):
                 deadline_s = fake.now_s + 0.15 if what == "hopeless" else math.inf
-                one = Sequence(next(ids), [9, 8], sampling=GREEDY, max_tokens=1, queue_deadline_s=deadline_s)
+                one = Sequence(next(ids), [9, 8], sampling=GREEDY, max_tokens=1, due=Due(queue_deadline_s=deadline_s))
                 engine.submit(one)
             elif what == "cancel":
                 engine.submit(Sequence(id := next(ids), [7] * 40, sampling=GREEDY, max_tokens=1))
@@ -329,12 +331,11 @@ def prompts_of(*lengths: int) -> list[Sequence]:
     ],
 )
 def test_a_step_takes_as_much_of_prompts_as_makes_nobody_wait_for_long(lengths: list[int], tokens: int) -> None:
-    whole = WholeBatches(batch_capacity=2048, ubatch_capacity=512)
     cost = StepCost()
-    cost.observe([(0, 0, 512)], 0.5)
+    whole = WholeBatches(cost, batch_capacity=2048, ubatch_capacity=512)
     bounded = StepBudget(0.1, 0.2, cost)
     assert whole.budget(bounded, prompts_of(*lengths), []) == bounded, "nothing was measured yet"
-    whole.is_measured = True
+    cost.observe([(0, 0, 512)], 0.5)
     budget = whole.budget(bounded, prompts_of(*lengths), [])
     assert budget.most_tokens == tokens
     cost.observe([(0, 0, 512)], 50)

@@ -14,10 +14,11 @@ from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.hostcache import HostEntry
-from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.cache.kvcache import KvCache, Tiers
 from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, Restore, Rewind, Save, Truncate
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
+from localllm.engine.request import Ending, Reuse
 from localllm.engine.sequence import Sequence
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
@@ -35,7 +36,7 @@ SALTED = Domain("ab")
 def filled(*slots: list[int], **options: Any) -> tuple[KvCache, FakeBackend]:
     """Slots that have computed these tokens."""
     backend = FakeBackend(num_slots=4, slot_capacity=128, batch_capacity=512, **options)
-    kv = KvCache(backend, kv_ram_bytes=10_000)
+    kv = KvCache(backend, Tiers(10_000))
     for slot, tokens in enumerate(slots):
         compute(kv, slot, tokens)
     return kv, backend
@@ -167,7 +168,7 @@ def test_a_shifted_slot_is_cut_to_what_is_as_if_computed_before_it_is_saved() ->
 def test_of_two_idle_slots_that_hold_the_same_one_is_saved_when_both_make_room() -> None:
     """Each is elsewhere, as long as the other is."""
     backend, collector = FakeBackend(num_slots=3, slot_capacity=256, num_cells=256), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    engine = Engine(backend, collector, tiers=Tiers(10_000))
     same = entry_of(*[5] * 80)
     for slot in (0, 1):
         engine.slots.restore(slot, same)
@@ -207,7 +208,7 @@ class Owner(RuleBasedStateMachine):
         self.collector = Collector()
         tier = DiskTier(lambda _: cast(Any, FakeDiskCache())) if disk else None
         self.engine = Engine(
-            self.backend, self.collector, kv_ram_bytes=host, disk=tier, context_shift=self.backend.can_shift
+            self.backend, self.collector, tiers=Tiers(host, disk=tier), context_shift=self.backend.can_shift
         )
         self.kv = self.engine.kv
         if not self.kv.is_unified:
@@ -236,7 +237,14 @@ class Owner(RuleBasedStateMachine):
         stop = (text[len(text) // 2 :][:2],) if stops else ()
         self.asked[id] = prompt, count
         self.engine.submit(
-            Sequence(id, prompt, sampling=GREEDY, max_tokens=count, cache_salt=salt, stop=stop, pauses=(pause,))
+            Sequence(
+                id,
+                prompt,
+                sampling=GREEDY,
+                max_tokens=count,
+                reuse=Reuse(cache_salt=salt, pauses=(pause,)),
+                ending=Ending(stop=stop),
+            )
         )
 
     @precondition(lambda self: self.asked)

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from localllm.engine.cache.held import Held
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import STORE_AFTER_S, Engine
 from localllm.engine.inbox import Inspect, Item, Stop
+from localllm.engine.request import Due, Reuse
 from localllm.engine.scheduling.admission import MAX_LEADERS
 from localllm.engine.scheduling.aging import AGED_S, EVERY, Turns
 from localllm.engine.scheduling.pace import StepBudget
@@ -41,7 +43,7 @@ def with_disk(disk: FakeDiskCache, **backend: Any) -> tuple[Engine, Collector, C
     """An engine whose disk has the answer to a prompt of 150 fives, and whose slots are empty."""
     collector, clock = Collector(), Clock()
     tier = DiskTier(lambda _: cast(Any, disk))
-    engine = Engine(FakeBackend(slot_capacity=256, **backend), collector, disk=tier, clock=clock)
+    engine = Engine(FakeBackend(slot_capacity=256, **backend), collector, tiers=Tiers(disk=tier), clock=clock)
     engine.submit(Sequence(0, [5] * 150, sampling=GREEDY, max_tokens=4))
     drain(engine)
     assert engine.writeback is not None
@@ -123,7 +125,7 @@ def test_a_request_does_not_wait_for_the_prefixes_of_ever_new_others() -> None:
     """Each of them is cancelled before it has computed what both share, and begins anew."""
     engine = Engine(FakeBackend(num_slots=2, slot_capacity=512, batch_capacity=32), collector := Collector())
     prompt = [8] * 400
-    engine.submit(Sequence(0, prompt, sampling=GREEDY, max_tokens=4, cache_prompt=False))
+    engine.submit(Sequence(0, prompt, sampling=GREEDY, max_tokens=4, reuse=Reuse(cache_prompt=False)))
     engine.step()
     engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=4))
     for leader in range(2, 40):
@@ -131,7 +133,11 @@ def test_a_request_does_not_wait_for_the_prefixes_of_ever_new_others() -> None:
         if engine.scheduler.num_waiting == 0:
             break
         engine.cancel(leader - 2 if leader == 2 else leader - 1)
-        engine.submit(Sequence(leader, prompt, sampling=GREEDY, max_tokens=4, cache_prompt=False, priority=-1))
+        engine.submit(
+            Sequence(
+                leader, prompt, sampling=GREEDY, max_tokens=4, reuse=Reuse(cache_prompt=False), due=Due(priority=-1)
+            )
+        )
     assert engine.scheduler.num_waiting == 0
     assert leader <= MAX_LEADERS + 3
     drain(engine)
@@ -141,7 +147,7 @@ def test_a_request_does_not_wait_for_the_prefixes_of_ever_new_others() -> None:
 def test_a_request_that_everybody_outranks_enters_in_its_turn_once_it_is_aged() -> None:
     """Priority 1000 against an endless stream of -1000, and no deadline against an endless stream of them."""
     engine = Engine(FakeBackend(num_slots=2), Collector(), clock=(clock := Clock()))
-    engine.submit(Sequence(0, [1], sampling=GREEDY, max_tokens=2, priority=1000))
+    engine.submit(Sequence(0, [1], sampling=GREEDY, max_tokens=2, due=Due(priority=1000)))
     engine.submit(Sequence(1, [2], sampling=GREEDY, max_tokens=2))
     entered: list[int] = []
     for id in range(2, 400, 2):
@@ -152,9 +158,7 @@ def test_a_request_that_everybody_outranks_enters_in_its_turn_once_it_is_aged() 
                     [3],
                     sampling=GREEDY,
                     max_tokens=2,
-                    priority=priority,
-                    created_s=clock.now_s,
-                    deadline_s=1e6 + id,
+                    due=Due(priority=priority, created_s=clock.now_s, deadline_s=1e6 + id),
                 )
             )
         engine.step()
@@ -227,9 +231,7 @@ class Storm(RuleBasedStateMachine):
         self.collector, self.clock = Collector(), Clock()
         backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, **layout)
         tier = None if disk is None else DiskTier(lambda _: cast(Any, FakeDiskCache(**disk)))
-        self.engine = Engine(
-            backend, self.collector, kv_ram_bytes=host, most_checkpoints=most, disk=tier, clock=self.clock
-        )
+        self.engine = Engine(backend, self.collector, tiers=Tiers(host, most, tier), clock=self.clock)
         if backend.num_cells is None:
             self.engine.kv.residency.copy_tokens = price
         self.ids = itertools.count()
@@ -283,9 +285,13 @@ class Storm(RuleBasedStateMachine):
     ) -> Sequence:
         now_s = self.clock.now_s
         sequence = Sequence(
-            next(self.ids), prompt, sampling=GREEDY, max_tokens=count, priority=priority, created_s=now_s,
-            deadline_s=now_s + timeout_s, cache_prompt=cache_prompt,
-        )  # fmt: skip
+            next(self.ids),
+            prompt,
+            sampling=GREEDY,
+            max_tokens=count,
+            due=Due(priority=priority, created_s=now_s, deadline_s=now_s + timeout_s),
+            reuse=Reuse(cache_prompt=cache_prompt),
+        )
         self.engine.submit(sequence)
         return sequence
 
@@ -324,7 +330,7 @@ def test_slots_are_kept_each_once_even_while_they_go_on() -> None:
     """What a stream has computed meanwhile is never on the disk."""
     disk = FakeDiskCache()
     tier = DiskTier(lambda _: cast(Any, disk))
-    engine = Engine(FakeBackend(slot_capacity=512, batch_capacity=512), Collector(), disk=tier)
+    engine = Engine(FakeBackend(slot_capacity=512, batch_capacity=512), Collector(), tiers=Tiers(disk=tier))
     for id in (1, 2):
         engine.submit(Sequence(id, [id] * 70, sampling=GREEDY, max_tokens=400))
     while engine.scheduler.num_streams < 2:
@@ -347,7 +353,7 @@ def test_a_conversation_is_written_although_somebody_looks_at_the_engine_all_the
     engine = Engine(
         FakeBackend(slot_capacity=256, batch_capacity=128),
         Collector(),
-        disk=DiskTier(lambda _: cast(Any, disk)),
+        tiers=Tiers(disk=DiskTier(lambda _: cast(Any, disk))),
         clock=clock,
     )
     stored_s: list[float] = []
@@ -403,7 +409,7 @@ def test_every_prompt_goes_on_beside_streams_and_ever_new_short_ones(
                 one.held.length += share[one.id]
         running = [one for one in running if one.num_prompt == 1 or one.num_pending > 0]
         while len(running) < 8:
-            one = Sequence(1000 + number, [1] * newcomer, sampling=GREEDY, created_s=number + 1)
+            one = Sequence(1000 + number, [1] * newcomer, sampling=GREEDY, due=Due(created_s=number + 1))
             running.append(in_a_slot(one))
             number += 10_000
         if all(one.num_pending <= 0 for one in patient):

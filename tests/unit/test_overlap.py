@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposals import Proposal
+from localllm.engine.proposers import Proposers
+from localllm.engine.request import Due, Ending, Reported, Reuse
 from localllm.engine.sequence import Sequence
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Clocks, Team
@@ -100,7 +102,7 @@ def answers(requests: list[dict[str, Any]], *, guesses: int, backend: FakeBacken
             told[id].append(str(error))
 
     proposer = Guesser(guesses - 1) if guesses else None
-    engine = Engine(backend, emit, proposer=proposer, clock=lambda: 0.01 * num_steps, context_shift=True)
+    engine = Engine(backend, emit, proposers=Proposers(proposer), clock=lambda: 0.01 * num_steps, context_shift=True)
     while num_steps < 12 or engine.scheduler.has_work:
         for id, request in enumerate(requests):
             if request["arrives"] == num_steps:
@@ -111,12 +113,10 @@ def answers(requests: list[dict[str, Any]], *, guesses: int, backend: FakeBacken
                     request["prompt"],
                     sampling=GREEDY,
                     max_tokens=request["max_tokens"],
-                    stop=() if at is None else (answer[at : at + 2],),
-                    logprobs=request["logprobs"],
-                    prompt_logprobs=request["prompt_logprobs"],
-                    cache_prompt=request["prompt_logprobs"] is None,
-                    created_s=created_s,
-                    deadline_s=created_s + request["deadline_s"],
+                    ending=Ending(stop=() if at is None else (answer[at : at + 2],)),
+                    reported=Reported(logprobs=request["logprobs"], prompt_logprobs=request["prompt_logprobs"]),
+                    reuse=Reuse(cache_prompt=request["prompt_logprobs"] is None),
+                    due=Due(created_s=created_s, deadline_s=created_s + request["deadline_s"]),
                 )
                 engine.submit(sequence)
             if request["cancelled"] == num_steps:
@@ -212,7 +212,7 @@ def test_tokens_are_told_before_texts_are_embedded() -> None:
 @pytest.mark.parametrize("way", ["cancel", "deadline"])
 def test_who_ends_is_told_what_came_before(way: str) -> None:
     backend = Device([], is_asynchronous=True, decode_s=1.0)
-    ended = Sequence(0, [1, 2], sampling=GREEDY, deadline_s=2.0 if way == "deadline" else 99.0)
+    ended = Sequence(0, [1, 2], sampling=GREEDY, due=Due(deadline_s=2.0 if way == "deadline" else 99.0))
     engine = running(backend, ended, Sequence(1, [3], sampling=GREEDY))
     engine.step()
     engine.step()

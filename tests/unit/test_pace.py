@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from localllm.engine.cache.held import Held
 from localllm.engine.engine import Engine
 from localllm.engine.scheduling.cost import MAX_SLOWDOWN, TILE, CostModel, Part, StepCost
-from localllm.engine.scheduling.pace import LONGEST_TILE, Pace, StepBudget
+from localllm.engine.scheduling.pace import LONGEST_TILE, Pace, StepBudget, StepLimits
 from localllm.engine.scheduling.shares import OVERHEAD, Shares
 from localllm.engine.sequence import Sequence
 from localllm.types import ResolvedSampling
@@ -27,7 +27,7 @@ MAX_STEP_S, PREFILL_STEP_S = 0.3, 0.1
 def engine_on(backend: MachineBackend) -> tuple[Engine, Collector]:
     collector = Collector()
     clock = lambda: backend.now_s  # noqa: E731
-    return Engine(backend, collector, max_step_s=MAX_STEP_S, prefill_step_s=PREFILL_STEP_S, clock=clock), collector
+    return Engine(backend, collector, limits=StepLimits(MAX_STEP_S, PREFILL_STEP_S), clock=clock), collector
 
 
 def steps_of_a_server(machine: Machine, count: int, seed: int) -> list[list[Part]]:
@@ -129,7 +129,7 @@ def test_no_step_is_planned_longer_than_it_may_be_and_none_wastes_its_time(
     machine: Machine, depths: list[int], pending: list[int]
 ) -> None:
     running = running_on(machine, depths, pending)
-    pace = Pace(machine.known(), max_step_s=MAX_STEP_S, prefill_step_s=PREFILL_STEP_S)
+    pace = Pace(machine.known(), StepLimits(MAX_STEP_S, PREFILL_STEP_S))
     budget = pace.budget(len(depths), len(pending))
     share = Shares(batch_capacity=512).of(running, budget)
     parts = [(one.slot or 0, one.num_computed, share[one.id]) for one in running if share[one.id]]
@@ -189,7 +189,7 @@ def test_a_prompt_that_is_alone_is_computed_nearly_as_fast_as_in_tiles_without_a
 
 
 def test_where_more_wait_than_stream_prompts_get_more_of_a_step_within_its_bound() -> None:
-    pace = Pace(StepCost(), max_step_s=0.3, prefill_step_s=0.1)
+    pace = Pace(StepCost(), StepLimits(0.3, 0.1))
     assert [pace.budget(1, hungry).step_s for hungry in (0, 1, 2, 7)] == [0.1, 0.1, 0.2, 0.3]
     assert pace.budget(4, 4).step_s == 0.1
     assert pace.budget(0, 4).step_s == 0.3
@@ -198,7 +198,7 @@ def test_where_more_wait_than_stream_prompts_get_more_of_a_step_within_its_bound
 def test_a_tile_too_slow_to_ride_along_comes_once_the_steps_before_left_the_time_for_it() -> None:
     machine = Machine(0.02, 0.006, 60e-6, 10e-6)
     running, shares = running_on(machine, [100] * 4, [900]), Shares(batch_capacity=512)
-    pace = Pace(machine.known(), max_step_s=MAX_STEP_S, prefill_step_s=PREFILL_STEP_S)
+    pace = Pace(machine.known(), StepLimits(MAX_STEP_S, PREFILL_STEP_S))
     budget = pace.budget(4, 1)
     given = [shares.of(running, budget)[4] for _ in range(60)]
     tile_s = machine.seconds([*((slot, 100, 1) for slot in range(4)), (4, 1800, 65)])

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.request import Reported, Reuse
 from localllm.engine.sampling.prompt_logprobs import CAREFUL_VOCABULARY, LEAST_TOKENS, MAX_BYTES, PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.types import Delta, ResolvedSampling, TokenLogprob
 from tests.fakes import FakeBackend, alone, next_token
@@ -98,9 +100,8 @@ def test_every_prompt_is_scored_once_whoever_runs_beside_it(
                 prompt,
                 sampling=GREEDY,
                 max_tokens=count,
-                logprobs=wanted,
-                prompt_logprobs=wanted,
-                cache_prompt=wanted is None,
+                reported=Reported(logprobs=wanted, prompt_logprobs=wanted),
+                reuse=Reuse(cache_prompt=wanted is None),
             )
         )
     drain(engine)
@@ -140,9 +141,16 @@ def test_an_answer_of_no_tokens_leaves_its_prompt_in_the_cache() -> None:
 def test_the_end_token_is_told_beside_a_prompts_log_probabilities_and_nowhere_else() -> None:
     engine = Engine(FakeBackend(ends_at=5), told := Told())
     engine.submit(
-        Sequence(1, [7, 8, 9], sampling=GREEDY, max_tokens=9, logprobs=1, prompt_logprobs=1, cache_prompt=False)
+        Sequence(
+            1,
+            [7, 8, 9],
+            sampling=GREEDY,
+            max_tokens=9,
+            reported=Reported(logprobs=1, prompt_logprobs=1),
+            reuse=Reuse(False),
+        )
     )
-    engine.submit(Sequence(2, [7, 8, 9], sampling=GREEDY, max_tokens=9, logprobs=1))
+    engine.submit(Sequence(2, [7, 8, 9], sampling=GREEDY, max_tokens=9, reported=Reported(logprobs=1)))
     drain(engine)
     assert [each.piece for each in told.of_answer(1)][-1:] == [b"<end>"]
     assert len(told.of_answer(1)) == len(told.of_answer(2)) + 1 == 3
@@ -154,8 +162,26 @@ def test_the_end_token_is_told_beside_a_prompts_log_probabilities_and_nowhere_el
 
 def test_a_prompt_whose_rows_hold_no_probabilities_fails_alone() -> None:
     engine = Engine(FakeBackend(broken_at=50), told := Told())
-    engine.submit(Sequence(1, [50, 8, 9], sampling=GREEDY, max_tokens=2, prompt_logprobs=1, cache_prompt=False))
-    engine.submit(Sequence(2, [7, 8, 9], sampling=GREEDY, max_tokens=2, prompt_logprobs=1, cache_prompt=False))
+    engine.submit(
+        Sequence(
+            1,
+            [50, 8, 9],
+            sampling=GREEDY,
+            max_tokens=2,
+            reported=Reported(prompt_logprobs=1),
+            reuse=Reuse(False),
+        )
+    )
+    engine.submit(
+        Sequence(
+            2,
+            [7, 8, 9],
+            sampling=GREEDY,
+            max_tokens=2,
+            reported=Reported(prompt_logprobs=1),
+            reuse=Reuse(False),
+        )
+    )
     drain(engine)
     assert "probability" in told.failures[1]
     check(told.of_prompt(2), [7, 8, 9], 1)
@@ -176,12 +202,21 @@ class SlowRows(FakeBackend):
 @pytest.mark.parametrize("num_prompts", [1, 3])
 def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompts: int) -> None:
     backend = SlowRows(slot_capacity=512, batch_capacity=512)
-    engine = Engine(backend, told := Told(), max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
+    engine = Engine(backend, told := Told(), limits=StepLimits(0.3, 0.1), clock=lambda: backend.now_s)
     engine.submit(Sequence(0, [7], sampling=GREEDY, max_tokens=400))
     engine.step()
     prompts = [[place % 96 + 1 for place in range(id, id + 400)] for id in range(num_prompts)]
     for id, prompt in enumerate(prompts, start=1):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=1, prompt_logprobs=1, cache_prompt=False))
+        engine.submit(
+            Sequence(
+                id,
+                prompt,
+                sampling=GREEDY,
+                max_tokens=1,
+                reported=Reported(prompt_logprobs=1),
+                reuse=Reuse(False),
+            )
+        )
     drain(engine)
     for id, prompt in enumerate(prompts, start=1):
         check(told.of_prompt(id), prompt, 1)
@@ -197,7 +232,7 @@ def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompt
 
 class TestPace:
     def scorer(self) -> PromptScorer:
-        return PromptScorer(FakeBackend(batch_capacity=512), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
+        return PromptScorer(FakeBackend(batch_capacity=512), NumpySampler(), StepLimits(0.3, 0.1))
 
     def test_rows_never_take_more_memory_than_they_may(self) -> None:
         scorer = self.scorer()

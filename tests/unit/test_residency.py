@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from localllm.engine.cache.hostcache import HostEntry
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
+from localllm.engine.request import Reuse
 from localllm.engine.scheduling.ways import cheapest
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, SlotBusy
@@ -123,7 +125,7 @@ def test_of_two_idle_chats_the_one_that_was_used_longest_ago_goes() -> None:
 @pytest.mark.parametrize("memory", [{"can_rewind": False}, {"window": 8}], ids=["recurrent", "window"])
 def test_a_memory_that_cannot_rewind_goes_back_to_checkpoints(memory: dict[str, Any]) -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256, **memory), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    engine = Engine(backend, collector, tiers=Tiers(10_000))
     ask(engine, 1, [5] * 40, max_tokens=12)
     drain(engine)
     whole = [5] * 40 + alone([5] * 40, 11)
@@ -154,7 +156,7 @@ def test_without_main_memory_nothing_is_gone_back_to_and_nothing_is_wrong() -> N
 @pytest.mark.parametrize("memory", [{"can_rewind": False}, {"window": 8}], ids=["recurrent", "window"])
 def test_a_burst_computes_its_beginning_once_on_a_memory_that_cannot_rewind_too(memory: dict[str, Any]) -> None:
     backend, collector = FakeBackend(num_slots=4, slot_capacity=512, batch_capacity=32, **memory), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=100_000)
+    engine = Engine(backend, collector, tiers=Tiers(100_000))
     for id in range(12):
         ask(engine, id, [8] * 300 + [id + 1, 9])
     drain(engine)
@@ -166,12 +168,12 @@ def test_a_burst_computes_its_beginning_once_on_a_memory_that_cannot_rewind_too(
 
 def test_an_edited_message_goes_back_to_the_turn_before() -> None:
     backend, collector = FakeBackend(num_slots=1, slot_capacity=512, can_rewind=False), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    engine = Engine(backend, collector, tiers=Tiers(10_000))
     turns = [5] * 100 + [6] * 50
-    engine.submit(Sequence(1, [*turns, 1, 2, 3], sampling=GREEDY, max_tokens=9, pauses=(100, 150)))
+    engine.submit(Sequence(1, [*turns, 1, 2, 3], sampling=GREEDY, max_tokens=9, reuse=Reuse(pauses=(100, 150))))
     drain(engine)
     for id, prompt, cached in ((2, [*turns, 9, 9], 150), (3, [5] * 100 + [7] * 50, 100)):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=9, pauses=(100,)))
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=9, reuse=Reuse(pauses=(100,))))
         drain(engine)
         assert collector.finish[id].usage.cached_tokens == cached
         assert collector.text[id] == text_of(alone(prompt, 9))
@@ -179,7 +181,7 @@ def test_an_edited_message_goes_back_to_the_turn_before() -> None:
 
 def test_busy_slots_of_a_memory_that_wants_them_side_by_side_close_ranks() -> None:
     backend, collector = FakeBackend(num_slots=4, slot_capacity=256, can_rewind=False), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    engine = Engine(backend, collector, tiers=Tiers(10_000))
     for id, count in ((1, 40), (2, 2), (3, 2), (4, 40)):
         ask(engine, id, [id] * 20, max_tokens=count)
     drain(engine)
@@ -244,7 +246,7 @@ def test_in_a_unified_cache_nothing_moves_into_an_empty_slot() -> None:
 
 def test_a_full_unified_cache_makes_requests_wait_and_fails_none() -> None:
     backend, collector = FakeBackend(num_slots=8, slot_capacity=256, num_cells=300, batch_capacity=64), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    engine = Engine(backend, collector, tiers=Tiers(10_000))
     asked = {id: ([id + 1] * (20 * id + 5), 30) for id in range(8)} | {8: ([9] * 100, None), 9: ([9, 9], 3)}
     for id, (prompt, count) in asked.items():
         engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=count))
@@ -289,7 +291,7 @@ def test_a_chat_goes_on_from_the_disk_and_others_pass_while_it_is_read(memory: d
     for life in range(2):
         backend, collector = FakeBackend(num_slots=2, slot_capacity=256, **memory), Collector()
         tier = DiskTier(lambda _: cast(Any, disk))
-        engine = Engine(backend, collector, kv_ram_bytes=10_000, disk=tier)
+        engine = Engine(backend, collector, tiers=Tiers(10_000, disk=tier))
         ask(engine, 1, [5] * 90 + [9] * (life * 3))
         ask(engine, 2, [6] * 10)
         engine.step()
@@ -304,9 +306,11 @@ def test_a_chat_goes_on_from_the_disk_and_others_pass_while_it_is_read(memory: d
 
 def test_checkpoints_are_bounded_in_number_and_bytes() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=512, window=16), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=200, most_checkpoints=3)
+    engine = Engine(backend, collector, tiers=Tiers(200, 3))
     for id in range(8):
-        engine.submit(Sequence(id, [id + 1] * 200, sampling=GREEDY, max_tokens=2, pauses=range(20, 200, 20)))
+        engine.submit(
+            Sequence(id, [id + 1] * 200, sampling=GREEDY, max_tokens=2, reuse=Reuse(pauses=range(20, 200, 20)))
+        )
         drain(engine)
         assert engine.kv.num_bytes <= 200
         assert all(len(held.checkpoints) <= 3 for held in engine.kv.residency.held)
@@ -316,7 +320,7 @@ def test_checkpoints_are_bounded_in_number_and_bytes() -> None:
 
 def test_chats_that_outnumber_the_slots_come_back_from_main_memory() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    engine = Engine(backend, collector, tiers=Tiers(10_000))
     chats = {token: [token] * 80 for token in range(1, 6)}
     for turn in range(3):
         for token, chat in chats.items():
@@ -330,7 +334,7 @@ def test_chats_that_outnumber_the_slots_come_back_from_main_memory() -> None:
 
 @pytest.mark.parametrize("kv_ram_bytes", [0, 100])
 def test_main_memory_is_bounded_and_can_be_switched_off(kv_ram_bytes: int) -> None:
-    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), kv_ram_bytes=kv_ram_bytes)
+    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), tiers=Tiers(kv_ram_bytes))
     for id, token in enumerate((1, 2, 3, 2, 1)):
         ask(engine, id, [token] * 90)
         drain(engine)
@@ -340,7 +344,7 @@ def test_main_memory_is_bounded_and_can_be_switched_off(kv_ram_bytes: int) -> No
 
 def test_what_another_slot_holds_anyway_is_not_saved() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256, batch_capacity=256), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    engine = Engine(backend, collector, tiers=Tiers(10_000))
     ask(engine, 1, [5] * 150, max_tokens=90)
     engine.step()
     for id, prompt in ((2, [5] * 101), (3, [6] * 100), (4, [7] * 100)):
@@ -381,7 +385,7 @@ def test_what_a_slot_held_goes_on_in_another_one_after_it_was_erased() -> None:
 
 
 def test_a_restored_slot_pushes_what_it_held_into_main_memory() -> None:
-    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), kv_ram_bytes=10_000)
+    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), tiers=Tiers(10_000))
     for id, token in ((1, 5), (2, 6)):
         ask(engine, id, [token] * 80)
         drain(engine)
@@ -445,7 +449,7 @@ class Traffic(RuleBasedStateMachine):
         self.backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, **memory)
         self.collector = Collector()
         tier = None if disk is None else DiskTier(lambda _: cast(Any, FakeDiskCache(disk)))
-        self.engine = Engine(self.backend, self.collector, kv_ram_bytes=host, most_checkpoints=most, disk=tier)
+        self.engine = Engine(self.backend, self.collector, tiers=Tiers(host, most, tier))
         if self.backend.num_cells is None:
             self.engine.kv.residency.copy_tokens = price
         self.asked: dict[int, tuple[list[int], int]] = {}
@@ -549,12 +553,12 @@ TestTraffic.settings = settings(max_examples=60, stateful_step_count=40)
 def test_a_request_that_wants_nothing_cached_computes_its_whole_prompt(kv_ram_bytes: int) -> None:
     """Not from a slot, nor from main memory, nor by waiting for another that computes the same."""
     backend, collector = FakeBackend(num_slots=3, slot_capacity=512, batch_capacity=64), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=kv_ram_bytes)
+    engine = Engine(backend, collector, tiers=Tiers(kv_ram_bytes))
     prompt = [7] * 200
     engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=2))
     drain(engine)
     for id in (2, 3):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=2, cache_prompt=False))
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=2, reuse=Reuse(cache_prompt=False)))
     engine.step()
     assert len(engine.scheduler.running) == 2, "the second must not wait for the first"
     drain(engine)

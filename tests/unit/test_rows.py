@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from collections.abc import Sequence as Many
 
 import pytest
 from hypothesis import given, settings
@@ -13,24 +14,25 @@ from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import (
     MOST_ROWS,
     MOST_SLOWER,
+    Layout,
     Rows,
     Wish,
     assumed_cost,
+    assumed_unified_cost,
     count_passes,
-    share_equal_rows,
     share_rows,
 )
 
 
-def lengths(shares: list[Rows]) -> list[int]:
+def lengths(shares: Many[Rows]) -> list[int]:
     return [rows.num_rows + rows.num_padding for rows in shares]
 
 
-def expected(wishes: list[Wish], shares: list[Rows]) -> list[float]:
+def expected(wishes: list[Wish], shares: Many[Rows]) -> list[float]:
     return [1 + sum(wish.gains[: rows.num_rows - 1]) for wish, rows in zip(wishes, shares, strict=True)]
 
 
-def rate(wishes: list[Wish], shares: list[Rows]) -> float:
+def rate(wishes: list[Wish], shares: Many[Rows]) -> float:
     return sum(expected(wishes, shares)) / took(wishes, lengths(shares))
 
 
@@ -62,6 +64,9 @@ def test_the_assumed_cost_tells_the_measured_shapes_apart() -> None:
         assert unit_ms * cost[rows] == pytest.approx(took_ms, rel=0.15)
 
 
+LAYOUTS: list[Layout] = ["partitioned", "unified", "one pass"]
+
+
 @st.composite
 def wish_lists(draw: st.DrawFn, most: int = 8) -> list[Wish]:
     slots = draw(st.lists(st.integers(0, 11), min_size=1, max_size=most, unique=True).map(sorted))
@@ -73,7 +78,7 @@ def wish_lists(draw: st.DrawFn, most: int = 8) -> list[Wish]:
 @settings(max_examples=200, deadline=None)
 @given(wish_lists(), st.integers(8, 40), st.booleans())
 def test_no_shape_is_worse_than_one_row_each(wishes: list[Wish], most: int, is_unified: bool) -> None:
-    shares = share_rows(wishes, most=most, is_unified=is_unified)
+    shares = share_rows(wishes, most=most, layout="unified" if is_unified else "partitioned").rows
     given_lengths = lengths(shares)
     assert sum(given_lengths) <= max(most, len(wishes))
     for wish, rows, length in zip(wishes, shares, given_lengths, strict=True):
@@ -100,25 +105,25 @@ def test_it_is_near_the_best_of_all_shapes(wishes: list[Wish]) -> None:
         took_s = took(wishes, shape)
         if MOST_SLOWER * min(tokens) * plain_s >= took_s:
             best = max(best, sum(tokens) / took_s)
-    assert rate(wishes, share_rows(wishes, most=64)) >= 0.85 * best
+    assert rate(wishes, share_rows(wishes, most=64).rows) >= 0.85 * best
 
 
 def test_one_of_many_streams_with_guesses_waits_and_all_with_good_ones_get_them() -> None:
     guesses = [0.95, 0.9, 0.85]
     one = [Wish(slot, guesses if slot == 3 else []) for slot in range(8)]
-    assert lengths(share_rows(one, most=512)) == [1] * 8, "a pass more costs all of them more than one gains"
+    assert lengths(share_rows(one, most=512).rows) == [1] * 8, "a pass more costs all of them more than one gains"
     everybody = [Wish(slot, guesses) for slot in range(8)]
-    assert lengths(share_rows(everybody, most=512)) == [4] * 8
-    assert share_rows([Wish(0, guesses)], most=512) == [Rows(4, 0)], "alone"
+    assert lengths(share_rows(everybody, most=512).rows) == [4] * 8
+    assert share_rows([Wish(0, guesses)], most=512).rows == [Rows(4, 0)], "alone"
     most = [Wish(slot, [] if slot == 3 else [1.0]) for slot in range(8)]
-    assert share_rows(most, most=512)[3] in (Rows(1, 1), Rows(1, 0))
-    assert len(set(lengths(share_rows(most, most=512)))) == 1, "padded: one pass"
+    assert share_rows(most, most=512).rows[3] in (Rows(1, 1), Rows(1, 0))
+    assert len(set(lengths(share_rows(most, most=512).rows))) == 1, "padded: one pass"
 
 
 @given(wish_lists(), st.integers(8, 40))
 def test_equal_rows_are_equal_fit_and_are_no_worse_than_one_each(wishes: list[Wish], most: int) -> None:
     """For memories that only one pass leaves as it has to be; where slots are not consecutive there is none."""
-    shares = share_equal_rows(wishes, most=most)
+    shares = share_rows(wishes, most=most, layout="one pass").rows
     found = set(lengths(shares))
     assert len(found) == 1
     assert found == {1} or (count_passes(parts([wish.slot for wish in wishes], lengths(shares))) == 1)
@@ -132,9 +137,24 @@ def test_equal_rows_are_equal_fit_and_are_no_worse_than_one_each(wishes: list[Wi
 def test_streams_that_cannot_guess_get_rows_to_throw_away_where_the_others_gain_enough() -> None:
     sure: list[float] = [0.98**number for number in range(1, 8)]
     none: list[float] = []
-    shares = share_equal_rows([Wish(0, sure), Wish(1, sure[:3]), Wish(2, sure)], most=64)
+    shares = share_rows([Wish(0, sure), Wish(1, sure[:3]), Wish(2, sure)], most=64, layout="one pass").rows
     assert len(set(lengths(shares))) == 1
     assert lengths(shares)[0] > 2
     assert shares[1].num_rows == min(4, lengths(shares)[0])
-    assert share_equal_rows([Wish(0, sure), Wish(2, sure)], most=64) == [Rows(), Rows()], "a gap is between them"
-    assert share_equal_rows([Wish(0, none), Wish(1, none)], most=64) == [Rows(), Rows()]
+    for wishes in ([Wish(0, sure), Wish(2, sure)], [Wish(0, none), Wish(1, none)]):
+        assert share_rows(wishes, most=64, layout="one pass").rows == [Rows(), Rows()], "a gap, or nothing to guess"
+
+
+@settings(max_examples=200, deadline=None)
+@given(wish_lists(), st.sampled_from(LAYOUTS), st.lists(st.floats(0, 4), min_size=8, max_size=8))
+def test_no_step_takes_longer_than_every_stream_is_willing_to_wait(
+    wishes: list[Wish], layout: Layout, patience: list[float]
+) -> None:
+    wishes = [wish._replace(patience=limit) for wish, limit in zip(wishes, patience, strict=False)]
+    cost = assumed_unified_cost if layout == "unified" else assumed_cost
+    shape = share_rows(wishes, most=64, layout=layout, cost=cost)
+    slots = [wish.slot for wish in wishes]
+    plain_s, took_s = (cost(parts(slots, rows)) for rows in ([1] * len(slots), lengths(shape.rows)))
+    assert shape.steps == pytest.approx(took_s / plain_s)
+    for tokens, wish in zip(expected(wishes, shape.rows), wishes, strict=True):
+        assert shape.steps - tokens <= wish.patience + 1e-9

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.cache.hostcache import HostCache, HostEntry
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
@@ -63,7 +64,7 @@ def test_answers_are_right_whatever_is_saved_evicted_and_restored(
 ) -> None:
     pool = BufferPool(pool_blocks * BLOCK)
     backend, collector = backend_with(pool), Collector()
-    engine = Engine(backend, collector, kv_ram_bytes=kv_ram_bytes)
+    engine = Engine(backend, collector, tiers=Tiers(kv_ram_bytes))
     for id, (number, length) in enumerate(chats):
         prompt = prompt_of(number, length)
         engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=3))
@@ -80,7 +81,7 @@ def test_what_the_disk_writes_is_what_was_saved_however_soon_it_is_evicted(small
     pool = BufferPool(4 * BLOCK)
     with opened(tmp_path) as cache:
         engine = Engine(
-            backend_with(pool), Collector(), kv_ram_bytes=300, disk=DiskTier(lambda _: cache)
+            backend_with(pool), Collector(), tiers=Tiers(300, disk=DiskTier(lambda _: cache))
         )  # of which two states are more
         for number in range(60):
             engine.submit(Sequence(number, prompt_of(number, 65 + number * 2), sampling=GREEDY, max_tokens=2))

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
+from localllm.engine.proposers import Proposers
+from localllm.engine.request import Shift
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.row_cost import MOST_SHAPES, RowCost
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, share_rows
@@ -274,7 +276,7 @@ def test_what_came_of_each_sources_guesses_is_counted() -> None:
     sequences[0].guesser = Guesser(Speculative(), Experience(), prediction=mutated(plain.of(0).tokens[3:], 1))
     sequences[1].guesser = Guesser(Speculative(sources=("lookup",)), Experience())
     answers = Answers(sequences)
-    engine = Engine(Repeating(), answers, proposer=Speculator())
+    engine = Engine(Repeating(), answers, proposers=Proposers(Speculator()))
     engine.scheduler.drafter.cost = free
     for one in sequences:
         engine.submit(one)
@@ -320,8 +322,8 @@ def test_the_cost_of_a_shape_is_what_it_took() -> None:
     for rows, took_ms in true_ms.items():
         assert cost([part(rows)]) == pytest.approx(took_ms, rel=0.15)
     gains = [0.9**number for number in range(1, MOST_ROWS)]
-    assert share_rows([RowWish(0, gains)], most=64, cost=cost)[0].num_rows == MOST_ROWS
-    assert share_rows([RowWish(0, [0.7])], most=64, cost=cost)[0].num_rows == 1, "two rows do not pay"
+    assert share_rows([RowWish(0, gains)], most=64, cost=cost).rows[0].num_rows == MOST_ROWS
+    assert share_rows([RowWish(0, [0.7])], most=64, cost=cost).rows[0].num_rows == 1, "two rows do not pay"
 
 
 def test_a_shape_that_was_slow_by_accident_is_tried_again_later() -> None:
@@ -331,10 +333,10 @@ def test_a_shape_that_was_slow_by_accident_is_tried_again_later() -> None:
     for _ in range(5):
         cost.observe([part(4)], 20 * assumed_cost([part(4)]))
     wish = [RowWish(0, [0.9, 0.8, 0.7])]
-    assert share_rows(wish, most=64, cost=cost)[0].num_rows < 4
+    assert share_rows(wish, most=64, cost=cost).rows[0].num_rows < 4
     for _ in range(500):
         cost.observe([part(1)], assumed_cost([part(1)]))
-    assert share_rows(wish, most=64, cost=cost)[0].num_rows == 4
+    assert share_rows(wish, most=64, cost=cost).rows[0].num_rows == 4
 
 
 def test_what_is_remembered_of_shapes_is_bounded() -> None:
@@ -353,7 +355,7 @@ def test_a_prompt_of_a_hundred_thousand_tokens_costs_two_megabytes_at_most() -> 
 
 
 def test_a_guesser_follows_a_context_that_shifts() -> None:
-    sequence = Sequence(0, [1, 2, 3, 4, 5] * 8, sampling=GREEDY, keep=4)
+    sequence = Sequence(0, [1, 2, 3, 4, 5] * 8, sampling=GREEDY, shift=Shift(keep=4))
     sequence.guesser = Guesser(Speculative(), Experience())
     assert sequence.guesser.propose(sequence) is not None
     sequence.shift(10)

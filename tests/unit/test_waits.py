@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, cast
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
+from localllm.engine.request import Due, Reuse
 from localllm.engine.scheduling.scheduler import MAX_LOOKS
 from localllm.engine.sequence import Sequence
 from tests.fakes import FakeBackend, FakeDiskCache
@@ -65,9 +67,7 @@ def traffic(
     engine = Engine(
         backend,
         collector,
-        kv_ram_bytes=host,
-        most_checkpoints=3,
-        disk=None if disk is None else DiskTier(lambda _: cast(Any, files)),
+        tiers=Tiers(host, 3, None if disk is None else DiskTier(lambda _: cast(Any, files))),
         clock=(clock := Clock()),
     )
     if backend.num_cells is None:
@@ -115,9 +115,8 @@ def traffic(
                 [arrival.family] * arrival.common + arrival.tail + [4],
                 sampling=GREEDY,
                 max_tokens=arrival.num_tokens,
-                priority=arrival.priority,
-                cache_prompt=arrival.cache_prompt,
-                created_s=clock.now_s,
+                due=Due(priority=arrival.priority, created_s=clock.now_s),
+                reuse=Reuse(cache_prompt=arrival.cache_prompt),
             )
         )
         if arrival.cancelled_after is not None:

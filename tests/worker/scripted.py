@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.sampling.sampler import Sampled, SamplerParams
@@ -92,7 +93,7 @@ class ScriptedWorker:
         self.sequences: dict[int, Running] = {}
         self._ids = itertools.count(1)
         self._said: queue.SimpleQueue[Accepted | Rejected | Finish] = queue.SimpleQueue()
-        self.engine = Engine(backend, self._emit, sampler=self.script, kv_ram_bytes=2**26)
+        self.engine = Engine(backend, self._emit, sampler=self.script, tiers=Tiers(2**26))
         take = self.engine.submit
 
         def submit(sequence: Running) -> None:

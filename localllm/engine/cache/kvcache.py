@@ -8,6 +8,7 @@ Knows nothing of sequences.
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
+from typing import NamedTuple
 
 from localllm.engine.backend import Backend, Segment
 from localllm.engine.cache.checkpoints import Checkpoint
@@ -19,13 +20,24 @@ from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier
 
 
+class Tiers(NamedTuple):
+    """What is kept of conversations beside the cells of their slots."""
+
+    ram_bytes: int = 0
+    """Main memory for conversations that lost their slots, and for checkpoints."""
+    most_checkpoints: int = 8
+    """Per conversation, where the memory cannot rewind without them."""
+    disk: DiskTier | None = None
+
+
+SLOTS_ONLY = Tiers()
+
+
 class KvCache:
     """Used by the engine's thread. Any thread may read `residency` and `host`; only this class changes them."""
 
-    def __init__(
-        self, backend: Backend, *, kv_ram_bytes: int = 0, most_checkpoints: int = 8, disk: DiskTier | None = None
-    ) -> None:
-        """Empties every slot. `most_checkpoints`: per conversation, where the memory cannot rewind without them."""
+    def __init__(self, backend: Backend, tiers: Tiers = SLOTS_ONLY) -> None:
+        """Empties every slot."""
         num_cells, slot_capacity, can_rewind = backend.num_cells, backend.slot_capacity, backend.can_rewind
         if num_cells is not None and num_cells < slot_capacity:
             raise ValueError(f"{num_cells} cells for slots of {slot_capacity} tokens")
@@ -37,15 +49,15 @@ class KvCache:
         self.rolls_back_equals = backend.rolls_back_equals
         self.is_unified = num_cells is not None
         self.wants_dense = backend.wants_dense
-        self.most_checkpoints = 0 if can_rewind or not kv_ram_bytes else most_checkpoints
+        self.most_checkpoints = 0 if can_rewind or not tiers.ram_bytes else tiers.most_checkpoints
         """0: none are made."""
         self.residency = Residency(
             num_slots=backend.num_slots, slot_capacity=slot_capacity, can_rewind=can_rewind, num_cells=num_cells
         )
-        self.host = HostCache(kv_ram_bytes, can_rewind=can_rewind)
-        self.disk = disk
-        if disk is not None:
-            disk.can_rewind = can_rewind
+        self.host = HostCache(tiers.ram_bytes, can_rewind=can_rewind)
+        self.disk = tiers.disk
+        if self.disk is not None:
+            self.disk.can_rewind = can_rewind
         # In a unified cache slots share cells; a memory that needs checkpoints is copied through a saved state.
         self.pending = PendingCopies(are_deferred=can_rewind and num_cells is None)
         for slot in range(backend.num_slots):

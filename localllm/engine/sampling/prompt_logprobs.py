@@ -16,8 +16,10 @@ from localllm.engine.backend import Backend, Segment
 from localllm.engine.sampling.sampler import Sampled, Sampler, SamplerParams
 from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.cost import ASSUMED_PASS, ASSUMED_TOKEN_S, CostModel
+from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import MOST_ROWS
 from localllm.engine.sequence import Sequence
+from localllm.engine.threads.team import Team
 from localllm.types import TokenLogprob
 
 MAX_BYTES = 64 * 2**20
@@ -41,11 +43,12 @@ class Scores(NamedTuple):
 class PromptScorer:
     """Used by the engine's thread."""
 
-    def __init__(self, backend: Backend, sampler: Sampler, *, max_step_s: float, prefill_step_s: float) -> None:
-        """`prefill_step_s`: time of a step beside streams."""
+    def __init__(self, backend: Backend, sampler: Sampler, limits: StepLimits, team: Team | None = None) -> None:
+        """`team` decides how many threads score."""
         self._backend = backend
         self._sampler = sampler
-        self._limits_s = {False: max_step_s, True: prefill_step_s}
+        self._limits = limits
+        self._team = team
         self._cost = CostModel((ASSUMED_PASS * ASSUMED_TOKEN_S, ASSUMED_TOKEN_S, ASSUMED_TOKEN_S))
         """Costs of a step, of a scored token, and of a stream's token beside it."""
         self._vocabulary_size = CAREFUL_VOCABULARY
@@ -56,7 +59,8 @@ class PromptScorer:
         outputs = self._backend.max_outputs - MOST_ROWS * (self._backend.num_slots - 1)
         in_memory = max(1, min(outputs, MAX_BYTES // (4 * self._vocabulary_size)))
         step_s, row_s, stream_s = self._cost.rates
-        in_time = (self._limits_s[num_streams > 0] - step_s - num_streams * stream_s) / row_s
+        limit_s = self._limits.beside_streams_s if num_streams else self._limits.max_step_s
+        in_time = (limit_s - step_s - num_streams * stream_s) / row_s
         return min(in_memory, max(LEAST_TOKENS, int(in_time)))
 
     def score(self, segments: Many[Segment], sequences: Many[Sequence]) -> list[Scores]:
@@ -91,6 +95,8 @@ class PromptScorer:
     def _logprobs(self, rows: Many[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
         """The sampler gives the log-probability of the likeliest tokens; that determines those of all others."""
         params = SamplerParams(temperature=0, num_top=max(1, num_top))
+        if self._team is not None and rows:
+            self._sampler.threads = self._team.sampler_threads(len(rows), len(rows[0]))
         found = self._sampler.sample(rows, [params] * len(rows))
         if any(sampled.token < 0 or not sampled.top for sampled in found):
             return None

@@ -36,7 +36,8 @@ class CostModel:
 
     def __init__(self, assumed: Many[float]) -> None:
         self.rates = tuple(assumed)
-        self._is_measured = False
+        self.is_measured = False
+        """Whether anything was observed; until then `rates` are assumptions."""
 
     def seconds(self, amounts: Many[float]) -> float:
         return float(sum(map(mul, self.rates, amounts)))
@@ -46,8 +47,8 @@ class CostModel:
         times = list(map(mul, self.rates, amounts))
         predicted = sum(times)
         ratio = max(seconds, 1e-9) / predicted
-        if not self._is_measured:
-            self._is_measured = True
+        if not self.is_measured:
+            self.is_measured = True
             self.rates = tuple([rate * ratio for rate in self.rates])
             return
         error = math.log(min(ratio, MAX_SLOWDOWN)) if ratio > 1 else FASTER_GAIN * math.log(ratio)
@@ -84,6 +85,11 @@ class StepCost:
         self._ubatch_tokens = ubatch_tokens
         assumed = (ASSUMED_PASS, 1, ASSUMED_LOOK, ASSUMED_TILED_LOOK)
         self._model = CostModel([ASSUMED_TOKEN_S * each for each in assumed])
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a step was observed; until then costs are assumptions."""
+        return self._model.is_measured
 
     @property
     def pass_s(self) -> float:

@@ -7,7 +7,7 @@ The same holds beside prompts: such a step already takes as long as it may.
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Many
+from collections.abc import Callable
 from itertools import accumulate, repeat
 from operator import mul
 
@@ -17,17 +17,22 @@ from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.rows import (
     LONGEST,
     Cost,
+    Layout,
     Rows,
+    Shape,
     Wish,
     assumed_cost,
     assumed_unified_cost,
-    share_equal_rows,
     share_rows,
 )
 from localllm.engine.sequence import Sequence
 
 HARDLY = 0.05
 """A row with a smaller expected gain is not computed."""
+MOST_BEHIND = 0.1
+"""Others' rows may put an answer behind by this share of its tokens (LOG.md, "Beside guesses")."""
+GRACE = 1.0
+"""And by this many tokens, so that short answers do not forbid everything."""
 
 
 class Drafter:
@@ -46,12 +51,11 @@ class Drafter:
         """Cost of a batch; replaced by a learned one."""
         self.max_rows = batch_capacity
         """Rows for all streams together, bounded by the batch and by the logits."""
-        self.weighs_all = False
-        """Whether the cost of steps is to be learned even where nothing is proposed."""
+        self.weighs_one_row: Callable[[int], bool] = lambda _: False
+        """Whether the cost of a step of so many streams is to be learned even where nothing is proposed."""
         self._slot_capacity = slot_capacity
         self._max_rollback = max_rollback
-        self._rolls_back_equals = rolls_back_equals
-        self._is_unified = is_unified
+        self._layout: Layout = "one pass" if rolls_back_equals else "unified" if is_unified else "partitioned"
 
     def drafted(self, plan: StepPlan) -> StepPlan:
         """The plan with what is computed after last tokens; the same plan where nothing is proposed."""
@@ -59,22 +63,22 @@ class Drafter:
             if sequence.proposal is not None:
                 break
         else:
-            is_plain = all(len(segment.tokens) == 1 for segment in plan.segments)
-            return plan._replace(is_weighed=True) if self.weighs_all and self._max_rollback > 0 and is_plain else plan
+            is_weighed = self._max_rollback > 0 and self.weighs_one_row(len(plan.segments))
+            is_weighed = is_weighed and all(len(segment.tokens) == 1 for segment in plan.segments)
+            return plan._replace(is_weighed=True) if is_weighed else plan
         streams = [sequence for sequence in plan.sequences if sequence.num_pending == 1 and not sequence.wants_scores]
-        shares: Many[Rows]
         is_weighed = self._max_rollback > 0 and len(streams) == len(plan.sequences)
         if is_weighed:
             wishes = [self._wish(sequence) for sequence in streams]
-            if self._rolls_back_equals:
-                shares = share_equal_rows(wishes, most=self.max_rows, cost=self.cost)
-            else:
-                shares = share_rows(wishes, most=self.max_rows, cost=self.cost, is_unified=self._is_unified)
+            shape = share_rows(wishes, most=self.max_rows, cost=self.cost, layout=self._layout)
+            for sequence in streams:
+                sequence.lead -= shape.steps - 1
         else:
-            shares = [Rows()] * len(streams)
+            shape = Shape([Rows()] * len(streams))
         drafts: dict[int, Draft] = {}
         drafted = {
-            sequence.id: self._segment(sequence, rows, drafts) for sequence, rows in zip(streams, shares, strict=True)
+            sequence.id: self._segment(sequence, rows, drafts)
+            for sequence, rows in zip(streams, shape.rows, strict=True)
         }
         both = zip(plan.sequences, plan.segments, strict=True)
         segments = [drafted.get(sequence.id, segment) for sequence, segment in both]
@@ -101,4 +105,5 @@ class Drafter:
             guessed = ()
         chances = chances[: len(guessed)] + (ASSUMED_CHANCE,) * (len(guessed) - len(chances))
         gains = [*repeat(1.0, len(forced)), *(right for right in accumulate(chances, mul) if right >= HARDLY)]
-        return Wish(sequence.slot, gains[: max(0, min(useful, room) - 1)], room, sequence.num_computed)
+        patience = max(0.0, sequence.lead + MOST_BEHIND * sequence.num_generated + GRACE)
+        return Wish(sequence.slot, gains[: max(0, min(useful, room) - 1)], room, sequence.num_computed, patience)

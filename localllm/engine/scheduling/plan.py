@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from localllm.engine.backend import Segment
 from localllm.engine.proposals import Draft
+from localllm.engine.scheduling.cost import Part
 from localllm.engine.sequence import Sequence
 
 
@@ -20,6 +21,11 @@ class StepPlan(NamedTuple):
     """What is computed after sequences' last tokens, by sequence id."""
     is_weighed: bool = False
     """Whether its cost is to be learned: a step of streams for which the number of rows of each was chosen."""
+
+    @property
+    def parts(self) -> list[Part]:
+        """As cost models see it."""
+        return [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in self.segments]
 
     def without_guesses(self) -> StepPlan:
         """The same, with one row for each: forced tokens are taken one by one."""

@@ -2,7 +2,9 @@
 
 A step's cost model knows passes and rows. But a few rows are not like many: the first additional one may cost nothing,
 since the weights are read anyway, or as much as a pass, where the kernels for one row are much better than those for
-two. So the measured cost of each shape is kept as a factor on the model's. Pure: knows nothing of clocks or sequences.
+two. So the measured cost of each shape is kept as a factor on the model's. The model does not learn from such steps:
+what it says of prompts would be several times too much (LOG.md, "One cost model"). Knows nothing of clocks or
+sequences.
 """
 
 from __future__ import annotations
@@ -58,6 +60,10 @@ class RowCost:
         """Whether a step of this many streams was measured, so that its cost is in seconds."""
         return num_streams in self._errors
 
+    def lacks_one_row(self, num_streams: int) -> bool:
+        """Whether this many streams were measured with several rows each only, so that nobody knows what these add."""
+        return num_streams in self._errors and (1, num_streams) not in self._errors[num_streams]
+
     def observe(self, parts: Many[Part], seconds: float) -> None:
         """A step of these streams took `seconds`."""
         count, shape = len(parts), _shape(parts)
@@ -69,7 +75,8 @@ class RowCost:
         self._measured[key] = mean + EVEN * (min(error, mean + LARGEST) - mean)
         if len(self._measured) > MOST_SHAPES:
             del self._measured[next(iter(self._measured))]
-        if of_streams:
+        is_first_of_one_row = shape == (1, count) and shape not in of_streams
+        if of_streams and not is_first_of_one_row:  # what others are compared with must not be a guess from them
             error = max(-LARGEST, min(LARGEST, error - known))
             gain = SLOWER if error > 0 else FASTER
             error = known + error * (gain if shape in of_streams else FIRST)

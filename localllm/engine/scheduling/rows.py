@@ -4,13 +4,17 @@ In a partitioned cache llama.cpp computes a batch in passes over the weights, ea
 many rows; the excess of a longer one takes another pass. So streams of unequal lengths are expensive (8 slots, 1
 thread, 1 row each: 36 ms; one with 4: 58; 1, 2, 3, 4, 1, 2, 3, 4: 143; all 4: 105), and padding rows pay off where they
 make lengths equal. A unified cache takes any lengths in one pass. Pure: knows nothing of tokens, sequences or clocks.
+
+`shares` chooses among shapes, too, but solves another problem: there the time of a step is given and every token is
+needed, so the shape that computes most wins. Here rows may be in vain and the time is open, so a rate is maximized.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from localllm.engine.scheduling.cost import Part, passes
 
@@ -21,7 +25,7 @@ LONGEST = 32
 """Rows that one stream gets where few are streaming: 16 cost little more than 8 where kernels compute that many at
 once."""
 MOST_SLOWER = 1.5
-"""No stream's tokens may come this many times slower on average than with one row each."""
+"""No step delays a stream more than this, relative to the tokens it is expected to bring it."""
 PASS_COST = 4.5
 """Until it is learned: cost of a pass beside its rows, in rows. LOG.md, "Unequal rows"."""
 MOST_TRIED = 5
@@ -44,6 +48,13 @@ class Wish(NamedTuple):
     """Rows its slot has room for."""
     depth: int = 0
     """Tokens before its rows."""
+    patience: float = math.inf
+    """How much longer the step may take than the tokens that it brings this stream would take one by one, in steps of
+    one row each."""
+
+    def allows(self, expected: float) -> float:
+        """How many steps of one row each a step may take that brings it so many tokens."""
+        return min(MOST_SLOWER * expected, expected + self.patience)
 
 
 class Rows(NamedTuple):
@@ -52,6 +63,19 @@ class Rows(NamedTuple):
     num_rows: int = 1
     num_padding: int = 0
     """Padding rows after them."""
+
+
+class Shape(NamedTuple):
+    """What every stream gets, in slot order."""
+
+    rows: Sequence[Rows]
+    steps: float = 1.0
+    """Its duration, in steps of one row each."""
+
+
+Layout = Literal["partitioned", "unified", "one pass"]
+"""Of the cache. `one pass`: a partitioned one whose streams get equal numbers of rows or one each, since its memory
+(some recurrent ones) is only right after a single pass."""
 
 
 def assumed_cost(parts: Sequence[Part]) -> float:
@@ -69,54 +93,49 @@ def count_passes(parts: Sequence[Part]) -> int:
     return sum(1 for _ in passes(parts))
 
 
-def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, is_unified: bool = False) -> list[Rows]:
+def share_rows(
+    wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, layout: Layout = "partitioned"
+) -> Shape:
     """What each stream gets of at most `most` rows in all, in ascending slot order.
 
-    Maximizes tokens per second, such that no stream becomes `MOST_SLOWER` times as slow; one row each unless more is
-    better.
+    Maximizes tokens per second, as far as every stream's wish allows; one row each unless more is better.
     """
     plain = [Rows()] * len(wishes)
     if not any(wish.gains for wish in wishes) or most <= len(wishes):
-        return plain
+        return Shape(plain)
     plain_s = cost([(wish.slot, wish.depth, 1) for wish in wishes])
-    if is_unified or len(wishes) == 1:
+    if layout == "one pass":
+        shapes = _equal_shapes(wishes, most)
+    elif layout == "unified" or len(wishes) == 1:
         shapes = _level_shapes(wishes)
     else:
-        twice_s = cost([(wish.slot, wish.depth, 2) for wish in wishes])
-        if _cannot_pay(wishes, plain_s, twice_s):
-            return plain
-        shapes = [each.rows(wishes) for each in _likely_shapes(wishes, plain_s, twice_s, most)]
-    best, best_rate = plain, len(wishes) / plain_s
+        shapes = _likely_shapes(wishes, plain_s, cost, most)
+    best, best_rate = Shape(plain), len(wishes) / plain_s
     for shape in shapes:
-        parts = [
-            (wish.slot, wish.depth, rows.num_rows + rows.num_padding) for wish, rows in zip(wishes, shape, strict=True)
-        ]
+        both = [*zip(wishes, shape, strict=True)]
+        parts = [(wish.slot, wish.depth, rows.num_rows + rows.num_padding) for wish, rows in both]
         if sum([rows for _, _, rows in parts]) > most:
             continue
         took_s = cost(parts)
-        expected = [1 + sum(wish.gains[: rows.num_rows - 1]) for wish, rows in zip(wishes, shape, strict=True)]
-        if sum(expected) / took_s > best_rate and MOST_SLOWER * min(expected) * plain_s >= took_s:
-            best, best_rate = shape, sum(expected) / took_s
+        expected = [1 + sum(wish.gains[: rows.num_rows - 1]) for wish, rows in both]
+        if sum(expected) / took_s > best_rate:
+            steps = took_s / plain_s
+            if all(wish.allows(tokens) >= steps for wish, tokens in zip(wishes, expected, strict=True)):
+                best, best_rate = Shape(shape, steps), sum(expected) / took_s
     return best
 
 
-def share_equal_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost) -> list[Rows]:
-    """As `share_rows`, where all get the same number of rows or one each: those that can use fewer get padding.
-
-    One each where slots are not consecutive.
-    """
-    plain, count = [Rows()] * len(wishes), len(wishes)
-    if not any(wish.gains for wish in wishes) or wishes[-1].slot - wishes[0].slot >= count:
-        return plain
-    plain_s = cost([(wish.slot, wish.depth, 1) for wish in wishes])
-    best, best_rate = plain, count / plain_s
-    longest = min(1 + max(_useful(wish, LONGEST) for wish in wishes), *(wish.room for wish in wishes), most // count)
-    for length in sorted({min(level, longest) for level in _LEVELS} - {0, 1}):
-        expected = [1 + sum(wish.gains[: length - 1]) for wish in wishes]
-        took_s = cost([(wish.slot, wish.depth, length) for wish in wishes])
-        if sum(expected) / took_s > best_rate and MOST_SLOWER * min(expected) * plain_s >= took_s:
-            best, best_rate = _padded(wishes, length, set(range(count))), sum(expected) / took_s
-    return best
+def _equal_shapes(wishes: Sequence[Wish], most: int) -> list[list[Rows]]:
+    """Shapes where all get the same number of rows; those that can use fewer get padding. None where slots are not
+    consecutive."""
+    if wishes[-1].slot - wishes[0].slot >= len(wishes):
+        return []
+    useful = 1 + max(_useful(wish, LONGEST) for wish in wishes)
+    longest = min(useful, *(wish.room for wish in wishes), most // len(wishes))
+    everybody = range(len(wishes))
+    return [
+        _padded(wishes, length, everybody) for length in sorted({min(level, longest) for level in _LEVELS} - {0, 1})
+    ]
 
 
 def _level_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
@@ -137,32 +156,25 @@ def _cannot_pay(wishes: Sequence[Wish], plain_s: float, twice_s: float) -> bool:
     return gains / count * plain_s <= min(least_s, plain_s - rows_s)
 
 
-class _Shape(NamedTuple):
-    """Two lengths, 1 and another, for those that gain most by it, or for those and all between them (fewer passes)."""
+def _likely_shapes(wishes: Sequence[Wish], plain_s: float, cost: Cost, most: int) -> list[list[Rows]]:
+    """Two lengths, 1 and another, for those that gain most by it, or for those and all between them (fewer passes).
 
-    rate: float
-    """Approximate tokens per second."""
-    length: int
-    places: Sequence[int]
-    """Indexes of the streams that get the other length, ascending."""
-
-    def rows(self, wishes: Sequence[Wish]) -> list[Rows]:
-        return _padded(wishes, self.length, set(self.places))
-
-
-def _likely_shapes(wishes: Sequence[Wish], plain_s: float, twice_s: float, most: int) -> list[_Shape]:
-    """The best few, estimated from the cost of a row and a pass with one row each and with two.
-
-    This runs before every step, so it must be cheap: the exact cost is computed only for these.
+    This runs before every step, so it must be cheap: the best few are estimated from the cost of a row and a pass with
+    one row each and with two, and the exact cost is computed only for these.
     """
     count = len(wishes)
+    twice_s = cost([(wish.slot, wish.depth, 2) for wish in wishes])
+    if _cannot_pay(wishes, plain_s, twice_s):
+        return []
     row_s = max(twice_s - plain_s, 1e-9) / count
     runs = _runs(wishes, range(count))
     run_of, ends = [length for length in runs for _ in range(length)], [*accumulate(runs)]
     pass_s = max(plain_s - count * row_s, 0.0) / len(runs)
-    found = []
+    found: list[tuple[float, int, Sequence[int]]] = []
+    """Tokens per second, the other length, and the indexes of the streams that get it, ascending."""
     sums = [[0.0, *accumulate(wish.gains[: _useful(wish, LONGEST)])] for wish in wishes]
     longest, levels = max(map(len, sums)), _LEVELS if count <= FEW else _FEWER_LEVELS
+    of_one_row = [wish.allows(1.0) for wish in wishes]
     for length in sorted({min(level, longest) for level in levels}) if longest > 1 else ():
         gains = [each[length - 1] if length <= len(each) else each[-1] for each in sums]
         order = sorted(range(count), key=gains.__getitem__, reverse=True)
@@ -177,11 +189,14 @@ def _likely_shapes(wishes: Sequence[Wish], plain_s: float, twice_s: float, most:
                 num_more = _num_more_passes(wishes, places, run_of)
                 num_more += any(wishes[place].room < length for place in places)  # it stays shorter than the rest
                 took_s = plain_s + extra * row_s + pass_s * num_more
-                least = min([gains[place] for place in places]) if len(places) == count else 0.0
-                if took_s <= MOST_SLOWER * (1 + least) * plain_s:
+                allowed = of_one_row.copy()
+                for place in places:
+                    allowed[place] = wishes[place].allows(1 + gains[place])
+                if took_s <= min(allowed) * plain_s:
                     total = count + sum([gains[place] for place in places])
-                    found.append(_Shape(total / took_s, length, places))
-    return sorted(found, key=lambda shape: -shape.rate)[:MOST_TRIED]
+                    found.append((total / took_s, length, places))
+    found.sort(key=lambda each: -each[0])
+    return [_padded(wishes, length, places) for _, length, places in found[:MOST_TRIED]]
 
 
 def _runs(wishes: Sequence[Wish], places: Sequence[int]) -> list[int]:
@@ -200,8 +215,9 @@ def _num_more_passes(wishes: Sequence[Wish], places: Sequence[int], run_of: Sequ
     return count
 
 
-def _padded(wishes: Sequence[Wish], length: int, chosen: set[int]) -> list[Rows]:
-    shape = []
+def _padded(wishes: Sequence[Wish], length: int, places: Sequence[int]) -> list[Rows]:
+    """That many rows for the streams at these places, with padding where they can use fewer; one for the others."""
+    shape, chosen = [], set(places)
     for place, wish in enumerate(wishes):
         if place not in chosen:
             shape.append(Rows())

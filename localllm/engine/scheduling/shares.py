@@ -2,6 +2,9 @@
 
 Among a few possible shapes of the step, takes the one that computes most prompt tokens in the available time, as
 predicted by the cost model. Knows nothing of waiting sequences or what is cached.
+
+`rows` chooses among shapes, too, but solves another problem: its rows may be in vain and its time is open, so it
+maximizes a rate. That rule here would leave steps shorter than they may be and prompts later (LOG.md, "One solver").
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Many
 
+from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.sequence import Sequence
 
@@ -57,12 +58,12 @@ class Interruptions:
 class WholeBatches:
     """Decides how much of a step prompts get while nothing streams."""
 
-    def __init__(self, *, batch_capacity: int, ubatch_capacity: int) -> None:
+    def __init__(self, cost: StepCost, *, batch_capacity: int, ubatch_capacity: int) -> None:
+        """Until `cost` is measured, steps stay bounded."""
+        self._cost = cost
         self._batch_capacity = batch_capacity
         self._ubatch_capacity = ubatch_capacity
         self._is_turn_of_all = False
-        self.is_measured = False
-        """Whether a step was measured: until then the cost of steps is unknown, and they stay bounded."""
 
     def prompts(self, running: Many[Sequence], waiting: Many[Sequence]) -> list[Sequence]:
         """Which prompts take part in the step: first those that end much sooner than the others, but every other time
@@ -71,7 +72,7 @@ class WholeBatches:
         shortest = min(needs.values(), default=0)
         short = [sequence for sequence in running if needs[sequence.id] <= NEARLY_ALL * shortest]
         rest = [needs[sequence.id] for sequence in running if sequence not in short]
-        if not self.is_measured or not rest or MUCH_LONGER * len(short) * shortest > min(rest):
+        if not self._cost.is_measured or not rest or MUCH_LONGER * len(short) * shortest > min(rest):
             self._is_turn_of_all = False
             return list(running)
         is_turn_of_all, self._is_turn_of_all = self._is_turn_of_all, not self._is_turn_of_all
@@ -83,11 +84,11 @@ class WholeBatches:
         A single prompt gets a whole batch; several, which llama.cpp computes in ubatches of equal parts, get one
         ubatch. Less if that lets the first of them end.
         """
-        if not self.is_measured or not running or any(sequence.wants_scores for sequence in running):
+        if not self._cost.is_measured or not running or any(sequence.wants_scores for sequence in running):
             return bounded
-        count, cost = len(running), bounded.cost
+        count = len(running)
         depth = max(sequence.num_computed for sequence in running)
-        ubatch_s = cost.seconds([(0, depth, self._ubatch_capacity)])
+        ubatch_s = self._cost.seconds([(0, depth, self._ubatch_capacity)])
         most_s = math.inf if ubatch_s <= LONGEST_UBATCH_S else LONGEST_UBATCH_S
         needs = sorted(_next_event(sequence, waiting) for sequence in running)
         most_tokens = count * max(needs[0], LEAST_PROMPT) if count > 1 else needs[0]

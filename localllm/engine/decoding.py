@@ -1,0 +1,78 @@
+"""One decode, and what goes on beside it: threads, masks, the report of the previous step, an interruption.
+
+Knows nothing of what becomes of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from localllm.engine.backend import Backend, BackendError
+from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.constraint.masking import Masking
+from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.whole import Interruptions
+from localllm.engine.threads.team import Team
+
+
+class Decoded(NamedTuple):
+    """What is known of a decode."""
+
+    is_whole: bool
+    """Whether all of it was computed; otherwise it was interrupted."""
+    began_s: float
+    moved_cells: bool
+    """Whether a copy's cells were moved with it, so that its time says nothing about tokens."""
+
+
+class Decoder:
+    """Used by the engine's thread."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        kv: KvCache,
+        *,
+        masking: Masking,
+        interruptions: Interruptions,
+        team: Team | None,
+        clock: Callable[[], float],
+        report_last: Callable[[], None],
+    ) -> None:
+        """`report_last` reports the previous step's results to requests, if that was not done: nothing waits for it, so
+        it is called while a device computes."""
+        self._backend = backend
+        self._kv = kv
+        self._masking = masking
+        self._interruptions = interruptions
+        self._team = team
+        self._clock = clock
+        self._report_last = report_last
+
+    def decode(self, plan: StepPlan, *, within_s: float | None) -> Decoded:
+        """Compute the plan's batch. With `within_s` it may be interrupted, and is after that many seconds.
+
+        Raises `BackendError`.
+        """
+        self._masking.begin(plan)
+        if self._team is not None:
+            self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
+        began_s, moves_cells = self._clock(), self._kv.pending.any
+        try:
+            is_whole = self._kv.decode(plan.segments, within_s=within_s)
+            if is_whole:
+                self._masking.compute()
+                self._report_last()
+                self._backend.synchronize()
+        except BackendError:
+            self._report_last()
+            raise
+        seconds = self._clock() - began_s
+        if not is_whole:
+            self._interruptions.lost(self._backend.lost_s)
+            seconds = max(0.0, seconds - self._backend.lost_s)
+        elif self._team is not None:
+            self._team.end(seconds, is_comparable=not moves_cells)
+        self._interruptions.computed(seconds)
+        return Decoded(is_whole, began_s, moves_cells)

@@ -1,0 +1,73 @@
+"""What a request wants, in groups: when its answer ends, what is reported, how it uses the cache, when it is due.
+
+Knows nothing of how any of it is done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Tokens
+from typing import NamedTuple
+
+from localllm.types import Detail, Lines
+
+
+class Ending(NamedTuple):
+    """What ends an answer, besides its number of tokens."""
+
+    min_tokens: int = 0
+    """No stop string, and none of `end_tokens`, ends it before."""
+    stop: Tokens[str] = ()
+    stop_tokens: Tokens[int] = ()
+    end_tokens: Tokens[int] = ()
+    """Forbidden until there are `min_tokens`."""
+    ignore_eos: bool = False
+    lines: Lines | None = None
+
+
+class Reported(NamedTuple):
+    """What is reported besides the text."""
+
+    logprobs: int | None = None
+    """Log-probabilities of its tokens, and of this many of the likeliest ones; None: none."""
+    prompt_logprobs: int | None = None
+    """The same of the prompt's tokens."""
+    detail: Detail | None = None
+
+
+class Reuse(NamedTuple):
+    """How it uses the KV cache."""
+
+    cache_prompt: bool = True
+    """Whether it starts from what is cached."""
+    cache_salt: str = ""
+    """Only requests with the same one share what is cached."""
+    pauses: Tokens[int] = ()
+    """Positions in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint."""
+    wanted_slot: int | None = None
+    """The only slot it may enter."""
+
+
+class Shift(NamedTuple):
+    """What stays when the context is shifted, in tokens."""
+
+    keep: int = 0
+    """The first ones stay."""
+    discard: int = 0
+    """So many after them go; 0: half of what need not stay."""
+
+
+class Due(NamedTuple):
+    """When it is its turn, and how long it may take. Times are on the engine's clock."""
+
+    priority: int = 0
+    """Lower ones first."""
+    created_s: float = 0.0
+    deadline_s: float = math.inf
+    """For the whole request."""
+    queue_deadline_s: float = math.inf
+    """For waiting for a slot."""
+
+
+ENDING, REPORTED, REUSE, SHIFT, DUE = Ending(), Reported(), Reuse(), Shift(), Due()
+"""Of a request that wants nothing in particular."""
