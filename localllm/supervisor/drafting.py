@@ -12,14 +12,16 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LoadFailed
+from localllm.gguf.eagle import GIVES_STATES
+from localllm.supervisor.heads import CTX, F32, KEPT_ROWS, MOST_BATCH
 from localllm.supervisor.placing import DRIVER_BYTES
 from localllm.supervisor.plan import compute_bytes, context_of, memory_bytes, plan, slots_of
 from localllm.supervisor.room import FIXED_BYTES, need_bytes
-from localllm.types import DeviceInfo, ModelInfo
+from localllm.types import DeviceInfo, Eagle, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare, DraftLoad
 
-TIED = frozenset({"eagle3", "dflash", "gemma4-assistant"})
+TIED = frozenset({"dflash", "gemma4-assistant"})
 """Architectures of drafts that compute from hidden states of their target, which nothing passes to them."""
 
 
@@ -44,8 +46,12 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
         )
     if not info.causal:
         raise LoadFailed("an embedding model generates no text to draft; leave out draft", param="draft")
+    if draft.info.eagle is not None and (problem := _misfit(info, options, draft, draft.info.eagle)):
+        raise LoadFailed(f"{draft.id} {problem} (draft)", param="draft")
     ctx = context_of(info, options)
     trained = draft.info.context_length
+    if draft.info.eagle is not None:
+        ctx = min(ctx, CTX)
     return LoadOptions(
         ctx=ctx if trained is None else min(ctx, trained),
         slots=slots_of(info, options),
@@ -58,9 +64,50 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
     )
 
 
+def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, eagle: Eagle) -> str:
+    """Why the EAGLE-3 draft cannot guess for this model, after its name; empty: it can."""
+    made_for = "use the EAGLE-3 draft that was made for this model, or remove draft"
+    if eagle.problem:
+        return f"is an EAGLE-3 draft that llama.cpp cannot compute: {eagle.problem}; use another file"
+    if info.architecture not in GIVES_STATES:
+        return (
+            f"guesses from its target's hidden states, which llama.cpp does not give out for {info.architecture}; use a "
+            "smaller model of the same family"
+        )
+    if eagle.width != info.embedding_length:
+        return (
+            f"guesses from vectors of {eagle.width} numbers, and this model's have {info.embedding_length}; {made_for}"
+        )
+    if max(eagle.layers) > info.num_layers:
+        return f"guesses from layer {max(eagle.layers)}, and this model has {info.num_layers}; {made_for}"
+    if draft.info.vocabulary_size != info.vocabulary_size:
+        return f"knows {draft.info.vocabulary_size:,} tokens, and this model has {info.vocabulary_size:,}; {made_for}"
+    if eagle.has_embeddings and eagle.has_output:
+        return ""
+    if draft.info.embedding_length != info.embedding_length:
+        return (
+            f"has no embeddings or no output head of its own, and its vectors have {draft.info.embedding_length} "
+            f"numbers, but this model's {info.embedding_length}; {made_for}"
+        )
+    if not eagle.has_output and options.split in ("row", "tensor"):
+        return f"uses its target's output head, which split {options.split} divides; leave out split, or remove draft"
+    return ""
+
+
 def draft_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
     """Main memory that the draft adds if it is on the CPU. Raises `LoadFailed`."""
-    return need_bytes(draft.info, draft_options(info, options, draft)) - FIXED_BYTES
+    return (
+        need_bytes(draft.info, draft_options(info, options, draft)) - FIXED_BYTES + states_bytes(info, options, draft)
+    )
+
+
+def states_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
+    """Memory, mostly main memory, for the target's hidden states that an EAGLE-3 draft guesses from: those kept of each
+    slot, and those of one batch."""
+    if draft.info.eagle is None:
+        return 0
+    rows = KEPT_ROWS * slots_of(info, options) + max(MOST_BATCH, options.ubatch_tokens) + options.ubatch_tokens
+    return F32 * rows * draft.info.eagle.width * len(draft.info.eagle.layers)
 
 
 class PlacedDraft(NamedTuple):

@@ -26,7 +26,7 @@ from localllm.llama.heads import LlamaHeads
 from localllm.llama.model import LlamaModel
 from localllm.llama.next_rows import NextRows
 from localllm.llama.next_symbols import find
-from localllm.types import ResolvedSampling, Speculative
+from localllm.types import ResolvedSampling, SourceName, Speculative
 from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts
 from tests.models import families
 from tests.models import headed as headed_models
@@ -91,6 +91,8 @@ def headed(loaded_library: library.Library, path: Path) -> Iterator[Headed]:
 class Run:
     """An engine, and what came of it."""
 
+    source: SourceName = "mtp"
+
     def __init__(self, headed: Headed, *, guesses: bool, **how: Any) -> None:
         for slot in range(SLOTS):
             headed.target.truncate(slot, 0)
@@ -109,14 +111,14 @@ class Run:
             )
             self.drafts._accounts = Generous()
             self.engine.scheduler.drafter.cost = lambda _: 1.0
-        self.experience = Experience(drafted_by="mtp")
+        self.experience = Experience(drafted_by=self.source)
 
     def _emit(self, output: StepOutput) -> None:
         assert not output.failures
 
     def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
         one = Request(id, prompt, sampling=sampling, max_tokens=count, ignore_eos=True)
-        one.guesser = Guesser(Speculative(sources=("mtp",)), self.experience)
+        one.guesser = Guesser(Speculative(sources=(self.source,)), self.experience)
         self.engine.submit(one)
         return one
 

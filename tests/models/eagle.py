@@ -1,0 +1,112 @@
+"""Tiny EAGLE-3 drafts for `write_llama` and its relatives: the keys and tensors that src/models/eagle3.cpp asks for.
+
+A draft of the same seed as its target has the same embeddings and output head, which it may also leave out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tests.models.builder import Builder
+from tests.models.families import N_CTX, N_EMBD, N_FF
+from tests.models.tokenizers import Tokenizer, bpe
+
+N_HEAD, HEAD = 4, 16
+Has = Literal["embeddings", "output"]
+SHARP = 3.0
+"""Of a good draft: a row attends to its own token then."""
+
+
+def write_eagle(
+    path: Path,
+    *,
+    layers: Sequence[int] = (0, 1, 1),
+    is_good: bool = False,
+    has: Sequence[Has] = ("embeddings", "output"),
+    tokens: Sequence[int] | None = None,
+    target_width: int = N_EMBD,
+    n_embd: int = N_EMBD,
+    output_scale: float = 4.0,
+    norm_before_residual: bool | None = None,
+    norm_before_fc: bool = False,
+    seed: int = 0,
+    ctx: int = N_CTX,
+    tokenizer: Tokenizer | None = None,
+    leave_out: str = "",
+    extra: dict[str, Any] | None = None,
+) -> Path:
+    """`layers`: the target's, whose inputs it is given. `is_good`: guesses what a target says whose next token depends
+    on the last one only, for the most part. `has`: what it does not take from its target. `tokens`: the ids that it
+    guesses; None: all. `extra`: keys under the architecture's name; `leave_out`: a tensor.
+    """
+    words = tokenizer or bpe()
+    with Builder(path, "eagle3", seed=seed) as model:
+        model.writer.add_name("tiny-eagle")
+        model.writer.add_file_type(0)
+        model.keys(
+            {
+                "block_count": 1,
+                "context_length": ctx,
+                "embedding_length": n_embd,
+                "feed_forward_length": N_FF,
+                "attention.head_count": N_HEAD,
+                "attention.head_count_kv": N_HEAD,
+                "attention.key_length": HEAD,
+                "attention.value_length": HEAD,
+                "attention.layer_norm_rms_epsilon": 1e-5,
+                "rope.dimension_count": HEAD,
+                "rope.freq_base": 10000.0,
+                "vocab_size": len(words.tokens),
+                "target_layers": list(layers),
+                "target_hidden_size": target_width,
+                "norm_before_residual": is_good if norm_before_residual is None else norm_before_residual,
+                "norm_before_fc": norm_before_fc,
+            }
+            | (extra or {})
+        )
+        words.write(model.writer)
+        for name, values in _tensors(model, is_good=is_good, n_embd=n_embd).items():
+            if name != leave_out:
+                model.array(name, values)
+        if leave_out != "fc.weight":
+            model.matrix("fc.weight", len(layers) * target_width, n_embd)
+        if norm_before_fc:
+            model.vector("enc.output_norm.weight", len(layers) * target_width, mean=1.0)
+        model.vector("output_norm.weight", n_embd, mean=1.0)
+        if "embeddings" in has:
+            model.matrix("token_embd.weight", n_embd, len(words.tokens), std=1.0)
+        if "output" in has:
+            std = output_scale / n_embd**0.5
+            every = model._normal("output.weight", (n_embd, len(words.tokens))) * np.float32(std)
+            model.array("output.weight", every if tokens is None else every[np.asarray(tokens)])
+        if tokens is not None:
+            model.writer.add_tensor("d2t", np.asarray(tokens, np.int64))
+    return path
+
+
+def _tensors(model: Builder, *, is_good: bool, n_embd: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Of the one layer."""
+    inner = N_HEAD * HEAD
+
+    def normal(name: str, *shape: int) -> np.ndarray[Any, Any]:
+        generator = np.random.default_rng([7, zlib.crc32(name.encode())])
+        return generator.standard_normal(shape[::-1], dtype=np.float32) / np.float32(shape[0] ** 0.5)
+
+    ones = np.ones(n_embd, np.float32)
+    if is_good:  # takes its token to the end, and the target's vectors hardly change it
+        own = np.eye(inner, 2 * n_embd, dtype=np.float32)
+        attention = {"attn_q": SHARP * own, "attn_k": SHARP * own, "attn_v": own, "attn_output": np.eye(n_embd, inner)}
+        norms = {"attn_norm": ones, "attn_norm_2": 0.05 * ones, "ffn_norm": ones}
+        down = 0.01 * normal("ffn_down", N_FF, n_embd)
+    else:
+        attention = {name: normal(name, 2 * n_embd, inner) for name in ("attn_q", "attn_k", "attn_v")}
+        attention["attn_output"] = normal("attn_output", inner, n_embd)
+        norms = {name: ones + 0.1 * normal(name, n_embd) for name in ("attn_norm", "attn_norm_2", "ffn_norm")}
+        down = normal("ffn_down", N_FF, n_embd)
+    wide = {name: normal(name, n_embd, N_FF) for name in ("ffn_gate", "ffn_up")}
+    return {f"blk.0.{name}.weight": values for name, values in (attention | norms | wide | {"ffn_down": down}).items()}
