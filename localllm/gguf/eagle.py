@@ -19,9 +19,9 @@ ARCHITECTURE = "eagle3"
 NUM_LAYERS = 3
 """Layers of the target whose inputs are joined."""
 GIVES_STATES = frozenset({
-    "bailingmoe3", "gemma4", "gpt-oss", "hunyuan-dense", "hunyuan_vl", "lfm2", "lfm2moe", "llama", "mimo2", "minimax-01",
-    "minimax-m2", "muse-glimmer", "nanbeige", "nemotron_h", "nemotron_h_moe", "qwen3", "qwen35", "qwen35moe", "qwen3moe",
-    "qwen3next",
+    "bailingmoe3", "gemma4", "gpt-oss", "hunyuan-dense", "hunyuan_vl", "lfm2", "lfm2moe", "llama", "mimo2",
+    "minimax-01", "minimax-m2", "muse-glimmer", "nanbeige", "nemotron_h", "nemotron_h_moe", "qwen3", "qwen35",
+    "qwen35moe", "qwen3moe", "qwen3next",
 })  # fmt: skip
 """Architectures whose hidden states llama.cpp gives out (`t_layer_inp` in its src/models/*.cpp); for others it ends the
 process."""

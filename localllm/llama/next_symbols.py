@@ -1,4 +1,4 @@
-"""llama.cpp's functions for NextN layers and EAGLE-3 drafts, which its C++ headers declare but its C interface does not.
+"""llama.cpp's functions for NextN layers and EAGLE-3 drafts, declared by its C++ headers but not by its C interface.
 
 They are looked up under the names that compilers give them; a library without them computes no such guesses. Knows
 nothing of models.
@@ -54,7 +54,7 @@ class NextFunctions(NamedTuple):
     row: Any
     """(context, index of a token in the batch that has logits) -> address of its row."""
     set_layer: Any = None
-    """(context, layer, whether the vectors that enter this layer are wanted); None: the library has no such function."""
+    """(context, layer, whether the vectors that enter it are wanted); None: the library has no such function."""
     layer: Any = None
     """(context, layer) -> address of these vectors of the last batch's tokens."""
 

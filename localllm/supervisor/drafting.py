@@ -25,12 +25,23 @@ TIED = frozenset({"dflash", "gemma4-assistant"})
 """Architectures of drafts that compute from hidden states of their target, which nothing passes to them."""
 
 
+EAGLE_TOKENS = 64
+"""Tokens of an EAGLE-3 draft's batch: `worker.drafting.EAGLE_TOKENS`."""
+
+
 class DraftModel(NamedTuple):
     """A draft model on disk."""
 
     id: str
     path: Path
     info: ModelInfo
+
+
+def check_is_model(id: str, info: ModelInfo) -> None:
+    """Raises `LoadFailed` for a draft that llama.cpp cannot compute without its target."""
+    if info.eagle is not None or info.architecture in TIED:
+        use = "give it to that model as its draft" if info.eagle is not None else "load that model instead"
+        raise LoadFailed(f"{id} ({info.architecture}) only guesses for another model; {use}")
 
 
 def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> LoadOptions:
@@ -50,15 +61,16 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
         raise LoadFailed(f"{draft.id} {problem} (draft)", param="draft")
     ctx = context_of(info, options)
     trained = draft.info.context_length
+    ubatch = options.ubatch
     if draft.info.eagle is not None:
-        ctx = min(ctx, CTX)
+        ctx, ubatch = min(ctx, CTX), EAGLE_TOKENS
     return LoadOptions(
         ctx=ctx if trained is None else min(ctx, trained),
         slots=slots_of(info, options),
         gpu_layers=0 if options.gpu_layers == 0 else "auto",
         devices=options.devices,
         threads=options.threads,
-        ubatch=options.ubatch,
+        ubatch=ubatch,
         mtp="off",
         flash_attn="on" if options.flash_attn == "on" else "auto",
     )
@@ -71,8 +83,8 @@ def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, eagle: Eag
         return f"is an EAGLE-3 draft that llama.cpp cannot compute: {eagle.problem}; use another file"
     if info.architecture not in GIVES_STATES:
         return (
-            f"guesses from its target's hidden states, which llama.cpp does not give out for {info.architecture}; use a "
-            "smaller model of the same family"
+            f"guesses from its target's hidden states, which llama.cpp does not give out for {info.architecture}; use "
+            "a smaller model of the same family"
         )
     if eagle.width != info.embedding_length:
         return (
@@ -87,7 +99,7 @@ def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, eagle: Eag
     if draft.info.embedding_length != info.embedding_length:
         return (
             f"has no embeddings or no output head of its own, and its vectors have {draft.info.embedding_length} "
-            f"numbers, but this model's {info.embedding_length}; {made_for}"
+            f"numbers, but this model's have {info.embedding_length}; {made_for}"
         )
     if not eagle.has_output and options.split in ("row", "tensor"):
         return f"uses its target's output head, which split {options.split} divides; leave out split, or remove draft"
@@ -96,18 +108,24 @@ def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, eagle: Eag
 
 def draft_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
     """Main memory that the draft adds if it is on the CPU. Raises `LoadFailed`."""
-    return (
-        need_bytes(draft.info, draft_options(info, options, draft)) - FIXED_BYTES + states_bytes(info, options, draft)
-    )
+    wanted = draft_options(info, options, draft)
+    states = states_bytes(info, options, draft) + _all_logits_bytes(draft)
+    return need_bytes(draft.info, wanted) - FIXED_BYTES + states
 
 
 def states_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
-    """Memory, mostly main memory, for the target's hidden states that an EAGLE-3 draft guesses from: those kept of each
-    slot, and those of one batch."""
+    """Main memory for the target's hidden states that an EAGLE-3 draft guesses from: those kept of each slot, those of
+    a batch, and those of a ubatch."""
     if draft.info.eagle is None:
         return 0
     rows = KEPT_ROWS * slots_of(info, options) + max(MOST_BATCH, options.ubatch_tokens) + options.ubatch_tokens
     return F32 * rows * draft.info.eagle.width * len(draft.info.eagle.layers)
+
+
+def _all_logits_bytes(draft: DraftModel) -> int:
+    """Where an EAGLE-3 draft computes the logits of all tokens of a batch: its own, and those of all its target's
+    tokens, twice, of which one is the result."""
+    return 0 if draft.info.eagle is None else 3 * F32 * EAGLE_TOKENS * draft.info.vocabulary_size
 
 
 class PlacedDraft(NamedTuple):
@@ -136,7 +154,7 @@ def place_draft(info: ModelInfo, options: LoadOptions, draft: DraftModel, device
     if gpus and wanted.gpu_layers != 0:
         roomiest = max(gpus, key=lambda device: device.free_bytes)
         layers = draft.info.num_layers + 1
-        computes = compute_bytes(draft.info, wanted, flash=True)
+        computes = compute_bytes(draft.info, wanted, flash=True) + _all_logits_bytes(draft)
         keeps = sum(memory_bytes(draft.info, wanted, flash=True))
         whole = DeviceShare(roomiest.name, layers, draft.info.size_bytes, keeps, computes)
         need = whole.total + DRIVER_BYTES

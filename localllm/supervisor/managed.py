@@ -18,7 +18,7 @@ import msgspec
 from localllm.errors import Loading, LocalLLMError
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import on_devices
-from localllm.supervisor.drafting import DraftModel, draft_bytes
+from localllm.supervisor.drafting import DraftModel, check_is_model, draft_bytes
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.load_log import log_load
 from localllm.supervisor.observer import Observer
@@ -90,6 +90,7 @@ class ManagedModel:
         Raises `InvalidParameter`, `LoadFailed` for a context or a pooling that the model cannot have.
         """
         self.id = id
+        check_is_model(id, info)
         pooling_of(info, options)
         self._embedding_bytes = embedding_bytes(info, options)
         self._no_draft = no_draft

@@ -33,8 +33,8 @@ def check_layers(library: Library, draft: DraftLoad, target: LlamaModel, archite
     last = max(draft.info.eagle.layers)
     if last > num_layers or (last == num_layers and architecture not in GIVES_LAST):
         raise LoadFailed(
-            f"{draft.id} guesses from the input of layer {last}, and this model has {num_layers} layers, of which llama.cpp "
-            "gives out no other; use the EAGLE-3 draft that was made for this model, or remove draft",
+            f"{draft.id} guesses from what enters layer {last}, and llama.cpp gives out no such vectors of this model, "
+            f"which has {num_layers} layers; use the EAGLE-3 draft that was made for this model, or remove draft",
             param="draft",
         )
 
@@ -117,7 +117,7 @@ def _check_tokens(draft: DraftLoad, vocabulary_size: int) -> None:
     wrong = next((token for token in target_tokens(Path(draft.path)) if not 0 <= token < vocabulary_size), None)
     if wrong is not None:
         raise LoadFailed(
-            f"{draft.id} guesses token {wrong:,}, and this model has {vocabulary_size:,}; use the EAGLE-3 draft that was "
-            "made for this model, or remove draft",
+            f"{draft.id} guesses token {wrong:,}, and this model has {vocabulary_size:,}; use the EAGLE-3 draft that "
+            "was made for this model, or remove draft",
             param="draft",
         )

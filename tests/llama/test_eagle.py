@@ -24,7 +24,7 @@ from localllm.llama.model import LlamaModel
 from localllm.llama.next_symbols import find
 from localllm.types import ResolvedSampling
 from tests.llama.test_drafts import SAMPLINGS, prompts
-from tests.llama.test_heads import CTX, SLOTS, Headed, Run
+from tests.llama.test_heads import CTX, SLOTS, Headed, Run, check_lost_vectors
 from tests.models import families
 from tests.models.eagle import HEAD, N_HEAD, write_eagle
 from tests.models.headed import write_headed
@@ -170,6 +170,10 @@ def test_a_conversation_that_left_its_slot_and_came_back_is_guessed_on(headed: H
     expected, made = (answers(EagleRun(headed, guesses=guesses, kv_ram_bytes=2**26)) for guesses in (False, True))
     assert [one.tokens for one in made] == [one.tokens for one in expected]
     assert made[1].num_guesses > 0
+
+
+def test_vectors_lost_before_a_token_is_computed_are_waited_for(headed: Headed) -> None:
+    check_lost_vectors(EagleRun, headed)
 
 
 @pytest.mark.parametrize("length", [1, 2, 40])

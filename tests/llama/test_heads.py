@@ -182,6 +182,26 @@ def test_a_conversation_that_left_its_slot_and_came_back_is_guessed_on(headed: H
     assert made[1].num_guesses > 0
 
 
+def test_vectors_lost_before_a_token_is_computed_are_waited_for(headed: Headed) -> None:
+    """As after an interrupted decode that left one token to compute: no stream can begin before that token's end."""
+    check_lost_vectors(Run, headed)
+
+
+def check_lost_vectors(run_of: type[Run], headed: Headed) -> None:
+    def ask(run: Run) -> list[Request]:
+        made = [run.begin(id, prompt, 40) for id, prompt in enumerate(prompts())]
+        for count in range(12):
+            run.step()
+            for slot in range(SLOTS) if count % 4 == 3 else ():
+                headed.target._forget(slot)
+        run.finish()
+        return made
+
+    expected, made = ask(run_of(headed, guesses=False)), ask(run_of(headed, guesses=True))
+    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    assert all(one.num_guesses for one in made)
+
+
 def test_answers_that_share_a_prompt_are_guessed_each_in_its_slot(headed: Headed) -> None:
     def ask(run: Run) -> list[Request]:
         made = [run.begin(id, prompts()[2], 30, ResolvedSampling(seed=id, temperature=0.9)) for id in range(3)]

@@ -83,7 +83,7 @@ def write_eagle(
         if "output" in has:
             std = output_scale / n_embd**0.5
             every = model._normal("output.weight", (n_embd, len(words.tokens))) * np.float32(std)
-            model.array("output.weight", every if tokens is None else every[np.asarray(tokens)])
+            model.array("output.weight", every if tokens is None else every[np.asarray(tokens) % len(every)])
         if tokens is not None:
             model.writer.add_tensor("d2t", np.asarray(tokens, np.int64))
     return path
