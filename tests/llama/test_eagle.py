@@ -221,7 +221,8 @@ def test_its_logits_are_those_of_the_formula(
         headed.target.synchronize()
         known = headed.target.next_rows
         assert known is not None
-        features = np.stack([known.row(1, place) for place in range(len(tokens))])  # type: ignore[arg-type]
+        rows = [known.row(1, place) for place in range(len(tokens))]
+        features = np.stack([row for row in rows if row is not None])
         draft = headed.heads
         assert draft.earliest(1) == 1
         draft.begins(1, first + 1)
@@ -310,7 +311,8 @@ class Layer:
 
 
 def _normed(rows: Row) -> Row:
-    return rows / np.sqrt((rows * rows).mean(axis=-1, keepdims=True) + 1e-5)
+    normed: Row = rows / np.sqrt((rows * rows).mean(axis=-1, keepdims=True) + 1e-5)
+    return normed
 
 
 def _turned(row: Row, place: int) -> Row:

@@ -48,27 +48,25 @@ def write_eagle(
     with Builder(path, "eagle3", seed=seed) as model:
         model.writer.add_name("tiny-eagle")
         model.writer.add_file_type(0)
-        model.keys(
-            {
-                "block_count": 1,
-                "context_length": ctx,
-                "embedding_length": n_embd,
-                "feed_forward_length": N_FF,
-                "attention.head_count": N_HEAD,
-                "attention.head_count_kv": N_HEAD,
-                "attention.key_length": HEAD,
-                "attention.value_length": HEAD,
-                "attention.layer_norm_rms_epsilon": 1e-5,
-                "rope.dimension_count": HEAD,
-                "rope.freq_base": 10000.0,
-                "vocab_size": len(words.tokens),
-                "target_layers": list(layers),
-                "target_hidden_size": target_width,
-                "norm_before_residual": is_good if norm_before_residual is None else norm_before_residual,
-                "norm_before_fc": norm_before_fc,
-            }
-            | (extra or {})
-        )
+        keys: dict[str, Any] = {
+            "block_count": 1,
+            "context_length": ctx,
+            "embedding_length": n_embd,
+            "feed_forward_length": N_FF,
+            "attention.head_count": N_HEAD,
+            "attention.head_count_kv": N_HEAD,
+            "attention.key_length": HEAD,
+            "attention.value_length": HEAD,
+            "attention.layer_norm_rms_epsilon": 1e-5,
+            "rope.dimension_count": HEAD,
+            "rope.freq_base": 10000.0,
+            "vocab_size": len(words.tokens),
+            "target_layers": list(layers),
+            "target_hidden_size": target_width,
+            "norm_before_residual": is_good if norm_before_residual is None else norm_before_residual,
+            "norm_before_fc": norm_before_fc,
+        }
+        model.keys(keys | (extra or {}))
         words.write(model.writer)
         for name, values in _tensors(model, is_good=is_good, n_embd=n_embd).items():
             if name != leave_out:

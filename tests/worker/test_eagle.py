@@ -1,4 +1,4 @@
-"""EAGLE-3 drafts from the setting to the worker: loaded beside the model, refused in words, and no answer is another."""
+"""EAGLE-3 drafts from the setting to the worker: loaded beside the model, refused in words; no answer is another."""
 
 from __future__ import annotations
 
