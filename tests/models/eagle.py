@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from gguf import GGMLQuantizationType
 
 from tests.models.builder import Builder
 from tests.models.families import N_CTX, N_EMBD, N_FF
@@ -31,6 +32,9 @@ def write_eagle(
     tokens: Sequence[int] | None = None,
     target_width: int = N_EMBD,
     n_embd: int = N_EMBD,
+    n_head: int = N_HEAD,
+    n_ff: int = N_FF,
+    dtype: GGMLQuantizationType = GGMLQuantizationType.F32,
     output_scale: float = 4.0,
     norm_before_residual: bool | None = None,
     norm_before_fc: bool = False,
@@ -45,16 +49,17 @@ def write_eagle(
     guesses; None: all. `extra`: keys under the architecture's name; `leave_out`: a tensor.
     """
     words = tokenizer or bpe()
-    with Builder(path, "eagle3", seed=seed) as model:
+    matrices, norms = _matrices(is_good, n_embd, n_head, n_ff), _norms(is_good, n_embd)
+    with Builder(path, "eagle3", seed=seed, dtype=dtype, given=matrices) as model:
         model.writer.add_name("tiny-eagle")
         model.writer.add_file_type(0)
         keys: dict[str, Any] = {
             "block_count": 1,
             "context_length": ctx,
             "embedding_length": n_embd,
-            "feed_forward_length": N_FF,
-            "attention.head_count": N_HEAD,
-            "attention.head_count_kv": N_HEAD,
+            "feed_forward_length": n_ff,
+            "attention.head_count": n_head,
+            "attention.head_count_kv": n_head,
             "attention.key_length": HEAD,
             "attention.value_length": HEAD,
             "attention.layer_norm_rms_epsilon": 1e-5,
@@ -68,9 +73,11 @@ def write_eagle(
         }
         model.keys(keys | (extra or {}))
         words.write(model.writer)
-        for name, values in _tensors(model, is_good=is_good, n_embd=n_embd).items():
+        for name, values in norms.items():
             if name != leave_out:
                 model.array(name, values)
+        for name, values in matrices.items():
+            model.matrix(name, *values.shape[::-1])
         if leave_out != "fc.weight":
             model.matrix("fc.weight", len(layers) * target_width, n_embd)
         if norm_before_fc:
@@ -87,24 +94,32 @@ def write_eagle(
     return path
 
 
-def _tensors(model: Builder, *, is_good: bool, n_embd: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Of the one layer."""
-    inner = N_HEAD * HEAD
-
-    def normal(name: str, *shape: int) -> np.ndarray[Any, Any]:
-        generator = np.random.default_rng([7, zlib.crc32(name.encode())])
-        return generator.standard_normal(shape[::-1], dtype=np.float32) / np.float32(shape[0] ** 0.5)
-
-    ones = np.ones(n_embd, np.float32)
-    if is_good:  # takes its token to the end, and the target's vectors hardly change it
-        own = np.eye(inner, 2 * n_embd, dtype=np.float32)
-        attention = {"attn_q": SHARP * own, "attn_k": SHARP * own, "attn_v": own, "attn_output": np.eye(n_embd, inner)}
-        norms = {"attn_norm": ones, "attn_norm_2": 0.05 * ones, "ffn_norm": ones}
-        down = 0.01 * normal("ffn_down", N_FF, n_embd)
+def _norms(is_good: bool, n_embd: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Of the one layer. A good one lets the target's vectors change little."""
+    norms = {name: np.ones(n_embd, np.float32) for name in ("attn_norm", "attn_norm_2", "ffn_norm")}
+    if is_good:
+        norms["attn_norm_2"] *= 0.05
     else:
-        attention = {name: normal(name, 2 * n_embd, inner) for name in ("attn_q", "attn_k", "attn_v")}
-        attention["attn_output"] = normal("attn_output", inner, n_embd)
-        norms = {name: ones + 0.1 * normal(name, n_embd) for name in ("attn_norm", "attn_norm_2", "ffn_norm")}
-        down = normal("ffn_down", N_FF, n_embd)
-    wide = {name: normal(name, n_embd, N_FF) for name in ("ffn_gate", "ffn_up")}
-    return {f"blk.0.{name}.weight": values for name, values in (attention | norms | wide | {"ffn_down": down}).items()}
+        norms = {name: values + 0.1 * _normal(name, n_embd) for name, values in norms.items()}
+    return {f"blk.0.{name}.weight": values for name, values in norms.items()}
+
+
+def _matrices(is_good: bool, n_embd: int, n_head: int, n_ff: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Of the one layer. A good one takes its token to the end."""
+    inner = n_head * HEAD
+    names = ("attn_q", "attn_k", "attn_v")
+    if is_good:
+        own = np.eye(inner, 2 * n_embd, dtype=np.float32)
+        found = {name: own if name == "attn_v" else SHARP * own for name in names}
+        found["attn_output"] = np.eye(n_embd, inner, dtype=np.float32)
+    else:
+        found = {name: _normal(name, 2 * n_embd, inner) for name in names}
+        found["attn_output"] = _normal("attn_output", inner, n_embd)
+    found |= {name: _normal(name, n_embd, n_ff) for name in ("ffn_gate", "ffn_up")}
+    found["ffn_down"] = _normal("ffn_down", n_ff, n_embd) * np.float32(0.01 if is_good else 1.0)
+    return {f"blk.0.{name}.weight": values for name, values in found.items()}
+
+
+def _normal(name: str, *shape: int) -> np.ndarray[Any, Any]:
+    generator = np.random.default_rng([7, zlib.crc32(name.encode())])
+    return generator.standard_normal(shape[::-1], dtype=np.float32) / np.float32(shape[0] ** 0.5)
