@@ -108,24 +108,23 @@ def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, eagle: Eag
 
 def draft_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
     """Main memory that the draft adds if it is on the CPU. Raises `LoadFailed`."""
-    wanted = draft_options(info, options, draft)
-    states = states_bytes(info, options, draft) + _all_logits_bytes(draft)
-    return need_bytes(draft.info, wanted) - FIXED_BYTES + states
+    need = need_bytes(draft.info, draft_options(info, options, draft)) - FIXED_BYTES
+    return need + states_bytes(info, options, draft) + _logits_bytes(draft)
 
 
 def states_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
-    """Main memory for the target's hidden states that an EAGLE-3 draft guesses from: those kept of each slot, those of
-    a batch, and those of a ubatch."""
+    """Main memory for what an EAGLE-3 draft and its target hand out, wherever they are: logits of a batch, and the
+    target's hidden states, those kept of each slot, those of a batch, and those of a ubatch."""
     if draft.info.eagle is None:
         return 0
     rows = KEPT_ROWS * slots_of(info, options) + max(MOST_BATCH, options.ubatch_tokens) + options.ubatch_tokens
-    return F32 * rows * draft.info.eagle.width * len(draft.info.eagle.layers)
+    return F32 * rows * draft.info.eagle.width * len(draft.info.eagle.layers) + _logits_bytes(draft)
 
 
-def _all_logits_bytes(draft: DraftModel) -> int:
-    """Where an EAGLE-3 draft computes the logits of all tokens of a batch: its own, and those of all its target's
-    tokens, twice, of which one is the result."""
-    return 0 if draft.info.eagle is None else 3 * F32 * EAGLE_TOKENS * draft.info.vocabulary_size
+def _logits_bytes(draft: DraftModel) -> int:
+    """Logits of all tokens of an EAGLE-3 draft's batch. Its graph computes them for its own tokens, then moves them to
+    the places of its target's."""
+    return 0 if draft.info.eagle is None else F32 * EAGLE_TOKENS * draft.info.vocabulary_size
 
 
 class PlacedDraft(NamedTuple):
@@ -154,7 +153,7 @@ def place_draft(info: ModelInfo, options: LoadOptions, draft: DraftModel, device
     if gpus and wanted.gpu_layers != 0:
         roomiest = max(gpus, key=lambda device: device.free_bytes)
         layers = draft.info.num_layers + 1
-        computes = compute_bytes(draft.info, wanted, flash=True) + _all_logits_bytes(draft)
+        computes = compute_bytes(draft.info, wanted, flash=True) + _logits_bytes(draft)
         keeps = sum(memory_bytes(draft.info, wanted, flash=True))
         whole = DeviceShare(roomiest.name, layers, draft.info.size_bytes, keeps, computes)
         need = whole.total + DRIVER_BYTES

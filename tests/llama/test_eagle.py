@@ -22,13 +22,18 @@ from localllm.llama.eagle import LlamaEagle
 from localllm.llama.headed import HeadedBackend
 from localllm.llama.model import LlamaModel
 from localllm.llama.next_symbols import find
+from localllm.supervisor.drafting import DraftModel, draft_bytes
 from localllm.types import ResolvedSampling
+from localllm.types.load_options import LoadOptions
+from tests.llama.test_buffer_planning import LOGGED, MIB
 from tests.llama.test_drafts import SAMPLINGS, prompts
 from tests.llama.test_heads import CTX, SLOTS, Headed, Run, check_lost_vectors
+from tests.llama.test_interrupts import stop_after
 from tests.models import families
 from tests.models.eagle import HEAD, N_HEAD, write_eagle
 from tests.models.headed import write_headed
 from tests.models.maker import write_llama
+from tests.models.tokenizers import bpe
 
 Row = npt.NDArray[np.float32]
 LAYERS = (1, 2, 3)
@@ -202,10 +207,64 @@ def test_a_context_shorter_than_the_texts_is_begun_anew(
     assert made.num_guesses > 10
 
 
+@pytest.mark.parametrize("ctx", [64, CTX])
+def test_a_target_whose_context_shifts_is_guessed_on(
+    loaded_library: library.Library, target: Path, path: Path, ctx: int
+) -> None:
+    with opened(loaded_library, target, path, ctx=ctx) as headed:
+        assert headed.target.can_shift
+        expected, made = (
+            _finished(EagleRun(headed, guesses=guesses, context_shift=True), prompts()[2], 300)
+            for guesses in (False, True)
+        )
+    assert made.tokens == expected.tokens
+    assert made.num_guesses > 10
+
+
 def _finished(run: Run, prompt: list[int], count: int) -> Request:
     one = run.begin(0, prompt, count)
     run.finish()
     return one
+
+
+def test_interrupted_prompts_change_no_answer(headed: Headed) -> None:
+    """Vectors of ubatches that were kept are unknown; the draft begins behind them."""
+    if not headed.target.can_be_interrupted:
+        pytest.skip("the module that interrupts is not compiled")
+
+    def answers(run: Run, stops: Iterator[int]) -> list[Request]:
+        made = [run.begin(id, [5 + (7 * id + 3 * place) % 300 for place in range(150)], 40) for id in range(SLOTS)]
+        for stop in stops:
+            stop_after(headed.target, stop)
+            run.step()
+        run.finish()
+        return made
+
+    expected, lost_s = answers(EagleRun(headed, guesses=False), iter(())), headed.target.lost_s
+    made = answers(EagleRun(headed, guesses=True), iter(range(5, 400, 60)))
+    assert headed.target.lost_s > lost_s
+    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    assert all(one.num_generated == 40 for one in made)
+    assert sum(one.num_guesses for one in made) > 10
+
+
+def test_a_draft_that_cannot_be_computed_is_dropped_and_answers_go_on(headed: Headed) -> None:
+    plain = EagleRun(headed, guesses=False)
+    expected = plain.begin(0, prompts()[0])
+    plain.finish()
+    run = EagleRun(headed, guesses=True)
+    made = run.begin(0, prompts()[0])
+    for _ in range(3):
+        run.engine.step()
+    width, headed.heads._width = headed.heads._width, 5  # llama.cpp takes no such vector
+    try:
+        while run.engine.scheduler.has_work:
+            run.engine.step()
+    finally:
+        headed.heads._width = width
+    assert made.tokens == expected.tokens
+    assert run.drafts is not None
+    assert run.drafts.is_off
 
 
 @pytest.mark.parametrize("first", [0, 1, 5])
@@ -260,6 +319,53 @@ def test_the_first_layers_input_is_the_embedding_of_each_token(
                 np.testing.assert_array_equal(row[:64], embeddings[token])
                 np.testing.assert_array_equal(row[128:], embeddings[token])
                 assert np.abs(row[64:128] - embeddings[token]).max() > 1e-3
+
+
+def test_a_library_without_the_functions_for_layers_still_has_those_for_nextn_layers(
+    loaded_library: library.Library,
+) -> None:
+    class Older:
+        def __getattr__(self, name: str) -> Any:
+            if "layer_inp" in name:
+                raise AttributeError(name)
+            return getattr(loaded_library.api._lib, name)
+
+        def __getitem__(self, name: str) -> Any:
+            return loaded_library.api._lib[name]
+
+    class Api:
+        _lib = Older()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(loaded_library.api, name)
+
+    known, older = find(loaded_library.api), find(Api())
+    assert known is not None
+    assert known.reads_layers
+    assert older is not None
+    assert not older.reads_layers
+
+
+@pytest.mark.parametrize("tokens", [None, range(1000)])
+def test_the_plan_of_its_memory_covers_what_llama_cpp_allocates(
+    loaded_library: library.Library, target: Path, tmp_path: Path, tokens: range | None
+) -> None:
+    """Of a draft most of which are logits."""
+    words = bpe(20_000)
+    path = write_eagle(tmp_path / "eagle.gguf", layers=LAYERS, tokenizer=words, tokens=tokens)
+    large = write_llama(tmp_path / "target.gguf", n_layer=4, tokenizer=words)
+    mark = loaded_library.log.mark()
+    with opened(loaded_library, large, path) as headed:
+        loads = [line for line in loaded_library.log.lines_since(mark) if LOGGED.search(line)]
+        mark = loaded_library.log.mark()
+        headed.heads.decode([Segment(0, 0, [5] * 64, 1)])
+    made_for_draft = loads[[number for number, line in enumerate(loads) if "output" in line][-1] :]
+    logged = sum(float(LOGGED.findall(line)[0]) for line in made_for_draft) * MIB + 4 * 64 * len(words.tokens)
+    info, options = read_model_info(large), LoadOptions(slots=SLOTS, ctx=CTX)
+    draft = DraftModel("eagle", path, read_model_info(path))
+    planned = draft_bytes(info, options, draft) - draft.info.size_bytes
+    planned -= 4 * 3 * 64 * (512 * SLOTS + 2048 + 512)  # what belongs to the target
+    assert logged <= planned <= 2 * logged
 
 
 class Layer:

@@ -96,7 +96,8 @@ def write_eagle(
 
 def _norms(is_good: bool, n_embd: int) -> dict[str, np.ndarray[Any, Any]]:
     """Of the one layer. A good one lets the target's vectors change little."""
-    norms = {name: np.ones(n_embd, np.float32) for name in ("attn_norm", "attn_norm_2", "ffn_norm")}
+    names = ("attn_norm", "attn_norm_2", "ffn_norm")
+    norms: dict[str, np.ndarray[Any, Any]] = {name: np.ones(n_embd, np.float32) for name in names}
     if is_good:
         norms["attn_norm_2"] *= 0.05
     else:

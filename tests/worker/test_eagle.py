@@ -137,7 +137,7 @@ def test_its_memory_is_planned(target: Path, tmp_path: Path) -> None:
     wanted = draft_options(long_info, LoadOptions(), draft._replace(info=long))
     assert wanted.ctx == heads.CTX, "a draft need not look back further"
     states = states_bytes(info, options, draft)
-    assert states == 4 * 3 * 64 * (512 * 2 + 2048 + 512)
+    assert states == 4 * 3 * 64 * (512 * 2 + 2048 + 512) + 4 * 64 * 320
     assert draft_bytes(info, options, draft) > states + draft.info.size_bytes
     assert next_rows.KEPT == heads.KEPT_ROWS
     assert loading.WHOLE_BATCH == heads.MOST_BATCH
