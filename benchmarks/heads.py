@@ -1,12 +1,13 @@
-"""Gains and costs of a model's own NextN layers (multi-token prediction), by acceptance.
+"""Gains and costs of a model's own NextN layers (multi-token prediction) and of an EAGLE-3 draft, by acceptance.
 
-    python -m benchmarks.heads [--rounds 3]
+    python -m benchmarks.heads [--rounds 3] [--only EAGLE-3]
 
 In turns, on the same weights: a server without heads (`--mtp=off`), one with heads whose requests guess by them alone,
 and the same with requests that guess nothing, which shows the cost of extracting vectors. Text from random weights
 cannot be guessed. So in one model the layers add little to the embeddings (`scale`), and the next token follows from
-the last one alone, which the heads see, too; a high temperature makes them wrong more often. In the other model, the
-heads are almost always wrong. Acceptances are printed beside the times.
+the last one alone, which the heads see, too; a high temperature makes them wrong more often. In another model, the
+heads are almost always wrong. The EAGLE-3 draft sees its target's embeddings, too. Acceptances are printed beside the
+times.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from gguf import GGMLQuantizationType
 
 from benchmarks.results import save
 from localllm.client.sidecar import Sidecar
+from tests.models.eagle import HEAD, write_eagle
 from tests.models.families import GatedShape, write_gated_delta
+from tests.models.maker import write_llama
 
 SHAPE = GatedShape(
     n_layer=24, n_embd=1024, n_ff=2816, n_head=8, n_kv=2, head_size=128, state_size=64, n_state_heads=16,
@@ -35,7 +38,8 @@ SHAPE = GatedShape(
 )  # fmt: skip
 """About 0.3 billion weights, a 25th of them in the head. With Q4_0, most CPUs compute four rows together."""
 MODELS = {"can be guessed": {"scale": 0.05, "sees_tokens": True}, "cannot": {}}
-TEMPERATURES = {"can be guessed": (0.0, 0.5, 1.0), "cannot": (0.0,)}
+TEMPERATURES = {"can be guessed": (0.0, 0.5, 1.0), "cannot": (0.0,), "EAGLE-3": (0.0, 0.5, 1.0)}
+WIDTH, EAGLE_LAYERS = 1024, (2, 12, 21)
 NUM_TOKENS, LONG = 128, 8
 PROMPT = "one two three four five six seven eight nine ten "
 CTX, THREADS = 512, 2
@@ -60,19 +64,40 @@ def ask(client: httpx.Client, name: str, **fields: Any) -> tuple[float, dict[str
     return took_s, response.json()
 
 
+class Case(NamedTuple):
+    """A model, how it is served without and with a source of guesses, and that source."""
+
+    model: Path
+    without: tuple[str, ...]
+    options: tuple[str, ...]
+    source: str
+
+
+def made(kind: str, folder: Path) -> Case:
+    model, eagle = folder / f"{kind.replace(' ', '-')}.gguf", folder / "eagle.gguf"
+    if kind in MODELS:
+        write_gated_delta(model, n_nextn=1, shape=SHAPE, **MODELS[kind])  # type: ignore[arg-type]
+        return Case(model, ("--mtp=off",), (), "mtp")
+    size: dict[str, Any] = {"n_embd": WIDTH, "n_ff": 2816, "ctx": 1024, "dtype": GGMLQuantizationType.Q4_0}
+    write_llama(model, n_layer=24, n_head=16, n_kv=4, scale=0.05, **size)
+    write_eagle(eagle, layers=EAGLE_LAYERS, is_good=True, has=(), target_width=WIDTH, n_head=WIDTH // HEAD, **size)
+    return Case(model, (), (f"--draft={eagle}",), "draft")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=3)
-    rounds: int = parser.parse_args().rounds
+    parser.add_argument("--only", choices=TEMPERATURES)
+    given = parser.parse_args()
+    rounds: int = given.rounds
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number, (kind, given) in enumerate(MODELS.items()):
-            model = Path(folder, f"model{number}.gguf")
-            write_gated_delta(model, n_nextn=1, shape=SHAPE, **given)  # type: ignore[arg-type]
-            with served(model, "--mtp=off") as without, served(model) as heads:
+        for kind in TEMPERATURES if given.only is None else (given.only,):
+            model, off, on, source = made(kind, Path(folder))
+            with served(model, *off) as without, served(model, *on) as heads:
                 parties = {
                     "without": (without, {"speculative": False}),
-                    "heads": (heads, {"speculative": {"sources": ["mtp"]}}),
+                    "heads": (heads, {"speculative": {"sources": [source]}}),
                     "heads, none asked for": (heads, {"speculative": False}),
                 }
                 for temperature in TEMPERATURES[kind]:

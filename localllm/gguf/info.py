@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localllm.gguf.cursor import invalid_file
+from localllm.gguf.eagle import eagle
 from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.memory import layer_memory, sliding_window
 from localllm.gguf.nextn import heads
@@ -74,6 +75,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
     num_layers = keys.num_layers(tensors)
     layer_bytes, other_bytes = _bytes_per_layer(tensors, num_layers)
     of_heads, no_heads = heads(keys, {tensor.name for tensor in tensors}, num_layers)
+    vocabulary_size = keys.vocabulary_size(tensors)
     return ModelInfo(
         architecture=keys.architecture,
         name=keys.text("general.name"),
@@ -87,7 +89,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         feed_forward_length=keys.model_count("feed_forward_length"),
         num_heads=keys.model_count("attention.head_count"),
         num_kv_heads=keys.num_kv_heads(),
-        vocabulary_size=keys.vocabulary_size(tensors),
+        vocabulary_size=vocabulary_size,
         tokenizer=keys.text("tokenizer.ggml.model"),
         chat_templates=keys.chat_templates(),
         sampling=keys.sampling(),
@@ -101,6 +103,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         layer_memory=layer_memory(keys, num_layers),
         heads=of_heads,
         no_heads=no_heads,
+        eagle=eagle(keys, tensors, num_layers=num_layers, vocabulary_size=vocabulary_size),
         sliding_window=sliding_window(keys, num_layers),
         experts_used=keys.size("expert_used_count") or 0,
         expert_feed_forward_length=keys.size("expert_feed_forward_length"),
@@ -160,6 +163,12 @@ class _Keys:
         values = value if isinstance(value, tuple) else (value,) * num_layers
         counts = tuple(self._bounded(key, int(item) if isinstance(item, bool) else item) for item in values)
         return counts[:num_layers] + (max(counts, default=0),) * (num_layers - len(counts))
+
+    def listed(self, key: str) -> tuple[int, ...]:
+        """All counts of a list; empty if it is missing."""
+        value = self._value(f"{self.architecture}.{key}")
+        values = value if isinstance(value, tuple) else () if value is None else (value,)
+        return tuple(self._bounded(key, item) for item in values)
 
     def _bounded(self, key: str, value: MetadataValue) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SIZE:

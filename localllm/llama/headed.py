@@ -1,6 +1,7 @@
-"""A `LlamaBackend` that also keeps what its model's NextN layers need: the last tokens' vectors (`next_rows`).
+"""A `LlamaBackend` that also keeps what guesses are made from: the last tokens' vectors (`next_rows`).
 
-Knows nothing of the heads themselves (`heads`).
+Those before the output head for the model's NextN layers (`heads`), or those that enter some of its layers, side by
+side, for an EAGLE-3 draft (`eagle`). Knows nothing of how either guesses.
 """
 
 from __future__ import annotations
@@ -17,23 +18,35 @@ from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.llama.next_rows import NextRows
+from localllm.llama.next_rows import KEPT, NextRows
 from localllm.llama.next_symbols import NextFunctions
 
 
 class HeadedBackend(LlamaBackend):
     """Used by one thread."""
 
-    def __init__(self, library: Library, model: LlamaModel, functions: NextFunctions, **how: Any) -> None:
-        """`how`: as for a `LlamaBackend`. Raises `LoadFailed`."""
+    def __init__(
+        self, library: Library, model: LlamaModel, functions: NextFunctions, *, layers: Sequence[int] = (), **how: Any
+    ) -> None:
+        """`layers`: those whose inputs are kept, as in `types.Eagle`, which llama.cpp must give out; none: what NextN
+        layers need. `how`: as for a `LlamaBackend`. Raises `LoadFailed`.
+        """
         self._functions = functions
         self.next_rows: NextRows | None = None
         self._decoded: list[tuple[Segment, int]] = []
         """Segments whose rows are not taken yet, and where they begin in the batch."""
         super().__init__(library, model, **how)
         self._width = model.dimensions
-        self.next_rows = NextRows(self.num_slots, self._width)
-        functions.set_rows(self._context, True, False)
+        num_layers = int(library.api.llama_model_n_layer(model.handle))
+        self._layers = [layer if layer < num_layers else None for layer in layers] or [None]
+        """Layers whose inputs are kept; None: what comes out of the last one."""
+        self.row_width = self._width * len(self._layers)
+        self.next_rows = NextRows(self.num_slots, self.row_width)
+        for layer in self._layers:
+            if layer is None:
+                functions.set_rows(self._context, True, False)
+            else:
+                functions.set_layer(self._context, layer, True)
         try:  # llama.cpp allocates for the rows with the next decode
             self.decode([Segment(0, 0, [0], num_outputs=1)])
             self.synchronize()
@@ -63,14 +76,21 @@ class HeadedBackend(LlamaBackend):
         super().synchronize()
         if self.next_rows is None or not self._decoded:
             return
-        address = self._functions.rows(self._context)
-        assert address, "llama.cpp has no rows for the heads"
+        functions, context = self._functions, self._context
+        addresses = [
+            functions.rows(context) if layer is None else functions.layer(context, layer) for layer in self._layers
+        ]
+        assert all(addresses), "llama.cpp has no rows for the heads"
         for (slot, start, tokens, _, _), place in self._decoded:
-            count = len(tokens)
-            numbers = (ctypes.c_float * (count * self._width)).from_address(address + 4 * self._width * place)
-            rows: npt.NDArray[np.float32] = np.ctypeslib.as_array(numbers).reshape(count, self._width)
-            self.next_rows.computed(slot, start, rows)
+            skipped = max(0, len(tokens) - KEPT)
+            parts = [self._rows_at(address, place + skipped, len(tokens) - skipped) for address in addresses]
+            rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+            self.next_rows.computed(slot, start + skipped, rows)
         self._decoded.clear()
+
+    def _rows_at(self, address: int, place: int, count: int) -> npt.NDArray[np.float32]:
+        numbers = (ctypes.c_float * (count * self._width)).from_address(address + 4 * self._width * place)
+        return np.ctypeslib.as_array(numbers).reshape(count, self._width)
 
     def truncate(self, slot: int, length: int) -> None:
         super().truncate(slot, length)

@@ -30,6 +30,13 @@ class LlamaHeads:
     """Implements `engine.speculation.head_streams.Heads`; used by one thread."""
 
     can_shift = False
+    name = "the model's NextN layers"
+    param, remedy = "mtp", "--mtp off does without them"
+    """Of a `LoadFailed`."""
+    is_own = True
+    """Whether they are layers of the target's file."""
+    is_selective = True
+    """Whether llama.cpp's graph computes logits only of tokens that want them; otherwise all or none must."""
 
     def __init__(
         self,
@@ -60,16 +67,16 @@ class LlamaHeads:
         params.n_threads = params.n_threads_batch = threads
         params.kv_unified = False
         params.flash_attn_type = FLASH_ATTN[flash_attn]
-        params.ctx_type = api.LLAMA_CONTEXT_TYPE_MTP
+        if self.is_own:
+            params.ctx_type = api.LLAMA_CONTEXT_TYPE_MTP
         params.ctx_other = target.context
         params.no_perf = True
         mark = library.log.mark()
         self._context: Any = api.llama_init_from_model(model.handle, params)
         if not self._context:
             raise LoadFailed(
-                f"llama.cpp made no context for the model's NextN layers ({library.log.errors_since(mark)}); "
-                "--mtp off does without",
-                param="mtp",
+                f"llama.cpp made no context for {self.name} ({library.log.errors_since(mark)}); {self.remedy}",
+                param=self.param,
             )
         functions.set_rows(self._context, True, is_cropped)
         self._memory = api.llama_get_memory(self._context)
@@ -117,20 +124,22 @@ class LlamaHeads:
         """As `Backend.decode`; never interrupted. What the last call gave is gone."""
         api, batch = self._api, self._batch
         api.llama_batch_ext_clear(batch)
-        self._outputs, kept = [], list[npt.NDArray[np.float32]]()
+        self._outputs = []
+        rows = self._before(segments)
+        following = iter(rows)
+        want_all = not self.is_selective and any(segment.num_outputs for segment in segments)
         for slot, start, tokens, num_outputs, num_padding in segments:
             wanted = range(len(tokens) - num_outputs, len(tokens))
             places = []
             for index, token in enumerate((*tokens, *[0] * num_padding)):
-                row = self._before(slot, start + index)
-                kept.append(row)
-                place = self._add(slot, start + index, token, row, wants_logits=index in wanted)
+                wants_logits = want_all or index in wanted
+                place = self._add(slot, start + index, token, next(following), wants_logits=wants_logits)
                 if index in wanted:
                     places.append(place)
             self._outputs.append(places)
         status = api.llama_process(self._context, api.LLAMA_PROCESS_TYPE_DECODE, batch)
         if status != 0:
-            raise BackendError(f"llama_process of the NextN layers returned {status}")
+            raise BackendError(f"llama_process of {self.name} returned {status}")
         for (slot, start, tokens, num_outputs, num_padding), places in zip(segments, self._outputs, strict=True):
             self._lengths[slot] = start + len(tokens)
             if num_padding:
@@ -159,15 +168,24 @@ class LlamaHeads:
         self._api.llama_batch_ext_free(self._batch)
         self._api.llama_free(self._context)
 
-    def _before(self, slot: int, place: int) -> npt.NDArray[np.float32]:
-        """The vector of the token before that place of a stream: the model's, else the heads' own, else zeros."""
+    def _before(self, segments: Sequence[Segment]) -> list[npt.NDArray[np.float32]]:
+        """For each token, padding included, the vector of the one before it: the model's, else the heads' own, else
+        zeros."""
         assert self._target.next_rows is not None
-        at = self._firsts[slot] + place - 1
-        row = self._target.next_rows.row(slot, at) if at >= 0 else None
-        if row is None:
+        known = self._target.next_rows
+        rows, others = list[npt.NDArray[np.float32] | None](), list[npt.NDArray[np.float32]]()
+        for slot, start, tokens, _, num_padding in segments:
             own_at, own = self._own[slot]
-            row = own if own_at == at >= 0 else self._zeros
-        return row
+            first = self._firsts[slot] + start - 1
+            for at in range(first, first + len(tokens) + num_padding):
+                rows.append(known.row(slot, at) if at >= 0 else None)
+                others.append(own if own_at == at >= 0 else self._zeros)
+        encoded = iter(self._encoded([row for row in rows if row is not None]))
+        return [other if row is None else next(encoded) for row, other in zip(rows, others, strict=True)]
+
+    def _encoded(self, rows: list[npt.NDArray[np.float32]]) -> list[npt.NDArray[np.float32]]:
+        """What the layers take of vectors that the model computed: these themselves."""
+        return rows
 
     def _add(self, slot: int, place: int, token: int, row: npt.NDArray[np.float32], *, wants_logits: bool) -> int:
         api, batch = self._api, self._batch
@@ -178,13 +196,13 @@ class LlamaHeads:
         if is_set and wants_logits:
             is_set = api.llama_batch_ext_set_output_logits(batch, index, True)
         if not is_set:
-            raise BackendError("llama.cpp took no token for the NextN layers")
+            raise BackendError(f"llama.cpp took no token for {self.name}")
         return index
 
     def _row(self, place: int) -> npt.NDArray[np.float32]:
         address = self._functions.row(self._context, place)
         if not address:
-            raise BackendError("llama.cpp gave no vector of the NextN layers")
+            raise BackendError(f"llama.cpp gave no vector of {self.name}")
         return np.ctypeslib.as_array((ctypes.c_float * self._width).from_address(address)).copy()
 
     def _check(self) -> None:
@@ -193,13 +211,12 @@ class LlamaHeads:
             self.decode([Segment(0, 0, [0, 0], 1)])
         except BackendError as error:
             self.free()
-            raise LoadFailed(f"{error}; --mtp off does without them", param="mtp") from error
+            raise LoadFailed(f"{error}; {self.remedy}", param=self.param) from error
         can_rewind = self._api.llama_memory_seq_rm(self._memory, 0, 1, -1)
         self.truncate(0, 0)
         self._own[0] = -1, self._zeros
         if not can_rewind:
             self.free()
             raise LoadFailed(
-                "the memory of the model's NextN layers cannot roll back wrong guesses; --mtp off does without them",
-                param="mtp",
+                f"the memory of {self.name} cannot roll back wrong guesses; {self.remedy}", param=self.param
             )

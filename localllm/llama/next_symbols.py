@@ -1,12 +1,13 @@
-"""llama.cpp's functions for NextN layers, which its C++ headers declare but its C interface does not.
+"""llama.cpp's functions for NextN layers and EAGLE-3 drafts, declared by its C++ headers but not by its C interface.
 
-They are looked up under the names that compilers give them; a library without them computes no heads. Knows nothing of
-models.
+They are looked up under the names that compilers give them; a library without them computes no such guesses. Knows
+nothing of models.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 _NAMES = {
@@ -24,12 +25,23 @@ _NAMES = {
     ),
 }
 """Mangled by the Itanium ABI's rules, then by Microsoft's."""
-_BOUND = (
+_LAYER_NAMES = {
+    "set_layer": (
+        "_Z30llama_set_embeddings_layer_inpP13llama_contextjb",
+        "?llama_set_embeddings_layer_inp@@YAXPEAUllama_context@@I_N@Z",
+    ),
+    "layer": (
+        "_Z30llama_get_embeddings_layer_inpP13llama_contextj",
+        "?llama_get_embeddings_layer_inp@@YAPEAMPEAUllama_context@@I@Z",
+    ),
+}
+"""Only EAGLE-3 drafts need these."""
+_REQUIRED = (
     "LLAMA_CONTEXT_TYPE_MTP", "llama_model_n_layer_nextn", "llama_process", "llama_batch_ext_init",
     "llama_batch_ext_add_token", "llama_batch_ext_set_pos", "llama_batch_ext_set_embd_token",
     "llama_batch_ext_set_output_logits",
 )  # fmt: skip
-_EXPORTED = tuple(name for name in _BOUND if name.startswith("llama_"))
+_EXPORTED = tuple(name for name in _REQUIRED if name.startswith("llama_"))
 
 
 class NextFunctions(NamedTuple):
@@ -41,20 +53,41 @@ class NextFunctions(NamedTuple):
     """(context) -> address of the rows of the last batch's tokens; 0 if there are none."""
     row: Any
     """(context, index of a token in the batch that has logits) -> address of its row."""
+    set_layer: Any = None
+    """(context, layer, whether the vectors that enter it are wanted); None: the library has no such function."""
+    layer: Any = None
+    """(context, layer) -> address of these vectors of the last batch's tokens."""
+
+    @property
+    def reads_layers(self) -> bool:
+        return self.set_layer is not None
 
 
 def find(api: Any) -> NextFunctions | None:
     """The functions of this library; None if it lacks one of them."""
-    if not all(hasattr(api, name) for name in _BOUND) or not all(hasattr(api._lib, name) for name in _EXPORTED):
+    if not all(hasattr(api, name) for name in _REQUIRED) or not all(hasattr(api._lib, name) for name in _EXPORTED):
         return None
-    found = {}
-    for name, spellings in _NAMES.items():
-        known = next((spelling for spelling in spellings if hasattr(api._lib, spelling)), None)
-        if known is None:
-            return None
-        found[name] = api._lib[known]  # a new object, whose types are ours alone
+    found, layers = _bound(api, _NAMES), _bound(api, _LAYER_NAMES)
+    if found is None:
+        return None
     context = ctypes.c_void_p
     found["set_rows"].argtypes, found["set_rows"].restype = [context, ctypes.c_bool, ctypes.c_bool], None
     found["rows"].argtypes, found["rows"].restype = [context], ctypes.c_void_p
     found["row"].argtypes, found["row"].restype = [context, ctypes.c_int32], ctypes.c_void_p
-    return NextFunctions(**found)
+    if layers is None or not hasattr(api._lib, "llama_batch_ext_add_embd"):
+        return NextFunctions(**found)
+    layers["set_layer"].argtypes = [context, ctypes.c_uint32, ctypes.c_bool]
+    layers["layer"].argtypes = [context, ctypes.c_uint32]
+    layers["set_layer"].restype, layers["layer"].restype = None, ctypes.c_void_p
+    return NextFunctions(**found, **layers)
+
+
+def _bound(api: Any, names: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
+    """New objects, whose types are ours alone; None if the library lacks one."""
+    found = {}
+    for name, spellings in names.items():
+        known = next((spelling for spelling in spellings if hasattr(api._lib, spelling)), None)
+        if known is None:
+            return None
+        found[name] = api._lib[known]
+    return found

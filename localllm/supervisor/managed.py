@@ -17,7 +17,7 @@ import msgspec
 from localllm.errors import Loading, LocalLLMError
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import on_devices
-from localllm.supervisor.drafting import DraftModel, draft_bytes
+from localllm.supervisor.drafting import DraftModel, check_is_model, draft_bytes
 from localllm.supervisor.load_log import log_load
 from localllm.supervisor.on_devices import OnDevices
 from localllm.supervisor.owner import Owner
@@ -75,6 +75,7 @@ class ManagedModel:
         Raises `InvalidParameter`, `LoadFailed` for a context or a pooling that the model cannot have.
         """
         self.id = id
+        check_is_model(id, info)
         pooling_of(info, options)
         self._embedding_bytes = embedding_bytes(info, options)
         self._no_draft = no_draft

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LocalLLMError
-from localllm.supervisor.drafting import DraftModel, draft_bytes, place_draft
+from localllm.supervisor.drafting import DraftModel, draft_bytes, place_draft, states_bytes
 from localllm.supervisor.placing import CPU, DRIVER_BYTES
 from localllm.supervisor.plan import (
     CTX_STEP,
@@ -215,6 +215,7 @@ def _shares(info: ModelInfo, options: LoadOptions, memory: Memory) -> tuple[Shar
             in_main = draft_bytes(info, options, memory.draft)
         else:
             on_gpu[placed.share.device] = placed.share.total + DRIVER_BYTES
+            in_main = states_bytes(info, options, memory.draft)
     placement = plan(info, options, devices)
     known = {device.name: device.free_bytes for device in memory.devices}
     given = {one.device: one for one in placement.shares if placement.devices and one.device != CPU and one.total}

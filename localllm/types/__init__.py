@@ -230,6 +230,21 @@ class LayerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Whether it stores only a sliding window of tokens."""
 
 
+class Eagle(msgspec.Struct, frozen=True, kw_only=True):
+    """What an EAGLE-3 draft takes from its target."""
+
+    layers: tuple[int, ...]
+    """Layers of the target whose inputs it guesses from; one more than the last means that layer's output."""
+    width: int
+    """Length of each of these vectors."""
+    has_embeddings: bool
+    """Otherwise it uses the target's."""
+    has_output: bool
+    """Whether it has an output head; otherwise it uses the target's."""
+    problem: str = ""
+    """Why llama.cpp cannot compute it; empty: it can."""
+
+
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A model as its GGUF header describes it. Counts are of elements, sizes are bytes."""
 
@@ -277,6 +292,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of the first NextN layer (multi-token prediction); None: the file has no such layer."""
     no_heads: str = ""
     """Why the NextN layers cannot be used; empty: they can."""
+    eagle: Eagle | None = None
+    """What it takes from its target, if it is an EAGLE-3 draft."""
     sliding_window: int = 0
     """Window size of windowed layers in tokens; 0: no such layers."""
     experts_used: int = 0

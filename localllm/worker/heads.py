@@ -1,5 +1,5 @@
-"""Creates the context of a model's own NextN layers beside its backend, or says why not. Knows nothing of when they
-guess."""
+"""Creates the context of a model's own NextN layers beside its backend, or says why not; which vectors of the model
+these or an EAGLE-3 draft need. Knows nothing of when they guess."""
 
 from __future__ import annotations
 
@@ -27,9 +27,28 @@ class Found(NamedTuple):
     reason: str = ""
 
 
-def functions_for(library: Library, load: Load) -> NextFunctions | None:
-    """None if the model's heads are not to be loaded, or this library cannot compute them."""
-    return find(library.api) if load.placement.heads_ctx and load.draft is None else None
+class Kept(NamedTuple):
+    """What a backend keeps of its tokens, for guesses."""
+
+    functions: NextFunctions
+    layers: tuple[int, ...] = ()
+    """Layers of which an EAGLE-3 draft needs the inputs; none: what NextN layers need."""
+
+
+def kept_for(library: Library, load: Load) -> Kept | None:
+    """None if no guess needs the model's vectors, or this library does not give them out."""
+    functions = find(library.api)
+    if functions is None:
+        return None
+    if load.draft is None:
+        return Kept(functions) if load.placement.heads_ctx else None
+    eagle = load.draft.info.eagle
+    return Kept(functions, eagle.layers) if eagle is not None and functions.reads_layers else None
+
+
+def has_heads(kept: Kept | None) -> bool:
+    """Whether the model's own NextN layers are to be loaded."""
+    return kept is not None and not kept.layers
 
 
 def load_heads(library: Library, model: LlamaModel, load: Load, backend: LlamaBackend | None, threads: int) -> Found:

@@ -15,6 +15,7 @@ from localllm.engine.speculation.head_streams import HeadStreams
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
+from localllm.llama.eagle import LlamaEagle
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.grammar_tokens import GrammarTokens
 from localllm.llama.headed import HeadedBackend
@@ -26,9 +27,9 @@ from localllm.llama.vocab import Vocab
 from localllm.tuning.results import AS_TUNED
 from localllm.types import ChatFormat, LoadedModel, SamplingParams, SourceName
 from localllm.worker.attention import Settled, settle
-from localllm.worker.drafting import load_draft
+from localllm.worker.drafting import check_layers, load_draft
 from localllm.worker.grammars import Later
-from localllm.worker.heads import functions_for, load_heads
+from localllm.worker.heads import Kept, has_heads, kept_for, load_heads
 from localllm.worker.messages import Load
 from localllm.worker.sampling import resolve_sampling, with_defaults
 from localllm.worker.template_child import TemplateChild
@@ -51,7 +52,7 @@ class Loaded(NamedTuple):
     draft: DraftBackend | None
     """The draft model, or the model's own heads."""
     streams: DraftStreams | None
-    """The streams of the heads; None without heads."""
+    """The streams of heads or of an EAGLE-3 draft; None for others."""
 
 
 def load_model(
@@ -72,6 +73,7 @@ def load_model(
     threads_batch = load.options.threads_batch or threads
     if load.options.numa is not None:
         use_numa(library.api, library.ggml, load.options.numa)
+    kept = kept_for(library, load)
     model = LlamaModel(
         library,
         Path(load.path),
@@ -80,7 +82,7 @@ def load_model(
         must_offload=placement.must_offload,
         repack=load.options.repack,
         spread=_spread(load),
-        has_heads=functions_for(library, load) is not None,
+        has_heads=has_heads(kept),
         on_progress=on_progress,
     )
 
@@ -102,12 +104,14 @@ def load_model(
         tokens = Later(lambda: GrammarTokens(library.api, model.vocab), "grammar-tokens")
     vocab = Vocab(library.api, model.vocab)
     format = Later(lambda: _format(templates, load, vocab), "chat-format")
-    backend = None if attention is None else _backend(library, model, load, threads, attention)
-    draft: DraftBackend | None = None
+    if load.draft is not None:
+        check_layers(library, load.draft, model, load.info.architecture)
+    backend = None if attention is None else _backend(library, model, load, threads, attention, kept)
+    draft: LlamaBackend | LlamaEagle | None = None
     no_draft = load.no_draft
     if load.draft is not None and backend is not None:
         try:
-            draft = load_draft(library, load.draft, model, backend, threads)
+            draft = load_draft(library, load, load.draft, model, backend, threads)
         except LoadFailed as error:
             if load.options.draft != "auto":
                 raise
@@ -148,7 +152,8 @@ def load_model(
         bos_text=vocab.bos_text,
         eos_text=vocab.eos_text,
     )
-    streams = None if heads is None else HeadStreams(heads)
+    following = draft if isinstance(draft, LlamaEagle) else heads
+    streams = None if following is None else HeadStreams(following)
     vocab = vocab if backend is None else backend.vocab
     return Loaded(report, vocab, backend, make_embedder, tokens, heads if draft is None else draft, streams)
 
@@ -192,9 +197,10 @@ def _sources(draft: object | None, heads: object | None) -> tuple[SourceName, ..
     return (*found, "draft") if draft is not None else (*found, "mtp") if heads is not None else found
 
 
-def _backend(library: Library, model: LlamaModel, load: Load, threads: int, attention: Settled) -> LlamaBackend:
-    functions = functions_for(library, load)
-    make = LlamaBackend if functions is None else partial(HeadedBackend, functions=functions)
+def _backend(
+    library: Library, model: LlamaModel, load: Load, threads: int, attention: Settled, kept: Kept | None
+) -> LlamaBackend:
+    make = LlamaBackend if kept is None else partial(HeadedBackend, functions=kept.functions, layers=kept.layers)
     return make(
         library,
         model,

@@ -30,7 +30,7 @@ from localllm.llama.heads import LlamaHeads
 from localllm.llama.model import LlamaModel
 from localllm.llama.next_rows import NextRows
 from localllm.llama.next_symbols import find
-from localllm.types import ResolvedSampling, Speculative
+from localllm.types import ResolvedSampling, SourceName, Speculative
 from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts
 from tests.models import families
 from tests.models import headed as headed_models
@@ -95,6 +95,8 @@ def headed(loaded_library: library.Library, path: Path) -> Iterator[Headed]:
 class Run:
     """An engine, and what came of it."""
 
+    source: SourceName = "mtp"
+
     def __init__(self, headed: Headed, *, guesses: bool, **how: Any) -> None:
         for slot in range(SLOTS):
             headed.target.truncate(slot, 0)
@@ -113,14 +115,14 @@ class Run:
             )
             self.drafts._accounts = Generous()
             self.engine.scheduler.drafter.cost = lambda _: 1.0
-        self.experience = Experience(drafted_by="mtp")
+        self.experience = Experience(drafted_by=self.source)
 
     def _emit(self, output: StepOutput) -> None:
         assert not output.failures
 
     def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
         one = Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True))
-        one.guesser = Guesser(Speculative(sources=("mtp",)), self.experience)
+        one.guesser = Guesser(Speculative(sources=(self.source,)), self.experience)
         self.engine.submit(one)
         return one
 
@@ -182,6 +184,26 @@ def test_a_conversation_that_left_its_slot_and_came_back_is_guessed_on(headed: H
     made = ask(Run(headed, guesses=True, tiers=Tiers(2**26)))
     assert [one.tokens for one in made] == [one.tokens for one in expected]
     assert made[1].num_guesses > 0
+
+
+def test_vectors_lost_before_a_token_is_computed_are_waited_for(headed: Headed) -> None:
+    """As after an interrupted decode that left one token to compute: no stream can begin before that token's end."""
+    check_lost_vectors(Run, headed)
+
+
+def check_lost_vectors(run_of: type[Run], headed: Headed) -> None:
+    def ask(run: Run) -> list[Request]:
+        made = [run.begin(id, prompt, 40) for id, prompt in enumerate(prompts())]
+        for count in range(12):
+            run.step()
+            for slot in range(SLOTS) if count % 4 == 3 else ():
+                headed.target._forget(slot)
+        run.finish()
+        return made
+
+    expected, made = ask(run_of(headed, guesses=False)), ask(run_of(headed, guesses=True))
+    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    assert all(one.num_guesses for one in made)
 
 
 def test_answers_that_share_a_prompt_are_guessed_each_in_its_slot(headed: Headed) -> None:

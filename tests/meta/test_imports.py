@@ -56,7 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.loading": BASE | {"engine", "llama", "chat"},
     "worker.attention": BASE | {"llama"},
     "worker.heads": BASE | {"gguf", "llama"},
-    "worker.drafting": BASE | {"llama"},
+    "worker.drafting": BASE | {"gguf", "llama"},
     "worker.cpu_clocks": BASE | {"engine"},
     "worker.identity": BASE | {"kvdisk", "gguf"},
     "worker.keeping": BASE | {"engine", "llama", "kvdisk"},

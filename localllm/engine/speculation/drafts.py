@@ -229,6 +229,8 @@ class Drafts:
             if is_short and self._spent.tokens_s(num_all) < gain_s * left:
                 self._streams.begin_at(stream, earliest)  # it holds only the end, from a check
             missing = stream.num_missing(sequence)
+            if missing < 1:
+                continue  # the stream begins behind the token computed now
             if missing <= self._ready:
                 ready.append((one, stream))
             elif self._spent.tokens_s(missing) < gain_s * left:

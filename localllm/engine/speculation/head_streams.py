@@ -1,4 +1,5 @@
-"""Streams of a model's own NextN layers: as those of a draft model, but each slot of the model has one of its own.
+"""Streams of a model's own NextN layers, or of an EAGLE-3 draft: as those of a draft model, but each slot of the model
+has one of its own.
 
 Heads need vectors that the model computed. So a stream begins where these begin, and what heads guessed is computed
 again from the model's vectors once it has come. Knows nothing of guesses.
@@ -14,7 +15,7 @@ from localllm.engine.speculation.streams import DraftStream, DraftStreams
 
 
 class Heads(DraftBackend, Protocol):
-    """NextN layers of the model that they guess for."""
+    """NextN layers of the model that they guess for, or its EAGLE-3 draft."""
 
     def earliest(self, slot: int) -> int:
         """The first token of the text that the slot's stream may begin with."""

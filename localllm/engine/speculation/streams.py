@@ -69,7 +69,7 @@ class DraftStreams:
         elif stream.num_shifted != sequence.num_shifted:
             self._shift(stream, sequence)
         held, tokens, first = stream.tokens, sequence.tokens, stream.first
-        most = min(len(held), len(tokens) - 1 - first)
+        most = max(0, min(len(held), len(tokens) - 1 - first))
         count = min(stream.num_agreed, most)
         while count < most and held[count] == tokens[first + count]:
             count += 1

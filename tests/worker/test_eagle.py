@@ -1,0 +1,149 @@
+"""EAGLE-3 drafts from the setting to the worker: loaded beside the model, refused in words; no answer is another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from localllm import LLM, SamplingParams
+from localllm.errors import LoadFailed
+from localllm.gguf import read_model_info
+from localllm.llama import next_rows
+from localllm.supervisor import drafting, heads
+from localllm.supervisor.drafting import DraftModel, draft_bytes, draft_options, place_draft, states_bytes
+from localllm.supervisor.memory_fit import fit_in_memory
+from localllm.types import DeviceInfo
+from localllm.types.load_options import LoadOptions
+from localllm.worker import drafting as loaded_drafting
+from localllm.worker import loading
+from tests.models import families
+from tests.models.eagle import write_eagle
+from tests.models.maker import write_llama
+from tests.models.tokenizers import bpe
+
+GREEDY = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
+SEEDED = SamplingParams(temperature=0.9, seed=5, max_tokens=60, ignore_eos=True)
+PROMPTS = ("Hello", "one two three " * 20)
+LAYERS = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_llama(tmp_path_factory.mktemp("eagle") / "target.gguf", n_layer=4, scale=0.05)
+
+
+@pytest.mark.parametrize("how", [{}, {"has": ()}, {"tokens": range(5, 300)}], ids=["whole", "shared", "mapped"])
+def test_a_model_with_an_eagle_draft_answers_as_it_does_without(
+    target: Path, tmp_path: Path, how: dict[str, Any]
+) -> None:
+    draft = write_eagle(tmp_path / "eagle.gguf", layers=LAYERS, is_good=True, **how)
+    with LLM(target, slots=2, threads=1) as plain:
+        expected = [plain.complete(prompt, params=params).text for prompt in PROMPTS for params in (GREEDY, SEEDED)]
+    with LLM(target, slots=2, threads=1, draft=draft) as llm:
+        assert (llm.info.draft, llm.info.sources) == ("eagle", ("lookup", "prediction", "draft"))
+        made = [llm.complete(prompt, params=params) for prompt in PROMPTS for params in (GREEDY, SEEDED)]
+    assert [each.text for each in made] == expected
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"layers": (1, 2)}, "names 2 layers of the target, not 3"),
+        ({"layers": (1, 2, 5)}, "from layer 5, and this model has 4"),
+        ({"layers": (1, 2, 4)}, "what enters layer 4, and llama.cpp gives out no such vectors"),
+        ({"target_width": 32}, "vectors of 32 numbers, and this model's have 64"),
+        ({"tokenizer": bpe(400)}, "knows 400 tokens, and this model has 320"),
+        ({"tokens": (5, 6, 320)}, "guesses token 320, and this model has 320"),
+        ({"tokens": (5, 6, -1)}, "guesses token -1, and this model has 320"),
+        ({"tokens": (5, 6), "has": ()}, "has 2 tokens, and it has no output head of its own"),
+        ({"n_embd": 32, "has": ()}, "its vectors have 32 numbers, but this model's have 64"),
+        ({"leave_out": "fc.weight"}, "no fc.weight of 192 by 64 numbers"),
+        ({"leave_out": "blk.0.attn_norm_2.weight"}, "could not load eagle.gguf"),
+        ({"extra": {"block_count": 2}}, "has 2 layers, and llama.cpp computes one"),
+        ({"extra": {"attention.key_length": 8}}, "keys and values differ in length"),
+    ],
+)
+def test_a_draft_for_another_model_is_refused_in_words(
+    target: Path, tmp_path: Path, how: dict[str, Any], reason: str
+) -> None:
+    """llama.cpp would end the process for most of these."""
+    draft = write_eagle(tmp_path / "eagle.gguf", **{"layers": LAYERS, "is_good": True, **how})
+    with pytest.raises(LoadFailed, match=reason) as refused:
+        LLM(target, slots=2, threads=1, draft=draft)
+    assert "load eagle" in reason or refused.value.param == "draft"
+
+
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (families.write_sliding_window, "does not give out for gemma3"),
+        (families.write_latent, "does not give out for deepseek2"),
+        (families.write_recurrent, "does not give out for mamba"),
+        (families.write_embedding, "embedding model generates no text"),
+    ],
+)
+def test_a_target_without_hidden_states_is_named(tmp_path: Path, write: Callable[..., Path], reason: str) -> None:
+    path, draft = write(tmp_path / "model.gguf"), write_eagle(tmp_path / "eagle.gguf")
+    infos = read_model_info(path), read_model_info(draft)
+    with pytest.raises(LoadFailed, match=reason) as refused:
+        draft_options(infos[0], LoadOptions(), DraftModel("eagle", draft, infos[1]))
+    assert refused.value.param == "draft"
+
+
+def test_a_target_that_cannot_roll_back_is_named(tmp_path: Path) -> None:
+    """With too many slots for states of earlier tokens."""
+    path = families.write_gated_delta(tmp_path / "model.gguf")
+    with pytest.raises(LoadFailed, match="cannot roll back rejected tokens") as refused:
+        LLM(path, threads=1, options=LoadOptions(slots=32, ubatch=32), draft=write_eagle(tmp_path / "eagle.gguf"))
+    assert refused.value.param == "draft"
+
+
+@pytest.mark.parametrize("has", [("embeddings", "output"), ()])
+def test_an_eagle_draft_is_no_model_by_itself(tmp_path: Path, has: Any) -> None:
+    with pytest.raises(LoadFailed, match="only guesses for another model; give it"):
+        LLM(write_eagle(tmp_path / "eagle.gguf", has=has), slots=1, threads=1)
+
+
+def test_many_answers_at_once_and_turns_from_the_disk_go_on_as_without(target: Path, tmp_path: Path) -> None:
+    draft = write_eagle(tmp_path / "eagle.gguf", layers=LAYERS, is_good=True)
+
+    def answers(**how: Any) -> list[str]:
+        options, texts = LoadOptions(kv_disk_mb=64, ctx=512), list[str]()
+        prompts = [f"{number} " + "one two three " * (3 + number) for number in range(5)]
+        for _ in range(2):
+            with (
+                LLM(target, slots=3, threads=1, home=tmp_path / str(len(how)), options=options, **how) as llm,
+                ThreadPoolExecutor(5) as pool,
+            ):
+                made = list(pool.map(lambda prompt: llm.complete(prompt, params=GREEDY).text, prompts))
+            texts += made
+            prompts = [prompt + text + " and" for prompt, text in zip(prompts, made, strict=True)]
+        return texts
+
+    assert answers(draft=draft) == answers()
+
+
+def test_its_memory_is_planned(target: Path, tmp_path: Path) -> None:
+    info, options = read_model_info(target), LoadOptions(ctx=512, slots=2)
+    path = write_eagle(tmp_path / "eagle.gguf", layers=LAYERS, ctx=256)
+    draft = DraftModel("eagle", path, read_model_info(path))
+    assert draft_options(info, options, draft).ctx == 256
+    long_info, long = (msgspec.structs.replace(each, context_length=2**17) for each in (info, draft.info))
+    wanted = draft_options(long_info, LoadOptions(), draft._replace(info=long))
+    assert wanted.ctx == heads.CTX, "a draft need not look back further"
+    states = states_bytes(info, options, draft)
+    assert states == 4 * 3 * 64 * (512 * 2 + 2048 + 512) + 4 * 64 * 320
+    assert draft_bytes(info, options, draft) > states + draft.info.size_bytes
+    assert next_rows.KEPT == heads.KEPT_ROWS
+    assert loading.WHOLE_BATCH == heads.MOST_BATCH
+    assert loaded_drafting.EAGLE_TOKENS == drafting.EAGLE_TOKENS
+    gpu = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=4 * 2**30, total_bytes=8 * 2**30)
+    _, share, _ = place_draft(info, options, draft, [gpu])
+    assert share is not None
+    fit = fit_in_memory(info, options, devices=[gpu], free_bytes=2**30, draft=draft)
+    assert fit.shares[-1].needs.draft == states, "which stay in main memory"
