@@ -73,7 +73,7 @@ PrefillStepMs = Annotated[
 ]
 StreamIntervalMs = Annotated[
     int | None,
-    Option("--stream-interval-ms", metavar="MS", help="Shortest time between parts of a stream [default: 16]"),
+    Option("--stream-interval-ms", metavar="MS", help="Shortest time between parts of a stream [default: 33]"),
 ]
 Pooling = Annotated[
     str | None,

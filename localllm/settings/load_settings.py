@@ -72,7 +72,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The longest planned duration of one step of the model."""
     prefill_step_ms: int = 100
     """The longest planned duration of a step that computes prompts while answers stream."""
-    stream_interval_ms: int = 16
+    stream_interval_ms: int = 33
     """The shortest time between two parts of a streamed answer, but for its first and last; 0: every token at once."""
     pooling: Pooling | None = None
     """How embeddings are pooled: none, mean, cls, last or rank; None: as the model specifies."""

@@ -71,7 +71,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     long as their batch."""
     prefill_step_ms: int = 100
     """Limit for steps that compute prompts while answers stream: lower makes streams smoother and prompts slower."""
-    stream_interval_ms: int = 16
+    stream_interval_ms: int = 33
     """The shortest time between two parts of an answer, but for the first and the last; tokens of fast models are sent
     together. 0: each step's at once."""
     pooling: Pooling | None = None

@@ -14,6 +14,7 @@ import pytest
 from gguf import GGUFReader
 
 from localllm.engine.backend import Segment
+from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.sequence import Sequence as Request
 from localllm.gguf import read_model_info
 from localllm.gguf.eagle import GIVES_LAST, GIVES_STATES
@@ -172,7 +173,7 @@ def test_a_conversation_that_left_its_slot_and_came_back_is_guessed_on(headed: H
         assert second.num_cached > 20
         return [first, second]
 
-    expected, made = (answers(EagleRun(headed, guesses=guesses, kv_ram_bytes=2**26)) for guesses in (False, True))
+    expected, made = (answers(EagleRun(headed, guesses=guesses, tiers=Tiers(2**26))) for guesses in (False, True))
     assert [one.tokens for one in made] == [one.tokens for one in expected]
     assert made[1].num_guesses > 0
 
