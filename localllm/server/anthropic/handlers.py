@@ -64,4 +64,5 @@ async def count_tokens(request: Request) -> Response:
     offered = body.offered(state.settings.hosted_tools)
     headers |= left_out_header([*ignored, *offered.ignored])
     messages, rendering = body.prompt(offered)
+    body.params()  # refuses values that the request itself would be refused for
     return json_response(TokenCount(await num_prompt_tokens(request, body.model, messages, rendering)), headers)

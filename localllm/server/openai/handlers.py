@@ -48,6 +48,7 @@ async def count_tokens(request: Request) -> Response:
     body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
     state.admit()
     (source,) = body.sources()
+    body.params()  # refuses values that the request itself would be refused for
     count = await num_prompt_tokens(request, body.model, source["messages"], source["rendering"])
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     return json_response(TokenCount(count, "chat.completion.input_tokens"), headers)
