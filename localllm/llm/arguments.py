@@ -23,7 +23,7 @@ from localllm.llm.schemas import Shape
 from localllm.llm.tools import Tools, toolbox
 from localllm.settings import config
 from localllm.settings.config import Settings
-from localllm.types import GenerationRequest, GpuLayers, Pooling, Rendering, SamplingParams, Speculative, Speculative, Speculative
+from localllm.types import GenerationRequest, GpuLayers, Pooling, Rendering, SamplingParams, Speculative
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions
 

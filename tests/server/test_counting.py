@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.server.conftest import Served
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
-COUNTING = {
+COUNTING: dict[str, dict[str, Any]] = {
     "/v1/chat/completions/input_tokens": {"messages": MESSAGES},
     "/v1/messages/count_tokens": {"messages": MESSAGES},
     "/v1/responses/input_tokens": {"input": "Hi"},
