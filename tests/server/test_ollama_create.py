@@ -268,10 +268,13 @@ def test_a_modelfile_of_an_older_client_is_read(ollama: Ollama, gguf: bytes) -> 
 
 @pytest.mark.parametrize("text", ['Write """ and "', 'a"\n"""', "two\nlines", 'no"""\nway'])
 def test_the_shown_modelfile_can_always_be_read_and_says_what_it_cannot_hold(ollama: Ollama, text: str) -> None:
-    ollama.made(**{"model": "quoting", "from": "demo", "system": text, "parameters": {"stop": [text]}})
+    ollama.made(
+        **{"model": "quoting", "from": "demo", "system": text, "parameters": {"stop": [text], "top_p": 0.123456789}}
+    )
     shown = ollama.http.post("/api/show", content=b'{"model": "quoting"}').json()
     assert shown["system"] == text
     ollama.made(name="unquoted", modelfile=shown["modelfile"])
+    assert ollama.manifest("unquoted").params.top_p == 0.123456789
     if text.startswith("no"):
         assert '# a Modelfile cannot hold this text of SYSTEM: one of its lines ends with """' in shown["modelfile"]
     else:

@@ -202,9 +202,7 @@ def _on_gpus(loaded: LoadedModel, size_bytes: int) -> int:
 def _parameters(found: Described) -> list[tuple[str, str]]:
     params = found.defaults.params
     given = [(theirs, getattr(params, name)) for name, theirs in _OURS]
-    said = [
-        (name, f"{value:g}" if isinstance(value, float) else str(value)) for name, value in given if value is not None
-    ]
+    said = [(name, str(value).removesuffix(".0")) for name, value in given if value is not None]
     return said + ([("num_ctx", str(found.ctx))] if found.ctx else [])
 
 
