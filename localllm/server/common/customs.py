@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from localllm.server.common.tools import INPUT
 
 _OPENING = f'{{"{INPUT}":"'
-_CHARACTERS = re.compile(r'(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_CHARACTERS = re.compile(r'(?:[^"\\]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
 _PART_OF_AN_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _NUM_ESCAPE_CHARS = len(r"\ud83d")
 

@@ -349,7 +349,7 @@ def _spaced(structure: Structure, pattern: str | None, path: str) -> Structure:
     return msgspec.structs.replace(structure, whitespace_pattern=pattern)
 
 
-_WHITESPACE = re.compile(r"(?:[ \t\n\r]|\\[ntr]|\\x20|\(\?:|[\[\]()*+?|]|\{[0-9]+(?:,[0-9]*)?\})*+")
+_WHITESPACE = re.compile(r"(?:[ \t\n\r]|\\[ntr]|\\x20|\(\?:|[\[\]()*+?|]|\{[0-9]+(?:,[0-9]*)?\})*")
 """Regular expressions that match only JSON whitespace: these characters, grouped and repeated."""
 
 

@@ -39,15 +39,20 @@ export class Sidebar {
   #show() {
     const shown = session.list.filter((each) => !this.found || this.found.has(each.id));
     this.note.textContent = shown.length ? "" : this.found ? words.chats.noMatch : words.chats.none;
+    const focused = this.list.contains(document.activeElement) ? document.activeElement : null;
+    const row = /** @type {HTMLElement | null} */ (focused?.closest("li") ?? null);
+    const place = row && focused ? [...row.children].indexOf(focused) : 0;
     fill(this.list, shown.map((each) => {
       const isOpen = each.id === session.conversation.id;
       const hit = this.found?.get(each.id);
       const open = async () => { await session.open(each.id, hit?.message); this.chosen(hit?.message, this.search.value); };
-      return el("li", { class: isOpen ? "open" : "" },
+      return el("li", { class: isOpen ? "open" : "", "data-id": each.id },
         el("button", { type: "button", class: "pick", "aria-current": isOpen ? "true" : null, onclick: open },
           el("span", { class: "title", dir: "auto" }, each.title || words.chats.untitled), hit?.excerpt ? el("small", { dir: "auto" }, hit.excerpt) : null),
         sign(`${words.chats.menu}: ${each.title}`, "⋯", () => this.#menu(each)));
     }));
+    const again = row && /** @type {HTMLElement[]} */ ([...this.list.children]).find((each) => each.dataset.id === row.dataset.id);
+    if (again) /** @type {HTMLElement} */ (again.children[place]).focus(); // the keyboard's place outlives the old elements
   }
 
   /** @param {import("./tree.js").Conversation} conversation */

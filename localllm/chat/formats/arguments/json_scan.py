@@ -10,7 +10,7 @@ from typing import Any
 _STRUCTURE = r'["{}\[\]]'
 _CLOSING = {"{": "}", "[": "]"}
 _SCALAR_END = re.compile(r"[\s,:\]}]")
-_BODY = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_BODY = re.compile(r'(?:[^"\\]+|\\.)*', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

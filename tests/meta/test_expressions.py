@@ -1,0 +1,36 @@
+"""Regular expressions of the package mean the same in every Python that it supports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "localllm"
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if "re." in path.read_text("utf-8")]
+
+
+def patterns(path: Path) -> list[str]:
+    """The constant ones."""
+    return [
+        node.args[0].value
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "re"
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    ]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_nothing_is_possessive_or_atomic(path: Path) -> None:
+    """Python 3.11.2, which Debian 12 has, matches these wrongly (CPython issue 100061, mended in 3.11.3)."""
+    for pattern in patterns(path):
+        parsed = repr(re._parser.parse(pattern))  # type: ignore[attr-defined]
+        assert "POSSESSIVE_REPEAT" not in parsed, pattern
+        assert "ATOMIC_GROUP" not in parsed, pattern
