@@ -138,9 +138,9 @@ def test_the_list_of_conversations(page: Page, served: Served, tmp_path: Path) -
     page.keyboard.type("whales")
     expect(page.locator(".chats li")).to_have_count(1)
     go(page, "About whales")
-    page.evaluate("document.querySelector('.chats li').isOld = true")
+    page.evaluate("document.querySelector('.chats li').setAttribute('data-old', '')")
     page.evaluate("document.querySelector('#search').dispatchEvent(new Event('input'))")
-    page.wait_for_function("!document.querySelector('.chats li').isOld")
+    expect(page.locator(".chats li[data-old]")).to_have_count(0)
     assert str(page.evaluate(NAME)).strip().startswith("About whales"), "the list is drawn anew, and the focus stays"
     page.locator("#search").focus()
     press(page, "About whales")
