@@ -98,7 +98,9 @@ def _eagle(library: Library, draft: DraftLoad, model: LlamaModel, backend: Llama
     functions = find(library.api)
     if functions is None or not isinstance(backend, HeadedBackend):
         raise LoadFailed(
-            f"{draft.id} is an EAGLE-3 draft, and this llama.cpp has no functions for it; remove draft", param="draft"
+            f"{draft.id} is an EAGLE-3 draft, and this llama.cpp has no functions for it; build one that has them with "
+            "`localllm runtime build cpu`, or remove draft",
+            param="draft",
         )
     return LlamaEagle(
         library,

@@ -59,7 +59,7 @@ def load_heads(library: Library, model: LlamaModel, load: Load, backend: LlamaBa
         return Found(None, load.placement.no_heads or "a draft model guesses instead")
     functions = find(library.api)
     if functions is None or not isinstance(backend, HeadedBackend):
-        return Found(None, "this llama.cpp has no functions for them")
+        return Found(None, "this llama.cpp has no functions for them; `localllm runtime build cpu` builds one that has")
     if not backend.max_rollback:
         return Found(None, f"a {backend.memory_kind} memory cannot roll back wrong guesses here")
     try:
