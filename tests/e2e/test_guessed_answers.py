@@ -114,7 +114,8 @@ class Both(NamedTuple):
 
 @pytest.fixture(scope="module")
 def both(home: Any) -> Iterator[Both]:
-    options = ["demo", "--slots=4", "--threads=1", "--log-level=warning"]
+    # Whether flash attention is faster is measured, and on a busy machine two servers may decide differently.
+    options = ["demo", "--slots=4", "--threads=1", "--flash-attn=on", "--log-level=warning"]
     with Sidecar.start([*options, "--speculation=off"]) as plain, Sidecar.start(options) as guessing:
         clients = [
             httpx.Client(base_url=one.url, headers={"authorization": f"Bearer {one.token}"}, timeout=120)
