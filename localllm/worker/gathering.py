@@ -1,7 +1,7 @@
 """Gathers the deltas of several steps into one message, so that fast models do not cost the parent a wake-up a token.
 
 The first delta of an answer and its end are never held back, nor is one after a pause: a message leaves at most
-`interval_s` after the first delta in it. All functions are pure; the clock is the caller's.
+`interval_s` after the first delta in it. Reads no clock.
 """
 
 from __future__ import annotations

@@ -162,26 +162,9 @@ def test_the_end_token_is_told_beside_a_prompts_log_probabilities_and_nowhere_el
 
 def test_a_prompt_whose_rows_hold_no_probabilities_fails_alone() -> None:
     engine = Engine(FakeBackend(broken_at=50), told := Told())
-    engine.submit(
-        Sequence(
-            1,
-            [50, 8, 9],
-            sampling=GREEDY,
-            max_tokens=2,
-            reported=Reported(prompt_logprobs=1),
-            reuse=Reuse(False),
-        )
-    )
-    engine.submit(
-        Sequence(
-            2,
-            [7, 8, 9],
-            sampling=GREEDY,
-            max_tokens=2,
-            reported=Reported(prompt_logprobs=1),
-            reuse=Reuse(False),
-        )
-    )
+    reported, reuse = Reported(prompt_logprobs=1), Reuse(cache_prompt=False)
+    for id, prompt in ((1, [50, 8, 9]), (2, [7, 8, 9])):
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=2, reported=reported, reuse=reuse))
     drain(engine)
     assert "probability" in told.failures[1]
     check(told.of_prompt(2), [7, 8, 9], 1)
