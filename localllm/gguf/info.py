@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localllm.gguf.cursor import invalid_file
-from localllm.gguf.eagle import eagle
+from localllm.gguf.draft_heads import draft_head
 from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.memory import layer_memory, sliding_window
 from localllm.gguf.nextn import heads
@@ -103,7 +103,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         layer_memory=layer_memory(keys, num_layers),
         heads=of_heads,
         no_heads=no_heads,
-        eagle=eagle(keys, tensors, num_layers=num_layers, vocabulary_size=vocabulary_size),
+        draft_head=draft_head(keys, tensors, num_layers=num_layers, vocabulary_size=vocabulary_size),
         sliding_window=sliding_window(keys, num_layers),
         experts_used=keys.size("expert_used_count") or 0,
         expert_feed_forward_length=keys.size("expert_feed_forward_length"),

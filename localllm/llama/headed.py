@@ -28,8 +28,8 @@ class HeadedBackend(LlamaBackend):
     def __init__(
         self, library: Library, model: LlamaModel, functions: NextFunctions, *, layers: Sequence[int] = (), **how: Any
     ) -> None:
-        """`layers`: those whose inputs are kept, as in `types.Eagle`, which llama.cpp must give out; none: what NextN
-        layers need. `how`: as for a `LlamaBackend`. Raises `LoadFailed`.
+        """`layers`: those whose inputs are kept, as in `types.DraftHead`, which llama.cpp must give out; none: what
+        NextN layers need. `how`: as for a `LlamaBackend`. Raises `LoadFailed`.
         """
         self._functions = functions
         self.next_rows: NextRows | None = None

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LoadFailed
-from localllm.gguf.eagle import GIVES_STATES
+from localllm.gguf.draft_heads import GIVES_STATES
 from localllm.supervisor.heads import CTX, F32, KEPT_ROWS, MOST_BATCH
 from localllm.supervisor.placing import DRIVER_BYTES
 from localllm.supervisor.plan import compute_bytes, context_of, memory_bytes, plan, slots_of
 from localllm.supervisor.room import FIXED_BYTES, need_bytes
-from localllm.types import DeviceInfo, Eagle, ModelInfo
+from localllm.types import DeviceInfo, DraftHead, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare, DraftLoad
 
@@ -39,8 +39,8 @@ class DraftModel(NamedTuple):
 
 def check_is_model(id: str, info: ModelInfo) -> None:
     """Raises `LoadFailed` for a draft that llama.cpp cannot compute without its target."""
-    if info.eagle is not None or info.architecture in TIED:
-        use = "give it to that model as its draft" if info.eagle is not None else "load that model instead"
+    if info.draft_head is not None or info.architecture in TIED:
+        use = "give it to that model as its draft" if info.draft_head is not None else "load that model instead"
         raise LoadFailed(f"{id} ({info.architecture}) only guesses for another model; {use}")
 
 
@@ -57,12 +57,12 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
         )
     if not info.causal:
         raise LoadFailed("an embedding model generates no text to draft; leave out draft", param="draft")
-    if draft.info.eagle is not None and (problem := _misfit(info, options, draft, draft.info.eagle)):
+    if draft.info.draft_head is not None and (problem := _misfit(info, options, draft, draft.info.draft_head)):
         raise LoadFailed(f"{draft.id} {problem} (draft)", param="draft")
     ctx = context_of(info, options)
     trained = draft.info.context_length
     ubatch = options.ubatch
-    if draft.info.eagle is not None:
+    if draft.info.draft_head is not None:
         ctx, ubatch = min(ctx, CTX), EAGLE_TOKENS
     return LoadOptions(
         ctx=ctx if trained is None else min(ctx, trained),
@@ -76,32 +76,32 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
     )
 
 
-def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, eagle: Eagle) -> str:
+def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, head: DraftHead) -> str:
     """Why the EAGLE-3 draft cannot guess for this model, after its name; empty: it can."""
     made_for = "use the EAGLE-3 draft that was made for this model, or remove draft"
-    if eagle.problem:
-        return f"is an EAGLE-3 draft that llama.cpp cannot compute: {eagle.problem}; use another file"
+    if head.problem:
+        return f"is an EAGLE-3 draft that llama.cpp cannot compute: {head.problem}; use another file"
     if info.architecture not in GIVES_STATES:
         return (
             f"guesses from its target's hidden states, which llama.cpp does not give out for {info.architecture}; use "
             "a smaller model of the same family"
         )
-    if eagle.width != info.embedding_length:
+    if head.width != info.embedding_length:
         return (
-            f"guesses from vectors of {eagle.width} numbers, and this model's have {info.embedding_length}; {made_for}"
+            f"guesses from vectors of {head.width} numbers, and this model's have {info.embedding_length}; {made_for}"
         )
-    if max(eagle.layers) > info.num_layers:
-        return f"guesses from layer {max(eagle.layers)}, and this model has {info.num_layers}; {made_for}"
+    if max(head.layers) > info.num_layers:
+        return f"guesses from layer {max(head.layers)}, and this model has {info.num_layers}; {made_for}"
     if draft.info.vocabulary_size != info.vocabulary_size:
         return f"knows {draft.info.vocabulary_size:,} tokens, and this model has {info.vocabulary_size:,}; {made_for}"
-    if eagle.has_embeddings and eagle.has_output:
+    if head.has_embeddings and head.has_output:
         return ""
     if draft.info.embedding_length != info.embedding_length:
         return (
             f"has no embeddings or no output head of its own, and its vectors have {draft.info.embedding_length} "
             f"numbers, but this model's have {info.embedding_length}; {made_for}"
         )
-    if not eagle.has_output and options.split in ("row", "tensor"):
+    if not head.has_output and options.split in ("row", "tensor"):
         return f"uses its target's output head, which split {options.split} divides; leave out split, or remove draft"
     return ""
 
@@ -115,16 +115,16 @@ def draft_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int
 def states_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
     """Main memory for what an EAGLE-3 draft and its target hand out, wherever they are: logits of a batch, and the
     target's hidden states, those kept of each slot, those of a batch, and those of a ubatch."""
-    if draft.info.eagle is None:
+    if draft.info.draft_head is None:
         return 0
     rows = KEPT_ROWS * slots_of(info, options) + max(MOST_BATCH, options.ubatch_tokens) + options.ubatch_tokens
-    return F32 * rows * draft.info.eagle.width * len(draft.info.eagle.layers) + _logits_bytes(draft)
+    return F32 * rows * draft.info.draft_head.width * len(draft.info.draft_head.layers) + _logits_bytes(draft)
 
 
 def _logits_bytes(draft: DraftModel) -> int:
     """Logits of all tokens of an EAGLE-3 draft's batch. Its graph computes them for its own tokens, then moves them to
     the places of its target's."""
-    return 0 if draft.info.eagle is None else F32 * EAGLE_TOKENS * draft.info.vocabulary_size
+    return 0 if draft.info.draft_head is None else F32 * EAGLE_TOKENS * draft.info.vocabulary_size
 
 
 class PlacedDraft(NamedTuple):

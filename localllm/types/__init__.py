@@ -230,8 +230,14 @@ class LayerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Whether it stores only a sliding window of tokens."""
 
 
-class Eagle(msgspec.Struct, frozen=True, kw_only=True):
-    """What an EAGLE-3 draft takes from its target."""
+DraftHeadKind = Literal["eagle3", "dflash", "gemma4-assistant"]
+
+
+class DraftHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What a draft that guesses from its target's hidden states takes from it."""
+
+    kind: DraftHeadKind
+    """The architecture of its file."""
 
     layers: tuple[int, ...]
     """Layers of the target whose inputs it guesses from; one more than the last means that layer's output."""
@@ -292,8 +298,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of the first NextN layer (multi-token prediction); None: the file has no such layer."""
     no_heads: str = ""
     """Why the NextN layers cannot be used; empty: they can."""
-    eagle: Eagle | None = None
-    """What it takes from its target, if it is an EAGLE-3 draft."""
+    draft_head: DraftHead | None = None
+    """What it takes from its target, if it guesses from hidden states."""
     sliding_window: int = 0
     """Window size of windowed layers in tokens; 0: no such layers."""
     experts_used: int = 0

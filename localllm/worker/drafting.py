@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from localllm.errors import LoadFailed
-from localllm.gguf.eagle import GIVES_LAST, target_tokens
+from localllm.gguf.draft_heads import GIVES_LAST, target_tokens
 from localllm.llama.context import LlamaBackend
 from localllm.llama.eagle import LlamaEagle
 from localllm.llama.headed import HeadedBackend
@@ -27,10 +27,10 @@ EAGLE_TOKENS = 64
 
 def check_layers(library: Library, draft: DraftLoad, target: LlamaModel, architecture: str) -> None:
     """Raises `LoadFailed` if the draft needs vectors of a layer that llama.cpp would end the process for."""
-    if draft.info.eagle is None:
+    if draft.info.draft_head is None:
         return
     num_layers = int(library.api.llama_model_n_layer(target.handle))
-    last = max(draft.info.eagle.layers)
+    last = max(draft.info.draft_head.layers)
     if last > num_layers or (last == num_layers and architecture not in GIVES_LAST):
         raise LoadFailed(
             f"{draft.id} guesses from what enters layer {last}, and llama.cpp gives out no such vectors of this model, "
@@ -48,7 +48,7 @@ def load_draft(
             f"a {backend.memory_kind} memory of this architecture cannot roll back rejected tokens; remove draft",
             param="draft",
         )
-    placement, eagle = draft.placement, draft.info.eagle
+    placement, eagle = draft.placement, draft.info.draft_head
     if eagle is not None:
         _check_tokens(draft, backend.vocab.size)
     # What a draft uses of its target may be on any of the target's devices.

@@ -42,8 +42,8 @@ def kept_for(library: Library, load: Load) -> Kept | None:
         return None
     if load.draft is None:
         return Kept(functions) if load.placement.heads_ctx else None
-    eagle = load.draft.info.eagle
-    return Kept(functions, eagle.layers) if eagle is not None and functions.reads_layers else None
+    head = load.draft.info.draft_head
+    return Kept(functions, head.layers) if head is not None and functions.reads_layers else None
 
 
 def has_heads(kept: Kept | None) -> bool:

@@ -17,7 +17,7 @@ from localllm.engine.backend import Segment
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.sequence import Sequence as Request
 from localllm.gguf import read_model_info
-from localllm.gguf.eagle import GIVES_LAST, GIVES_STATES
+from localllm.gguf.draft_heads import GIVES_LAST, GIVES_STATES
 from localllm.llama import library
 from localllm.llama.eagle import LlamaEagle
 from localllm.llama.headed import HeadedBackend
@@ -65,7 +65,7 @@ def opened(
     ubatch: int | None = None,
     unified: bool = False,
 ) -> Iterator[Headed]:
-    functions, eagle = find(loaded.api), read_model_info(path).eagle
+    functions, eagle = find(loaded.api), read_model_info(path).draft_head
     assert functions is not None
     assert eagle is not None
     assert eagle.problem == ""

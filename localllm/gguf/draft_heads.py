@@ -13,9 +13,9 @@ from typing import Protocol
 
 from localllm.gguf.header import TensorInfo, read_header
 from localllm.gguf.shards import read_all_shards
-from localllm.types import Eagle
+from localllm.types import DraftHead, DraftHeadKind
 
-ARCHITECTURE = "eagle3"
+ARCHITECTURE: DraftHeadKind = "eagle3"
 NUM_LAYERS = 3
 """Layers of the target whose inputs are joined."""
 GIVES_STATES = frozenset({
@@ -46,14 +46,17 @@ class EagleKeys(Protocol):
         ...
 
 
-def eagle(keys: EagleKeys, tensors: Sequence[TensorInfo], *, num_layers: int, vocabulary_size: int) -> Eagle | None:
+def draft_head(
+    keys: EagleKeys, tensors: Sequence[TensorInfo], *, num_layers: int, vocabulary_size: int
+) -> DraftHead | None:
     """None if the file is another kind of model. Raises `InvalidModelFile`."""
     if keys.architecture != ARCHITECTURE:
         return None
     shapes = {tensor.name: tensor for tensor in tensors}
     layers, width = keys.listed("target_layers"), keys.size("target_hidden_size") or 0
     problem = _wrong_numbers(layers, width, num_layers) or _wrong_tensors(keys, shapes, width, vocabulary_size)
-    return Eagle(
+    return DraftHead(
+        kind=ARCHITECTURE,
         layers=layers,
         width=width,
         has_embeddings="token_embd.weight" in shapes,
