@@ -154,7 +154,7 @@ class Runtime:
         return await self._removing.run(own_bytes, name, self._settings.data_dir)
 
     def loaded(self) -> Sequence[LoadedModel]:
-        """The models that answer requests."""
+        """The models that answer requests, as their workers reported them last. Any thread may ask."""
         return self._supervisor.loaded()
 
     def restarting(self) -> Sequence[str]:

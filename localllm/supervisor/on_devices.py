@@ -112,6 +112,11 @@ class OnDevices:
         there = [share for share in placement.shares if share.device != CPU] if placement.devices else []
         return max(0, alone - sum(share.weights + share.kv for share in (*there, *_shares_of(draft))))
 
+    def free_draft(self) -> None:
+        """To be called when its worker has no draft any more; the next load places one again."""
+        draft, self.draft = self.draft, None
+        self._ledger.freed(self._id, _shares_of(draft), self._ledger.known(self._library))
+
     def allocated(self) -> None:
         """To be called when the load is complete."""
         self._ledger.allocated(self._id)

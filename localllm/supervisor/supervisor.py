@@ -73,8 +73,9 @@ class Supervisor:
         return [id for id, model in self._models.items() if model.loaded is not None and not model.answers]
 
     def loaded(self) -> list[LoadedModel]:
-        """Models that answer requests, including one whose process died: the next request restarts it."""
-        return [model.loaded for model in self._models.values() if model.loaded is not None]
+        """Models that answer requests, including one whose process died: the next request restarts it. Any thread may
+        ask."""
+        return [loaded for model in list(self._models.values()) if (loaded := model.loaded) is not None]
 
     def ids(self) -> list[str]:
         """All models that are loaded, loading or restarting."""

@@ -6,6 +6,7 @@ Knows nothing of when it drafts.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from localllm.errors import LoadFailed
 from localllm.gguf.draft_heads import GIVES_LAST, target_tokens
@@ -23,6 +24,20 @@ MOST_OUTPUTS = 32
 """Rows of logits for all streams together, or for tokens that the draft is checked against."""
 EAGLE_TOKENS = 64
 """Of a batch of an EAGLE-3 draft, whose graph computes the logits of all of them."""
+
+
+class LlamaDraft(LlamaBackend):
+    """The backend of a draft model, which it owns."""
+
+    def __init__(self, library: Library, model: LlamaModel, **how: Any) -> None:
+        """`how`: as for a `LlamaBackend`. Raises `LoadFailed`."""
+        super().__init__(library, model, **how)
+        self._model = model
+
+    def free(self) -> None:
+        """Release the KV cache and the model."""
+        super().free()
+        self._model.close()
 
 
 def check_layers(library: Library, draft: DraftLoad, target: LlamaModel, architecture: str) -> None:
@@ -60,7 +75,7 @@ def load_draft(
         devices=tuple(dict.fromkeys((*placement.devices, *shared))),
         must_offload=placement.must_offload,
     )
-    made: LlamaBackend | LlamaEagle | None = None
+    made: LlamaDraft | None = None
     try:
         if difference := vocab_difference(library.api, target.vocab, model.vocab):
             raise LoadFailed(
@@ -70,7 +85,7 @@ def load_draft(
             )
         if eagle is not None:
             return _eagle(library, draft, model, backend, threads)
-        made = LlamaBackend(
+        made = LlamaDraft(
             library,
             model,
             ctx=placement.ctx,
