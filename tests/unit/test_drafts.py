@@ -395,14 +395,17 @@ def test_where_all_streams_must_have_equally_many_rows_those_without_a_draft_cou
     def cost(parts: Many[Part]) -> float:
         return 1.0 + 0.3 * sum(rows - 1 for _, _, rows in parts)
 
+    def draft_s(_: int, count: int) -> float:
+        return 0.01 * count
+
     streams = [Stream(0, 10, 0.9, 7), *(Stream(slot, 10, 0.0, 0) for slot in range(1, 4))]
-    assert best_length(streams[:1], cost, lambda _: 0.01, are_equal=True) is not None
-    assert best_length(streams, cost, lambda _: 0.01) is None
-    cheap = best_length(streams, lambda parts: 1.0 + 0.01 * cost(parts), lambda _: 0.01, are_equal=True)
+    assert best_length(streams[:1], cost, draft_s, are_equal=True) is not None
+    assert best_length(streams, cost, draft_s) is None
+    cheap = best_length(streams, lambda parts: 1.0 + 0.01 * cost(parts), draft_s, are_equal=True)
     assert cheap is not None
     assert cheap.places == {0}
     apart = [streams[0], streams[2]]
-    assert best_length(apart, lambda _: 1.0, lambda _: 0.01, are_equal=True) is None, "such a step has one row each"
+    assert best_length(apart, lambda _: 1.0, draft_s, are_equal=True) is None, "such a step has one row each"
 
 
 @settings(max_examples=100, deadline=None)
@@ -414,7 +417,7 @@ def test_the_best_length_gives_more_tokens_a_second_than_none(
         return 1.0 + row_s * (sum(rows for _, _, rows in parts) - len(parts))
 
     streams = [Stream(slot, 10, chance, 7) for slot, chance in enumerate(chances)]
-    found = best_length(streams, cost, lambda _: decode_s)
+    found = best_length(streams, cost, lambda _, count: decode_s * count)
     if found is None:
         if len(chances) == 1:
             assert 1 + chances[0] <= 1.02 * (1 + row_s + decode_s) + 1e-9, "one token would have paid"

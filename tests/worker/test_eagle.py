@@ -141,7 +141,7 @@ def test_its_memory_is_planned(target: Path, tmp_path: Path) -> None:
     assert draft_bytes(info, options, draft) > states + draft.info.size_bytes
     assert next_rows.KEPT == heads.KEPT_ROWS
     assert loading.WHOLE_BATCH == heads.MOST_BATCH
-    assert loaded_drafting.EAGLE_TOKENS == drafting.EAGLE_TOKENS
+    assert loaded_drafting.HEAD_TOKENS == drafting.HEAD_TOKENS
     gpu = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=4 * 2**30, total_bytes=8 * 2**30)
     _, share, _ = place_draft(info, options, draft, [gpu])
     assert share is not None
