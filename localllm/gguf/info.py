@@ -170,6 +170,12 @@ class _Keys:
         values = value if isinstance(value, tuple) else () if value is None else (value,)
         return tuple(self._bounded(key, item) for item in values)
 
+    def flag(self, key: str) -> bool | None:
+        value = self._value(f"{self.architecture}.{key}")
+        if value is None or isinstance(value, bool):
+            return value
+        raise self._wrong(f"{self.architecture}.{key}", "true or false")
+
     def _bounded(self, key: str, value: MetadataValue) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
             raise self._wrong(f"{self.architecture}.{key}", f"a count up to {MAX_SIZE:,}, or one for each layer")
@@ -225,13 +231,10 @@ class _Keys:
         return {name: value for name, value, low, high in values if value is not None and low <= value <= high}
 
     def causal(self) -> bool:
-        key = f"{self.architecture}.attention.causal"
-        value = self._value(key)
-        if value is None:
-            return self.architecture not in _NON_CAUSAL
-        if isinstance(value, bool):
-            return value
-        raise self._wrong(key, "true or false")
+        if self.architecture == "dflash":
+            return True  # there the key says how the tokens of a guess attend to each other
+        value = self.flag("attention.causal")
+        return self.architecture not in _NON_CAUSAL if value is None else value
 
     def pooling(self) -> Pooling | None:
         """The pooling type; None if it is missing or unknown to llama.cpp."""

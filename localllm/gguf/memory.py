@@ -11,7 +11,7 @@ from typing import Protocol
 from localllm.types import LayerMemory
 
 _WINDOW_PERIODS: dict[str, tuple[int, bool]] = {
-    "afmoe": (4, False), "cohere2": (4, False), "cohere2moe": (4, True), "exaone-moe": (4, False),
+    "afmoe": (4, False), "cohere2": (4, False), "cohere2moe": (4, True), "dflash": (1, False), "exaone-moe": (4, False),
     "exaone4": (4, False), "gemma2": (2, False), "gemma3": (6, False), "gemma3n": (5, False), "gemma4": (1, False),
     "gpt-oss": (2, False), "granite_swa": (1, False), "laguna": (4, True), "lfm2": (0, False), "lfm2moe": (0, False),
     "llama4": (4, False), "maple": (1, False), "mellum": (4, False), "mimo2": (1, False), "muse-glimmer": (4, False),

@@ -30,6 +30,7 @@ class LlamaHeads:
     """Implements `engine.speculation.head_streams.Heads`; used by one thread."""
 
     can_shift = False
+    guesses_at_once = 1
     name = "the model's NextN layers"
     param, remedy = "mtp", "--mtp off does without them"
     """Of a `LoadFailed`."""

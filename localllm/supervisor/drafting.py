@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LoadFailed
-from localllm.gguf.draft_heads import GIVES_STATES
+from localllm.gguf.target_states import GIVES_STATES
 from localllm.supervisor.heads import CTX, F32, KEPT_ROWS, MOST_BATCH
 from localllm.supervisor.placing import DRIVER_BYTES
 from localllm.supervisor.plan import compute_bytes, context_of, memory_bytes, plan, slots_of
@@ -21,12 +21,14 @@ from localllm.types import DeviceInfo, DraftHead, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare, DraftLoad
 
-TIED = frozenset({"dflash", "gemma4-assistant"})
+TIED = frozenset({"gemma4-assistant"})
 """Architectures of drafts that compute from hidden states of their target, which nothing passes to them."""
 
 
-EAGLE_TOKENS = 64
-"""Tokens of an EAGLE-3 draft's batch: `worker.drafting.EAGLE_TOKENS`."""
+HEAD_TOKENS = 64
+"""Tokens of the batch of a draft that guesses from hidden states: `worker.drafting.HEAD_TOKENS`."""
+KINDS = {"eagle3": "an EAGLE-3 draft", "dflash": "a DFlash draft", "gemma4-assistant": "an assistant"}
+"""Kinds of such drafts in messages."""
 
 
 class DraftModel(NamedTuple):
@@ -63,7 +65,7 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
     trained = draft.info.context_length
     ubatch = options.ubatch
     if draft.info.draft_head is not None:
-        ctx, ubatch = min(ctx, CTX), EAGLE_TOKENS
+        ctx, ubatch = min(ctx, CTX), HEAD_TOKENS
     return LoadOptions(
         ctx=ctx if trained is None else min(ctx, trained),
         slots=slots_of(info, options),
@@ -77,10 +79,10 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
 
 
 def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, head: DraftHead) -> str:
-    """Why the EAGLE-3 draft cannot guess for this model, after its name; empty: it can."""
-    made_for = "use the EAGLE-3 draft that was made for this model, or remove draft"
+    """Why a draft that guesses from hidden states cannot do so for this model, after its name; empty: it can."""
+    made_for = "use the draft that was made for this model, or remove draft"
     if head.problem:
-        return f"is an EAGLE-3 draft that llama.cpp cannot compute: {head.problem}; use another file"
+        return f"is {KINDS[head.kind]} that cannot be computed: {head.problem}; use another file"
     if info.architecture not in GIVES_STATES:
         return (
             f"guesses from its target's hidden states, which llama.cpp does not give out for {info.architecture}; use "
@@ -113,8 +115,8 @@ def draft_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int
 
 
 def states_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
-    """Main memory for what an EAGLE-3 draft and its target hand out, wherever they are: logits of a batch, and the
-    target's hidden states, those kept of each slot, those of a batch, and those of a ubatch."""
+    """Main memory for what a draft of hidden states and its target hand out, wherever they are: logits of a batch, and
+    the target's hidden states, those kept of each slot, those of a batch, and those of a ubatch."""
     if draft.info.draft_head is None:
         return 0
     rows = KEPT_ROWS * slots_of(info, options) + max(MOST_BATCH, options.ubatch_tokens) + options.ubatch_tokens
@@ -122,9 +124,9 @@ def states_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> in
 
 
 def _logits_bytes(draft: DraftModel) -> int:
-    """Logits of all tokens of an EAGLE-3 draft's batch. Its graph computes them for its own tokens, then moves them to
+    """Logits of all tokens of such a draft's batch. Its graph computes them for its own tokens, then moves them to
     the places of its target's."""
-    return 0 if draft.info.draft_head is None else F32 * EAGLE_TOKENS * draft.info.vocabulary_size
+    return 0 if draft.info.draft_head is None else F32 * HEAD_TOKENS * draft.info.vocabulary_size
 
 
 class PlacedDraft(NamedTuple):

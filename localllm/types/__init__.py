@@ -233,6 +233,21 @@ class LayerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 DraftHeadKind = Literal["eagle3", "dflash", "gemma4-assistant"]
 
 
+class DraftBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """How a DFlash draft guesses several tokens in one decode: from masks that follow the last token."""
+
+    num_guesses: int
+    """The most tokens of a decode."""
+    mask: int
+    """The token in place of one that is guessed."""
+    is_anchor_first: bool = False
+    """Whether the last token's own row is the first guess, as in DSpark; otherwise the first mask's is."""
+    is_causal: bool = False
+    """Whether a place sees only those before it."""
+    num_candidates: int = 0
+    """Tokens among which the selector of a DFlash2 draft chooses for each place; 0: it has none and gives logits."""
+
+
 class DraftHead(msgspec.Struct, frozen=True, kw_only=True):
     """What a draft that guesses from its target's hidden states takes from it."""
 
@@ -247,8 +262,10 @@ class DraftHead(msgspec.Struct, frozen=True, kw_only=True):
     """Otherwise it uses the target's."""
     has_output: bool
     """Whether it has an output head; otherwise it uses the target's."""
+    block: DraftBlock | None = None
+    """None: it guesses token by token."""
     problem: str = ""
-    """Why llama.cpp cannot compute it; empty: it can."""
+    """Why it cannot be computed; empty: it can."""
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):

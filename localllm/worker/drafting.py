@@ -5,25 +5,30 @@ Knows nothing of when it drafts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from localllm.errors import LoadFailed
-from localllm.gguf.draft_heads import GIVES_LAST, target_tokens
+from localllm.gguf.target_states import GIVES_LAST, target_tokens
+from localllm.llama.blocks import LlamaBlocks
 from localllm.llama.context import LlamaBackend
 from localllm.llama.eagle import LlamaEagle
 from localllm.llama.headed import HeadedBackend
+from localllm.llama.heads import LlamaHeads
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.next_symbols import find
 from localllm.llama.vocab_difference import vocab_difference
+from localllm.types import DraftHead
 from localllm.worker.messages import DraftLoad, Load
 
 BATCH_TOKENS = 512
 MOST_OUTPUTS = 32
 """Rows of logits for all streams together, or for tokens that the draft is checked against."""
-EAGLE_TOKENS = 64
-"""Of a batch of an EAGLE-3 draft, whose graph computes the logits of all of them."""
+HEAD_TOKENS = 64
+"""Of a batch of a draft that guesses from hidden states, whose graph computes the logits of all of them."""
 
 
 class LlamaDraft(LlamaBackend):
@@ -49,25 +54,25 @@ def check_layers(library: Library, draft: DraftLoad, target: LlamaModel, archite
     if last > num_layers or (last == num_layers and architecture not in GIVES_LAST):
         raise LoadFailed(
             f"{draft.id} guesses from what enters layer {last}, and llama.cpp gives out no such vectors of this model, "
-            f"which has {num_layers} layers; use the EAGLE-3 draft that was made for this model, or remove draft",
+            f"which has {num_layers} layers; use the draft that was made for this model, or remove draft",
             param="draft",
         )
 
 
 def load_draft(
     library: Library, load: Load, draft: DraftLoad, target: LlamaModel, backend: LlamaBackend, threads: int
-) -> LlamaBackend | LlamaEagle:
+) -> LlamaBackend | LlamaHeads:
     """Loads the draft model. Raises `LoadFailed`, naming what is incompatible, and `DeviceUnavailable`."""
     if not backend.max_rollback:
         raise LoadFailed(
             f"a {backend.memory_kind} memory of this architecture cannot roll back rejected tokens; remove draft",
             param="draft",
         )
-    placement, eagle = draft.placement, draft.info.draft_head
-    if eagle is not None:
+    placement, head = draft.placement, draft.info.draft_head
+    if head is not None:
         _check_tokens(draft, backend.vocab.size)
     # What a draft uses of its target may be on any of the target's devices.
-    shared = () if eagle is None or eagle.has_output else load.placement.devices
+    shared = () if head is None or head.has_output else load.placement.devices
     model = LlamaModel(
         library,
         Path(draft.path),
@@ -83,8 +88,8 @@ def load_draft(
                 "draft, or use a smaller model of the same family",
                 param="draft",
             )
-        if eagle is not None:
-            return _eagle(library, draft, model, backend, threads)
+        if head is not None:
+            return _head(library, draft, head, model, backend, threads)
         made = LlamaDraft(
             library,
             model,
@@ -109,24 +114,31 @@ def load_draft(
     return made
 
 
-def _eagle(library: Library, draft: DraftLoad, model: LlamaModel, backend: LlamaBackend, threads: int) -> LlamaEagle:
+def _head(
+    library: Library, draft: DraftLoad, head: DraftHead, model: LlamaModel, backend: LlamaBackend, threads: int
+) -> LlamaHeads:
     functions = find(library.api)
     if functions is None or not isinstance(backend, HeadedBackend):
         raise LoadFailed(
-            f"{draft.id} is an EAGLE-3 draft, and this llama.cpp has no functions for it; build one that has them with "
-            "`localllm runtime build cpu`, or remove draft",
+            f"{draft.id} guesses from hidden states ({head.kind}), and this llama.cpp has no functions for that; build "
+            "one that has them with `localllm runtime build cpu`, or remove draft",
             param="draft",
         )
-    return LlamaEagle(
+    return maker_of(head)(
         library,
         model,
         backend,
         functions,
         ctx=draft.placement.ctx,
         threads=threads,
-        batch_tokens=EAGLE_TOKENS,
+        batch_tokens=HEAD_TOKENS,
         flash_attn=draft.placement.flash_attn,
     )
+
+
+def maker_of(head: DraftHead) -> Callable[..., LlamaHeads]:
+    """The class of such drafts."""
+    return LlamaEagle if head.block is None else partial(LlamaBlocks, block=head.block)
 
 
 def _check_tokens(draft: DraftLoad, vocabulary_size: int) -> None:
@@ -134,7 +146,7 @@ def _check_tokens(draft: DraftLoad, vocabulary_size: int) -> None:
     wrong = next((token for token in target_tokens(Path(draft.path)) if not 0 <= token < vocabulary_size), None)
     if wrong is not None:
         raise LoadFailed(
-            f"{draft.id} guesses token {wrong:,}, and this model has {vocabulary_size:,}; use the EAGLE-3 draft that "
-            "was made for this model, or remove draft",
+            f"{draft.id} guesses token {wrong:,}, and this model has {vocabulary_size:,}; use the draft that was "
+            "made for this model, or remove draft",
             param="draft",
         )

@@ -15,10 +15,10 @@ from localllm.engine.speculation.head_streams import HeadStreams
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
-from localllm.llama.eagle import LlamaEagle
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.grammar_tokens import GrammarTokens
 from localllm.llama.headed import HeadedBackend
+from localllm.llama.heads import LlamaHeads
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
@@ -52,7 +52,7 @@ class Loaded(NamedTuple):
     draft: DraftBackend | None
     """The draft model, or the model's own heads."""
     streams: DraftStreams | None
-    """The streams of heads or of an EAGLE-3 draft; None for others."""
+    """The streams of heads or of a draft that guesses from hidden states; None for others."""
 
 
 def load_model(
@@ -107,7 +107,7 @@ def load_model(
     if load.draft is not None:
         check_layers(library, load.draft, model, load.info.architecture)
     backend = None if attention is None else _backend(library, model, load, threads, attention, kept)
-    draft: LlamaBackend | LlamaEagle | None = None
+    draft: LlamaBackend | LlamaHeads | None = None
     no_draft = load.no_draft
     if load.draft is not None and backend is not None:
         try:
@@ -152,7 +152,7 @@ def load_model(
         bos_text=vocab.bos_text,
         eos_text=vocab.eos_text,
     )
-    following = draft if isinstance(draft, LlamaEagle) else heads
+    following = draft if isinstance(draft, LlamaHeads) else heads
     streams = None if following is None else HeadStreams(following)
     vocab = vocab if backend is None else backend.vocab
     return Loaded(report, vocab, backend, make_embedder, tokens, heads if draft is None else draft, streams)

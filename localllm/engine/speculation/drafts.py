@@ -1,31 +1,27 @@
-"""Guesses of a draft model, or of the model's own heads, for all streams of a step: one decode per drafted token, as
-long as that pays.
+"""Guesses of a draft model, or of the model's own heads, for all streams of a step, as long as that pays.
 
     a step   [draft: catch up, g1] [g2] ... [gn]   [target: last, g1 .. gn -> rows]   [draw, while that was guessed]
 
-`lengths` decides what is worth its time, with measured costs, including the draft's own. Where nothing pays, the draft
-rests, except for a small share of the time: then it checks itself on a few tokens whose successors are known. If it
-fails, answers continue without it. Knows nothing of llama.cpp.
+`guessing` computes them; `lengths` decides what is worth its time, with measured costs, including the draft's own.
+Where nothing pays, the draft rests, except for a small share of the time: then it checks itself on a few tokens whose
+successors are known. If it fails, answers continue without it. Knows nothing of llama.cpp.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Many
 from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment
 from localllm.engine.scheduling.row_cost import RowCost
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.draft_backend import DraftBackend
-from localllm.engine.speculation.draft_cost import DraftCost
+from localllm.engine.speculation.draft_cost import PROBED
+from localllm.engine.speculation.guessing import Wanted, best, guessing
 from localllm.engine.speculation.lengths import Length, Stream, best_length
 from localllm.engine.speculation.source import Drafted
 from localllm.engine.speculation.streams import DraftStream, DraftStreams
@@ -43,24 +39,10 @@ ANSWER = 128
 """Assumed remaining tokens of an answer without a limit, when deciding whether catching up pays."""
 PROBING = 0.006
 """Share of the time in which nothing pays that may be spent on checking whether it would."""
-PROBE, PROBED = 48, 16
-"""Length of a check where the draft is far behind: successors are compared after the first number of tokens, and at
-least the second number at once."""
-WARMING = 6
-"""Tokens decoded to measure the cost of one."""
+PROBE = 48
+"""Tokens of a check where the draft is far behind."""
 RESTS, LONGEST_REST = 4, 16
 """Steps without a new decision after one in which nothing paid, and after many such in a row."""
-WORTH_TRYING = 0.1
-"""A guess that is less likely to be right is never computed."""
-
-
-class Wanted(NamedTuple):
-    """A stream that may get a draft."""
-
-    sequence: Sequence
-    drafted: Drafted
-    most: int
-    """The most tokens to guess."""
 
 
 class _Step(NamedTuple):
@@ -95,7 +77,8 @@ class Drafts:
         self._clock = clock
         self._on_drop = on_drop
         self._team = team
-        self._spent = DraftCost(share)
+        self._guessing = guessing(backend, self._streams, share)
+        self._spent = self._guessing.spent
         self._saved_s = 0.0
         """Time available for checks, saved while nothing paid."""
         self._target: RowCost | None = None
@@ -114,15 +97,17 @@ class Drafts:
     def warm_up(self) -> None:
         """Measure the cost of a decode before anybody waits for it. Raises `BackendError`."""
         assert self._backend is not None
-        took_s = []
-        for place in range(WARMING):
-            began_s = self._clock()
-            self._backend.decode([Segment(0, place, [0], 1)])
-            self._backend.synchronize()
-            _best(self._backend.logits(0)[-1])
-            took_s.append(self._clock() - began_s)
+        self._guessing.warm_up(self._timed)
         self._backend.truncate(0, 0)
-        self._spent.observe_guesses(1, 1, min(took_s))
+
+    def _timed(self, segment: Segment) -> float:
+        assert self._backend is not None
+        began_s = self._clock()
+        self._backend.decode([segment])
+        self._backend.synchronize()
+        for row in self._backend.logits(0):
+            best(row)
+        return self._clock() - began_s
 
     @property
     def is_off(self) -> bool:
@@ -202,7 +187,7 @@ class Drafts:
             Stream(slot, depth, 0.0 if one is None else one.drafted.trust.mean, 0 if one is None else one.most)
             for (slot, depth, _), one in zip(parts, wanted, strict=True)
         ]
-        length = best_length(asked, target.measured, self._spent.decode_s, are_equal=self._rolls_back_equals)
+        length = best_length(asked, target.measured, self._spent.guesses_s, are_equal=self._rolls_back_equals)
         if length is None:
             num_steps, self._next_rest = self._next_rest, min(2 * self._next_rest, LONGEST_REST)
             self._resting = num_steps - 1, len(streams)
@@ -216,7 +201,7 @@ class Drafts:
         if self._last is not None:
             self._last = self._last._replace(is_drafted=bool(ready))
         if ready:
-            self._guess(backend, ready, length)
+            self._guess(ready, length)
 
     def _catch_up(self, backend: DraftBackend, chosen: Many[Wanted], gain_s: float) -> list[tuple[Wanted, DraftStream]]:
         """Streams that are close enough; others catch up, if the time `gain_s` saved per token pays for it."""
@@ -263,120 +248,46 @@ class Drafts:
         backend.decode(sorted(segments))
         backend.synchronize()
         took_s = self._clock() - began_s
-        self._spent.observe_tokens(sum(len(each.tokens) for each in segments), took_s)
+        num_tokens = sum(len(each.tokens) for each in segments)
+        self._spent.observe_tokens(num_tokens, took_s, has_guesses=any(each.num_outputs for each in segments))
         return took_s
 
-    def _guess(self, backend: DraftBackend, ready: list[tuple[Wanted, DraftStream]], length: Length) -> None:
+    def _guess(self, ready: list[tuple[Wanted, DraftStream]], length: Length) -> None:
         """Draft for all of them together. Raises `BackendError`."""
         began_s = self._clock()
-        active = sorted((_Draft(one, stream) for one, stream in ready), key=lambda draft: draft.stream.slot)
-        pending = [draft.wanted.sequence.tokens[draft.num_held :] for draft in active]
-        longest, num_decodes = max(map(len, pending)), 0
-        drafts = active
-        most = min(2 * length.num_tokens + 1, max(draft.wanted.most for draft in active))
-        while active:
-            segments = [
-                Segment(draft.stream.slot, len(draft.stream.tokens), tokens, 1, max(0, longest - len(tokens)))
-                for draft, tokens in zip(active, pending, strict=True)
-            ]
-            backend.decode(segments)
-            backend.synchronize()
-            num_decodes += 1
-            for place, (draft, tokens) in enumerate(zip(active, pending, strict=True)):
-                self._streams.computed(draft.stream, tokens, is_drafted=num_decodes > 1)
-                draft.take(*_best(backend.logits(place)[-1]))
-            longest = 1
-            active = self._going_on(backend, active, length, most)
-            pending = [draft.tokens[-1:] for draft in active]
-        self._spent.observe_guesses(len(drafts), num_decodes, self._clock() - began_s)
+        drafts, num_guesses = self._guessing.guess(ready, length)
+        self._spent.observe_guesses(len(drafts), num_guesses, self._clock() - began_s)
         for draft in drafts:
             draft.wanted.drafted.draft(draft.wanted.sequence.num_tokens, draft.tokens, draft.probabilities)
 
-    def _going_on(self, backend: DraftBackend, active: list[_Draft], length: Length, most: int) -> list[_Draft]:
-        """Streams that draft one more token: where its expected gain, or that of a few more, is worth their rows and
-        the decodes."""
-        num_guesses = len(active[0].tokens)
-        num_more = min(most, len(length.steps_s) - 1) - num_guesses
-        going_on = [
-            draft
-            for draft in active
-            if num_guesses < draft.wanted.most
-            and draft.worth > WORTH_TRYING
-            and not backend.ends_generation(draft.tokens[-1])
-            and any(
-                draft.gain(count) > length.rate * length.more_s(num_guesses, count) for count in range(1, num_more + 1)
-            )
-        ]
-        if not going_on:
-            return []
-        for count in range(1, num_more + 1):
-            took_s = count * self._spent.decode_s(len(going_on)) + len(going_on) * length.more_s(num_guesses, count)
-            if sum([draft.gain(count) for draft in going_on]) > length.rate * took_s:
-                return going_on
-        return []
-
     def _look_back(self, backend: DraftBackend, wanted: list[Wanted]) -> None:
         """Check guesses against known successors, for the stream checked longest ago, if time was saved for that."""
-        if self._saved_s < self._spent.tokens_s(PROBED) or not wanted:
+        if self._saved_s < self._spent.probe_s(PROBED) or not wanted:
             return
         streams = [(one, self._streams.follow(one.sequence, one.most + 1 + self._ready)) for one in wanted]
         one, stream = min(streams, key=lambda each: each[1].last_probed)
         sequence, missing = one.sequence, stream.num_missing(one.sequence)
         if missing < PROBED:
             return
-        if self._spent.tokens_s(missing) > self._saved_s:
+        if self._spent.probe_s(missing) > self._saved_s:
             missing = min(missing, PROBE)
-            if self._spent.tokens_s(missing) > self._saved_s:
+            if self._spent.probe_s(missing) > self._saved_s:
                 return
             self._streams.begin_at(stream, sequence.num_tokens - missing)
-        count = min(missing, backend.batch_capacity)
-        num_outputs = min(count, count - PROBED if stream.first == sequence.num_tokens - count else 2 * PROBED)
-        num_outputs = min(max(num_outputs, 1), backend.max_outputs)
-        segment = self._segment(sequence, stream, count, num_outputs=num_outputs)
+        probe = self._guessing.probe(missing, is_new=stream.first == sequence.num_tokens - missing)
+        segment = self._segment(sequence, stream, probe.num_tokens, num_outputs=probe.num_outputs)
         self._last = None
         took_s = self._decode(backend, [segment])
-        self._saved_s = max(0.0, min(self._saved_s, self._spent.tokens_s(2 * PROBE)) - took_s)
-        self._streams.computed(stream, list(segment.tokens))
+        self._saved_s = max(0.0, min(self._saved_s, self._spent.probe_s(2 * PROBE)) - took_s)
+        guessed = stream.first + segment.start + probe.num_before
+        self._streams.computed(stream, self._guessing.held(segment.tokens))
         stream.last_probed = self._streams.num_uses
-        behind = stream.first + segment.start + count - num_outputs + 1
-        for row, came in zip(backend.logits(0), sequence.tokens[behind:], strict=False):
-            token, probability = _best(row)
+        for row, came in zip(backend.logits(0), sequence.tokens[guessed:], strict=False):
+            token, probability = best(row)
             one.drafted.trust.learn(probability, is_right=token == came)
-
-
-class _Draft:
-    """The draft for one stream, in progress."""
-
-    def __init__(self, wanted: Wanted, stream: DraftStream) -> None:
-        self.wanted = wanted
-        self.stream = stream
-        self.num_held = stream.first + len(stream.tokens)
-        self.tokens: list[int] = []
-        self.probabilities: list[float] = []
-        self._right = 1.0
-
-    @property
-    def worth(self) -> float:
-        """Expected gain of one more token."""
-        return self.gain(1)
-
-    def gain(self, count: int) -> float:
-        """Expected gain of so many more."""
-        chance = self.wanted.drafted.trust.mean
-        return self._right * sum([chance**place for place in range(1, count + 1)])
-
-    def take(self, token: int, probability: float) -> None:
-        self.tokens.append(token)
-        self.probabilities.append(probability)
-        self._right *= self.wanted.drafted.trust.chance(probability)
+            if token != came and not self._guessing.sees_known:
+                break
 
 
 def _drafted(sequence: Sequence) -> Drafted | None:
     return None if sequence.guesser is None else sequence.guesser.drafted
-
-
-def _best(row: npt.NDArray[np.float32]) -> tuple[int, float]:
-    """The likeliest token and its probability; 0 for a row that is not finite."""
-    token = int(row.argmax())
-    total = float(np.exp(row - row[token]).sum())
-    return token, 1.0 / total if total >= 1.0 and math.isfinite(total) else 0.0

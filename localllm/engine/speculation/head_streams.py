@@ -1,5 +1,5 @@
-"""Streams of a model's own NextN layers, or of an EAGLE-3 draft: as those of a draft model, but each slot of the model
-has one of its own.
+"""Streams of a model's own NextN layers, or of a draft that guesses from its hidden states: as those of a draft model,
+but each slot of the model has one of its own.
 
 Heads need vectors that the model computed. So a stream begins where these begin, and what heads guessed is computed
 again from the model's vectors once it has come. Knows nothing of guesses.
@@ -15,7 +15,13 @@ from localllm.engine.speculation.streams import DraftStream, DraftStreams
 
 
 class Heads(DraftBackend, Protocol):
-    """NextN layers of the model that they guess for, or its EAGLE-3 draft."""
+    """NextN layers of the model that they guess for, or a draft that guesses from its hidden states."""
+
+    @property
+    def guesses_at_once(self) -> int:
+        """The most tokens that a decode guesses; 1: a segment's outputs are as in `Backend`. Otherwise they are guesses
+        of the tokens after its last one, as many for all segments that have any, and nothing of that token is kept."""
+        ...
 
     def earliest(self, slot: int) -> int:
         """The first token of the text that the slot's stream may begin with."""
@@ -32,6 +38,9 @@ class HeadStreams(DraftStreams):
     def __init__(self, heads: Heads) -> None:
         super().__init__(heads)
         self._heads = heads
+        for stream in self._streams:
+            heads.begins(stream.slot, 0)
+        self.guesses_at_once = heads.guesses_at_once
 
     def earliest(self, sequence: Sequence) -> int:
         assert sequence.slot is not None

@@ -1,6 +1,6 @@
 """How many tokens a draft model should guess: the number that gives most tokens per second, counting its own time.
 
-A guessed token costs one decode of the draft for all streams together and one row of the target for each. So the best
+A guessed token costs time of the draft, for all streams together, and one row of the target for each. So the best
 length is chosen before anything is drafted, from how often guesses are right, and drafting stops earlier where a guess
 is unlikely to stand. Pure: knows nothing of models, sequences or clocks.
 """
@@ -55,14 +55,15 @@ class Length(NamedTuple):
 def best_length(
     streams: Sequence[Stream],
     cost: Cost,
-    draft_s: Callable[[int], float],
+    draft_s: Callable[[int, int], float],
     *,
     invested_s: float = 0.0,
     are_equal: bool = False,
 ) -> Length | None:
     """The best choice over all streams, given in slot order. None: nothing pays.
 
-    `cost`: seconds of a step of the target; `draft_s`: seconds of one decode of the draft for that many streams.
+    `cost`: seconds of a step of the target; `draft_s`: seconds of the draft for that many streams and
+    guesses for each.
     `invested_s`: additional time that each step must recover. `are_equal`: a step has several rows per stream only if
     all have the same number and their slots are consecutive.
     """
@@ -74,17 +75,16 @@ def best_length(
         key=lambda place: -streams[place].chance,
     )
     best, best_rate = None, MARGIN * len(streams) / plain_s
-    if not willing or _most(streams) <= best_rate * (plain_s + draft_s(1)):
+    if not willing or _most(streams) <= best_rate * (plain_s + draft_s(1, 1)):
         return None
     for count in sorted({len(willing), (len(willing) + 1) // 2} - {0}, reverse=True):
         places = frozenset(willing[:count])
-        each_s = draft_s(count)
         for length in LENGTHS:
             if length > _longest(len(streams)):
                 break
             took_s = max(cost(_parts(streams, places, length, are_equal)), plain_s)  # untried shapes look cheap
             total = len(streams) + sum([_expected(streams[place], length) for place in places])
-            rate = total / (took_s + length * each_s + invested_s)
+            rate = total / (took_s + draft_s(count, length) + invested_s)
             if rate > best_rate:
                 best, best_rate = Length(length, places, rate, ()), rate
     if best is None:

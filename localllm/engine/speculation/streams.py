@@ -45,6 +45,9 @@ class DraftStream:
 class DraftStreams:
     """As many as the target has slots, so that one is always available."""
 
+    guesses_at_once = 1
+    """The most tokens that a decode guesses for each stream."""
+
     def __init__(self, backend: DraftBackend) -> None:
         self._backend = backend
         self._streams = [DraftStream(slot) for slot in range(backend.num_slots)]
