@@ -20,16 +20,13 @@ class MainMemory:
     ) -> None:
         """Until it is loaded, the most that any of these tunings may need. Raises `InvalidParameter`, `LoadFailed`."""
         self._info = info
+        self.draft = draft
         self._embedding_bytes = embedding_bytes(info, options)
         self._draft_bytes = 0 if draft is None else draft_bytes(info, options, draft)
         self._states_bytes = 0 if draft is None else states_bytes(info, options, draft)
         self._bytes = max(need_bytes(info, each) for each in tuned.possible(tunings, options)) + self._draft_bytes
         self.embeds = not info.causal
         """Whether it embeds. Embedding is counted only once it was requested, unless the model does nothing else."""
-
-    @property
-    def has_draft(self) -> bool:
-        return self._draft_bytes > 0
 
     @property
     def slots_bytes(self) -> int:
@@ -43,6 +40,7 @@ class MainMemory:
 
     def drop_draft(self) -> None:
         """Count no draft from now on: it will not be loaded."""
+        self.draft = None
         self._bytes -= self._draft_bytes
         self._draft_bytes = self._states_bytes = 0
 

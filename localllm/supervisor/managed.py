@@ -112,9 +112,14 @@ class ManagedModel:
         """Main memory."""
         return self.on_devices.main_bytes(self._memory.slots_bytes) + self._memory.texts_bytes
 
+    @property
+    def draft(self) -> DraftModel | None:
+        """Its draft model, unless it has to be loaded without."""
+        return self._memory.draft
+
     def drops_draft(self, reason: str) -> bool:
         """Whether it can be loaded without its draft model, because nobody named one; `reason`: why it has to be."""
-        if self.options.draft != "auto" or not self._memory.has_draft:
+        if self.options.draft != "auto" or self._memory.draft is None:
             return False
         self._memory.drop_draft()
         self._no_draft = f"with it, {reason}"
@@ -379,7 +384,7 @@ class ManagedModel:
         for reason in hello.absent:
             logger.warning("backend_not_loaded", extra={"fields": {"model": self.id, "reason": reason}})
         if self._chose_ctx:
-            options = on_devices(self._info, options, self.on_devices.free(hello.devices))
+            options = on_devices(options, lambda tried: self.on_devices.layers_with(tried, hello.devices))
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
         found = tuned.match(self._tunings, place, options, context_of(self._info, options))
         self._used_options = options = found.applied(options)

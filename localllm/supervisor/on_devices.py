@@ -70,6 +70,11 @@ class OnDevices:
         self._ledger.see(self._library, reported, self._id)
         return self._ledger.free(reported, {self._id})
 
+    def layers_with(self, options: LoadOptions, reported: Sequence[DeviceInfo]) -> int:
+        """Layers that GPUs would hold with these options, the draft's included. Raises as `plan`."""
+        placement, draft = self._plan(options, self.free(reported))
+        return placement.gpu_layers + (0 if draft is None else draft.load.placement.gpu_layers)
+
     def place(self, reported: Sequence[DeviceInfo], used: LoadOptions | None = None) -> Placement:
         """Plans a load that begins now, and enters it in the ledger. Raises as `plan`.
 
