@@ -69,6 +69,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.answered": BASE | {"engine"},
     "worker.cache_miss": BASE | {"chat"},
     "worker.remembered": BASE | {"engine", "chat"},
+    "worker.sequences": BASE | {"engine"},
     "worker.shapes": BASE | {"chat"},
     "worker.rendering": BASE | {"daemons", "chat"},
     "worker.prepare_texts": BASE | {"engine.embedding.texts"},
