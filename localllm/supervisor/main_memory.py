@@ -45,6 +45,7 @@ class MainMemory:
         self._draft_bytes = self._states_bytes = 0
 
     def take(self, loaded: LoadedModel, options: LoadOptions) -> None:
-        """Count what its worker holds now. A draft that failed is freed, but not what its target keeps for one."""
+        """Count what its worker holds now. A draft that failed is freed, but not the buffers in which llama.cpp
+        hands out its target's vectors."""
         self._bytes = need_bytes(self._info, options, loaded.flash_attn)
         self._bytes += self._draft_bytes if loaded.draft else self._states_bytes
