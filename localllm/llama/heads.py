@@ -165,10 +165,8 @@ class LlamaHeads:
         return self._target.ends_generation(token)
 
     def free(self) -> None:
-        """Release the context, a model of its own, and what the target keeps for them; before the target's context is
-        freed. Idempotent."""
+        """Release the context, and a model of its own; before the target's context is freed. Idempotent."""
         if self._context:
-            self._target.keep_no_rows()
             self._api.llama_batch_ext_free(self._batch)
             self._api.llama_free(self._context)
             self._context = None

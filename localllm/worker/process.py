@@ -15,6 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -69,6 +70,7 @@ from localllm.worker.slots import SlotFiler
 from localllm.worker.template_child import TemplateChild
 
 if TYPE_CHECKING:  # see `Worker.run`
+    from localllm.llama.context import LlamaBackend
     from localllm.llama.library import Library
     from localllm.worker.loading import Loaded
 
@@ -266,6 +268,7 @@ class Worker:
             prefill_step_s=limits.prefill_step_s,
             team=team,
         )
+        dropped = partial(self._drop_draft, backend)
         disk = open_disk(library, load, backend, model.layers_per_device, arguments.data_dir)
         engine = Engine(
             backend,
@@ -275,7 +278,7 @@ class Worker:
             tiers=Tiers(options.kv_ram_mb * 10**6, options.checkpoints, None if disk is None else disk.tier),
             proposers=Proposers(
                 None if model.speculation == "off" else Speculator(),
-                None if loaded.draft is None else _drafts(loaded.draft, loaded.streams, load, team, self._drop_draft),
+                None if loaded.draft is None else _drafts(loaded.draft, loaded.streams, load, team, dropped),
             ),
             context_shift=options.context_shift,
             debug=arguments.debug,
@@ -325,9 +328,13 @@ class Worker:
         self._outbox.put(Rejected(id, info))
         self._outbox.put(Reply(id, None, info))  # the parent uses whichever of the two it waits for
 
-    def _drop_draft(self, reason: str) -> None:
+    def _drop_draft(self, target: LlamaBackend, reason: str) -> None:
         """Report that its draft model, or its own heads, failed; called while it loads, or by the engine's thread."""
+        from localllm.llama.headed import HeadedBackend
+
         assert self._model is not None
+        if isinstance(target, HeadedBackend):
+            target.keep_no_rows()
         self._model = without_drafts(self._model, reason)
         if self._preparer is not None:
             self._preparer.model = self._model
