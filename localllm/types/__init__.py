@@ -230,6 +230,23 @@ class LayerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Whether it stores only a sliding window of tokens."""
 
 
+class ReadKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys and values of one layer, in another model's eyes."""
+
+    heads: int
+    size: int
+    """Numbers in each head's key, and in its value."""
+
+
+class SharedKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys and values that a Gemma 4 assistant reads: those of its target's last two layers."""
+
+    windowed: ReadKeys | None
+    """Of the last but one, if that has a sliding window; None of an assistant: it reads none."""
+    full: ReadKeys | None
+    """Of the last, if that sees all tokens."""
+
+
 DraftHeadKind = Literal["eagle3", "dflash", "gemma4-assistant"]
 
 
@@ -264,6 +281,8 @@ class DraftHead(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it has an output head; otherwise it uses the target's."""
     block: DraftBlock | None = None
     """None: it guesses token by token."""
+    reads: SharedKeys | None = None
+    """What an assistant reads; None: it is none."""
     problem: str = ""
     """Why it cannot be computed; empty: it can."""
 
@@ -317,6 +336,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Why the NextN layers cannot be used; empty: they can."""
     draft_head: DraftHead | None = None
     """What it takes from its target, if it guesses from hidden states."""
+    shared_keys: SharedKeys | None = None
+    """What an assistant of it would read, if there is any for its architecture."""
     sliding_window: int = 0
     """Window size of windowed layers in tokens; 0: no such layers."""
     experts_used: int = 0
