@@ -1,4 +1,4 @@
-"""Gains and costs of a model's own NextN layers (multi-token prediction) and of an EAGLE-3 draft, by acceptance.
+"""Gains and costs of a model's own NextN layers (multi-token prediction), of an EAGLE-3 and of a DSpark draft.
 
     python -m benchmarks.heads [--rounds 3] [--only EAGLE-3]
 
@@ -6,8 +6,7 @@ In turns, on the same weights: a server without heads (`--mtp=off`), one with he
 and the same with requests that guess nothing, which shows the cost of extracting vectors. Text from random weights
 cannot be guessed. So in one model the layers add little to the embeddings (`scale`), and the next token follows from
 the last one alone, which the heads see, too; a high temperature makes them wrong more often. In another model, the
-heads are almost always wrong. The EAGLE-3 draft sees its target's embeddings, too. Acceptances are printed beside the
-times.
+heads are almost always wrong. The drafts see their target's embeddings, too. Acceptances are printed beside the times.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from gguf import GGMLQuantizationType
 
 from benchmarks.results import save
 from localllm.client.sidecar import Sidecar
+from tests.models.dflash import write_dflash
 from tests.models.eagle import HEAD, write_eagle
 from tests.models.families import GatedShape, write_gated_delta
 from tests.models.maker import write_llama
@@ -38,8 +38,13 @@ SHAPE = GatedShape(
 )  # fmt: skip
 """About 0.3 billion weights, a 25th of them in the head. With Q4_0, most CPUs compute four rows together."""
 MODELS = {"can be guessed": {"scale": 0.05, "sees_tokens": True}, "cannot": {}}
-TEMPERATURES = {"can be guessed": (0.0, 0.5, 1.0), "cannot": (0.0,), "EAGLE-3": (0.0, 0.5, 1.0)}
-WIDTH, EAGLE_LAYERS = 1024, (2, 12, 21)
+TEMPERATURES = {
+    "can be guessed": (0.0, 0.5, 1.0),
+    "cannot": (0.0,),
+    "EAGLE-3": (0.0, 0.5, 1.0),
+    "DSpark": (0.0, 0.5, 1.0),
+}
+WIDTH, TARGET_LAYERS = 1024, (2, 12, 21)
 NUM_TOKENS, LONG = 128, 8
 PROMPT = "one two three four five six seven eight nine ten "
 CTX, THREADS = 512, 2
@@ -74,14 +79,18 @@ class Case(NamedTuple):
 
 
 def made(kind: str, folder: Path) -> Case:
-    model, eagle = folder / f"{kind.replace(' ', '-')}.gguf", folder / "eagle.gguf"
+    model, draft = folder / f"{kind.replace(' ', '-')}.gguf", folder / "draft.gguf"
     if kind in MODELS:
         write_gated_delta(model, n_nextn=1, shape=SHAPE, **MODELS[kind])  # type: ignore[arg-type]
         return Case(model, ("--mtp=off",), (), "mtp")
     size: dict[str, Any] = {"n_embd": WIDTH, "n_ff": 2816, "ctx": 1024, "dtype": GGMLQuantizationType.Q4_0}
     write_llama(model, n_layer=24, n_head=16, n_kv=4, scale=0.05, **size)
-    write_eagle(eagle, layers=EAGLE_LAYERS, is_good=True, has=(), target_width=WIDTH, n_head=WIDTH // HEAD, **size)
-    return Case(model, (), (f"--draft={eagle}",), "draft")
+    good: dict[str, Any] = {"layers": TARGET_LAYERS, "is_good": True, "n_head": WIDTH // HEAD, **size}
+    if kind == "DSpark":
+        write_dflash(draft, form="dspark", **good)
+    else:
+        write_eagle(draft, has=(), target_width=WIDTH, **good)
+    return Case(model, (), (f"--draft={draft}",), "draft")
 
 
 def main() -> None:

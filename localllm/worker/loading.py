@@ -52,7 +52,7 @@ class Loaded(NamedTuple):
     draft: DraftBackend | None
     """The draft model, or the model's own heads."""
     streams: DraftStreams | None
-    """The streams of heads or of an EAGLE-3 draft; None for others."""
+    """The streams of heads or of a draft that guesses from hidden states; None for others."""
 
 
 def load_model(

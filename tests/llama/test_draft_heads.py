@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from localllm.engine.backend import Segment
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.sequence import Sequence as Request
 from localllm.gguf import read_model_info
@@ -315,19 +314,18 @@ def test_a_library_without_the_functions_for_layers_still_has_those_for_nextn_la
     assert not older.reads_layers
 
 
+@pytest.mark.parametrize("write", [write_eagle, write_dflash, partial(write_dflash, form="dflash2")])
 @pytest.mark.parametrize("tokens", [None, range(1000)])
 def test_the_plan_of_its_memory_covers_what_llama_cpp_allocates(
-    loaded_library: library.Library, target: Path, tmp_path: Path, tokens: range | None
+    loaded_library: library.Library, target: Path, tmp_path: Path, tokens: range | None, write: Callable[..., Path]
 ) -> None:
     """Of a draft most of which are logits."""
     words = bpe(20_000)
-    path = write_eagle(tmp_path / "eagle.gguf", layers=LAYERS, tokenizer=words, tokens=tokens)
+    path = write(tmp_path / "draft.gguf", layers=LAYERS, tokenizer=words, tokens=tokens)
     large = write_llama(tmp_path / "target.gguf", n_layer=4, tokenizer=words)
     mark = loaded_library.log.mark()
-    with opened(loaded_library, large, path) as headed:
+    with opened(loaded_library, large, path):
         loads = [line for line in loaded_library.log.lines_since(mark) if LOGGED.search(line)]
-        mark = loaded_library.log.mark()
-        headed.heads.decode([Segment(0, 0, [5] * 64, 1)])
     made_for_draft = loads[[number for number, line in enumerate(loads) if "output" in line][-1] :]
     logged = sum(float(LOGGED.findall(line)[0]) for line in made_for_draft) * MIB + 4 * 64 * len(words.tokens)
     info, options = read_model_info(large), LoadOptions(slots=SLOTS, ctx=CTX)

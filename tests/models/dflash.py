@@ -34,6 +34,7 @@ def write_dflash(
     tokens: Sequence[int] | None = None,
     n_layer: int = 2,
     n_embd: int = N_EMBD,
+    n_head: int = N_HEAD,
     n_ff: int = N_FF,
     block: int = 8,
     window: int = 0,
@@ -54,7 +55,7 @@ def write_dflash(
     words = tokenizer or bpe()
     size = len(words.tokens)
     num_guessed = size if tokens is None else len(tokens)
-    given = _good(n_layer, n_embd, n_ff, len(layers)) if is_good else {}
+    given = _good(n_layer, n_embd, n_head * HEAD, n_ff, len(layers)) if is_good else {}
     with Builder(path, "dflash", seed=seed, dtype=dtype, given=given) as model:
         model.writer.add_name("tiny-dflash")
         model.writer.add_file_type(0)
@@ -63,8 +64,8 @@ def write_dflash(
             "context_length": ctx,
             "embedding_length": n_embd,
             "feed_forward_length": n_ff,
-            "attention.head_count": N_HEAD,
-            "attention.head_count_kv": N_HEAD,
+            "attention.head_count": n_head,
+            "attention.head_count_kv": n_head,
             "attention.key_length": HEAD,
             "attention.value_length": HEAD,
             "attention.layer_norm_rms_epsilon": 1e-5,
@@ -87,7 +88,7 @@ def write_dflash(
         if "mask" not in leave_out:
             model.key("tokenizer.ggml.mask_token_id", MASK)
         for number in range(n_layer):
-            _layer(model, f"blk.{number}", n_embd, n_ff, form=form, is_good=is_good)
+            _layer(model, f"blk.{number}", n_embd, n_head * HEAD, n_ff, form=form, is_good=is_good)
         if "fc.weight" not in leave_out:
             model.matrix("fc.weight", len(layers) * n_embd, n_embd)
         model.vector("enc.output_norm.weight", n_embd, mean=1.0)
@@ -121,8 +122,7 @@ def _small(model: Builder, name: str, *shape: int) -> np.ndarray[Any, np.dtype[n
     return model._normal(name, shape)
 
 
-def _layer(model: Builder, block: str, n_embd: int, n_ff: int, *, form: Form, is_good: bool) -> None:
-    inner = N_HEAD * HEAD
+def _layer(model: Builder, block: str, n_embd: int, inner: int, n_ff: int, *, form: Form, is_good: bool) -> None:
     std = 0.0 if is_good else 0.1
     for name in ("attn_norm", "ffn_norm"):
         model.vector(f"{block}.{name}.weight", n_embd, mean=1.0, std=std)
@@ -145,10 +145,9 @@ def _layer(model: Builder, block: str, n_embd: int, n_ff: int, *, form: Form, is
         model.array(f"{block}.{part}_conv_base", base)
 
 
-def _good(n_layer: int, n_embd: int, n_ff: int, num_layers: int) -> dict[str, np.ndarray[Any, Any]]:
+def _good(n_layer: int, n_embd: int, inner: int, n_ff: int, num_layers: int) -> dict[str, np.ndarray[Any, Any]]:
     """The first layer takes the last token to the masks: these are nothing, and so is what comes from the target, so
     that all attend to all alike. The others add nothing."""
-    inner = N_HEAD * HEAD
     given: dict[str, np.ndarray[Any, Any]] = {"fc.weight": np.zeros((n_embd, num_layers * n_embd), np.float32)}
     for number in range(n_layer):
         value = np.eye(inner, n_embd, dtype=np.float32) * np.float32(number == 0)

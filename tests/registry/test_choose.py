@@ -171,6 +171,7 @@ def test_a_split_model_with_a_shard_missing_is_not_chosen_and_is_an_error_if_ask
         "MTP/model-Q4_K_M.gguf",
         "model-draft-Q4_K_M.gguf",
         "model-eagle3-Q4_K_M.gguf",
+        "model-dspark-Q4_K_M.gguf",
         "lora/model-lora-Q4_K_M.gguf",
     ],
 )

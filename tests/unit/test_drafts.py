@@ -20,6 +20,7 @@ from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.account import Accounts
+from localllm.engine.speculation.draft_cost import BlockCost
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.lengths import Stream, best_length
@@ -70,11 +71,49 @@ class Draft(Timed):
         return np.roll(row, 1) if chooser.random() < self._wrong else row
 
 
+class Block(Draft):
+    """Guesses several tokens in one decode, of whose last token it keeps nothing."""
+
+    def decode(self, segments: Many[Any], *, within_s: float | None = None) -> bool:
+        counts = {each.num_outputs for each in segments if each.num_outputs}
+        assert len(counts) < 2, "a block of another length would take a pass of its own"
+        kept = [
+            each._replace(tokens=each.tokens[: len(each.tokens) - bool(each.num_outputs)], num_outputs=0)
+            for each in segments
+        ]
+        num_rows = sum(each.num_outputs + 1 for each in segments if each.num_outputs)
+        self._clock.now_s += 0.05 * bool(num_rows) + 0.005 * num_rows
+        for each in segments:
+            assert self.length(each.slot) == each.start, "the block before is gone"
+        if any(each.tokens for each in kept):
+            super().decode([each for each in kept if each.tokens], within_s=within_s)
+        self._guessed = [self._block([*self.cells[each.slot], each.tokens[-1]], each.num_outputs) for each in segments]
+        return True
+
+    def _block(self, cells: list[int], count: int) -> list[npt.NDArray[np.float32]]:
+        rows = []
+        for _ in range(count):
+            rows.append(self._row(cells))
+            cells.append(int(rows[-1].argmax()))
+        return rows
+
+    def logits(self, index: int) -> list[npt.NDArray[np.float32]]:
+        return self._guessed[index]
+
+
+class BlockStreams(DraftStreams):
+    guesses_at_once = 7
+
+
+WAYS = {"chain": Draft, "block": Block}
+
+
 def steps(
     sequences: list[Sequence], backend: Timed, draft: Draft, clock: Clock, *, cost: Cost | None = None, **how: Any
 ) -> tuple[Answers, Drafts]:
     """All answers, and what drafted for them."""
-    answers, drafts = Answers(sequences), Drafts(draft, clock=clock, share=0.1)
+    streams = BlockStreams(draft) if isinstance(draft, Block) else None
+    answers, drafts = Answers(sequences), Drafts(draft, clock=clock, share=0.1, streams=streams)
     engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(Speculator(), drafts), **how)
     if cost is not None:
         engine.scheduler.drafter.cost = cost
@@ -123,6 +162,7 @@ def answer(prompt: Many[int], count: int, id: int = 0) -> Sequence:
     st.sampled_from([SLOT, 16]),
     st.sampled_from([None, None, 1, 4]),
     st.booleans(),
+    st.sampled_from(sorted(WAYS)),
 )
 def test_the_answer_with_a_draft_is_the_answer_without(
     sampling: ResolvedSampling,
@@ -137,6 +177,7 @@ def test_the_answer_with_a_draft_is_the_answer_without(
     draft_slot: int,
     dies_at: int | None,
     shifts: bool,
+    way: str,
 ) -> None:
     """However good the draft, also if its context is smaller, if it fails, and if the context shifts."""
     shifts = shifts and kind == "partitioned" and options["max_tokens"] is not None
@@ -151,7 +192,7 @@ def test_the_answer_with_a_draft_is_the_answer_without(
         requests(count, sampling, options), made(clock), Draft(clock, num_slots=3), clock, context_shift=shifts
     )
     sequences, backend = guessed(requests(count, sampling, options), n_max=n_max), made(clock)
-    draft = Draft(
+    draft = WAYS[way](
         clock,
         wrong=wrong,
         seed=seed,
@@ -171,10 +212,11 @@ def test_the_answer_with_a_draft_is_the_answer_without(
 
 @pytest.mark.parametrize("memory", ["partitioned", "window", "recurrent"])
 @pytest.mark.parametrize("count", [1, 4])
-def test_a_good_draft_saves_time(count: int, memory: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_good_draft_saves_time(way: str, count: int, memory: str) -> None:
     clock = Clock()
     backend = Timed(clock, slot_capacity=256, **MEMORIES[memory])
-    draft = Draft(clock, slot_capacity=256, batch_capacity=64)
+    draft = WAYS[way](clock, slot_capacity=256, batch_capacity=64)
     sequences = guessed([answer([id, 2, 3], 100, id) for id in range(count)])
     answers, _ = steps(sequences, backend, draft, clock)
     for one in sequences:
@@ -209,11 +251,12 @@ def test_nothing_is_drafted_for_an_answer_whose_grammar_is_too_slow_for_guesses(
 
 
 @pytest.mark.parametrize("ctx", [8, 16, 48, 64, 96])
-def test_a_draft_whose_context_is_very_short_costs_no_time(ctx: int) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_draft_whose_context_is_very_short_costs_no_time(way: str, ctx: int) -> None:
     """It holds the end of the text only, which is begun anew now and then, not with every token."""
     clock = Clock()
     backend = Timed(clock, num_slots=1, slot_capacity=512)
-    draft = Draft(clock, num_slots=1, slot_capacity=ctx, batch_capacity=64)
+    draft = WAYS[way](clock, num_slots=1, slot_capacity=ctx, batch_capacity=64)
     steps(guessed([answer([1, 2, 3], 400)], sources=("draft",)), backend, draft, clock)
     assert clock.now_s < 1.02 * 400 * 1.02
 
@@ -238,13 +281,14 @@ def test_guesses_go_on_where_the_next_row_is_dear_and_the_one_after_it_is_not(se
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_a_draft_that_is_always_wrong_soon_rests(count: int) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_draft_that_is_always_wrong_soon_rests(way: str, count: int) -> None:
     clock, experience = Clock(), Experience(drafted_by="draft")
 
     def took_s(start: int) -> float:
         before_s = clock.now_s
         backend = Timed(clock, slot_capacity=512)
-        draft = Draft(clock, wrong=1.0, slot_capacity=512, batch_capacity=64)
+        draft = WAYS[way](clock, wrong=1.0, slot_capacity=512, batch_capacity=64)
         sequences = guessed([answer([start + id, 2, 3], 200, id) for id in range(count)], experience)
         steps(sequences, backend, draft, clock)
         return clock.now_s - before_s
@@ -254,8 +298,9 @@ def test_a_draft_that_is_always_wrong_soon_rests(count: int) -> None:
     assert took_s(20) < 1.02 * plain_s
 
 
-def test_a_draft_that_is_right_again_is_found_to_be_within_an_answer() -> None:
-    class Late(Draft):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_draft_that_is_right_again_is_found_to_be_within_an_answer(way: str) -> None:
+    class Late(WAYS[way]):  # type: ignore[misc, valid-type]
         def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:
             row: npt.NDArray[np.float32] = 9 * np.eye(97, dtype=np.float32)[following(cells[-1])]
             return row if len(backend.cells[0]) > 300 else np.roll(row, 1)
@@ -427,3 +472,33 @@ def test_the_best_length_gives_more_tokens_a_second_than_none(
     expected = sum(sum(chances[place] ** number for number in range(1, found.num_tokens + 1)) for place in found.places)
     took_s = 1 + row_s * found.num_tokens * len(found.places) + decode_s * found.num_tokens
     assert found.rate == pytest.approx((len(chances) + expected) / took_s)
+
+
+@given(
+    st.dictionaries(st.integers(2, 60), st.floats(1e-4, 10.0), min_size=1, max_size=6),
+    st.integers(1, 8),
+    st.integers(1, 15),
+)
+def test_the_cost_of_a_block_lies_between_those_measured(costs: dict[int, float], streams: int, count: int) -> None:
+    cost = BlockCost(0.1)
+    for rows, seconds in costs.items():
+        cost.observe_guesses(1, rows - 1, seconds)
+    found, rows = cost.guesses_s(streams, count), streams * (count + 1)
+    assert found == costs.get(rows, found)
+    assert found >= min(costs.values())
+    if rows <= max(costs):
+        assert found <= max(costs.values())
+
+
+def test_a_block_whose_rows_cost_equally_much_more_is_known_from_two() -> None:
+    cost = BlockCost(0.1)
+    cost.target_s = 3.0
+    assert cost.guesses_s(2, 5) == pytest.approx(0.3), "a share of the target's, until it is measured"
+    cost.observe_guesses(1, 1, 1.0)
+    cost.observe_guesses(1, 15, 2.4)
+    assert [cost.guesses_s(streams, count) for streams, count in ((1, 1), (1, 8), (2, 7), (8, 7))] == pytest.approx(
+        [1.0, 1.7, 2.4, 1.0 + 0.1 * 62]
+    )
+    cost.observe_tokens(20, 2.0, has_guesses=True)
+    cost.observe_tokens(20, 1.0)
+    assert cost.token_s == 0.05, "a block among them says nothing of the others"

@@ -81,17 +81,18 @@ class BlockCost(DraftCost):
     def guesses_s(self, num_streams: int, count: int) -> float:
         """On the line between the nearest measured numbers of rows, beyond the last on the line through it and the
         first."""
-        rows, known = num_streams * (count + 1), sorted(self._by_rows.items())
+        rows, known = num_streams * (count + 1), self._by_rows
         if not known:
             return self._share * self.target_s
-        lower = max([point for point in known if point[0] <= rows], default=known[0])
-        upper = min([point for point in known if point[0] > rows], default=known[-1])
-        if lower[0] >= upper[0]:
-            lower = known[0]
-        if rows <= lower[0] or lower[0] == upper[0]:
-            return lower[1]
-        slope = max(0.0, (upper[1] - lower[1]) / (upper[0] - lower[0]))
-        return lower[1] + slope * (rows - lower[0])
+        below, above = [each for each in known if each <= rows], [each for each in known if each > rows]
+        if not below:
+            return known[min(above)]
+        lower = max(below)
+        if above:
+            slope = (known[min(above)] - known[lower]) / (min(above) - lower)
+        else:
+            slope = max(0.0, (known[lower] - known[min(known)]) / max(1, lower - min(known)))
+        return known[lower] + slope * (rows - lower)
 
     def probe_s(self, num_tokens: int) -> float:
         return self.tokens_s(num_tokens) + self.guesses_s(1, PROBED)

@@ -37,7 +37,7 @@ MAX_LISTED = 40
 _BESIDES = {"mmproj": "a projector (mmproj)", "imatrix": "an importance matrix (imatrix)"}
 """Word in a file's name -> what kind of file it is; never a model."""
 _BESIDE = re.compile(
-    r"(?:^|[-._/ ])(?:draft|assistant|mtp|eagle[0-9]*|dflash|lora|adapters?|vocab)(?=$|[-._/ ])", re.IGNORECASE
+    r"(?:^|[-._/ ])(?:draft|mtp|eagle[0-9]*|dflash|dspark|assistant|lora|adapters?|vocab)(?=$|[-._/ ])", re.IGNORECASE
 )
 """Names of files that assist or modify a model; taken as models only if there is no other candidate."""
 _PROJECTOR_ORDER = ("F16", "BF16", "F32", "Q8_0")

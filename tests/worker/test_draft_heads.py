@@ -1,4 +1,5 @@
-"""EAGLE-3 drafts from the setting to the worker: loaded beside the model, refused in words; no answer is another."""
+"""Drafts that guess from hidden states, from the setting to the worker: loaded beside the model, refused in words; no
+answer is another."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from localllm.types.load_options import LoadOptions
 from localllm.worker import drafting as loaded_drafting
 from localllm.worker import loading
 from tests.models import families
+from tests.models.dflash import write_dflash
 from tests.models.eagle import write_eagle
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
@@ -37,15 +39,26 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_llama(tmp_path_factory.mktemp("eagle") / "target.gguf", n_layer=4, scale=0.05)
 
 
-@pytest.mark.parametrize("how", [{}, {"has": ()}, {"tokens": range(5, 300)}], ids=["whole", "shared", "mapped"])
-def test_a_model_with_an_eagle_draft_answers_as_it_does_without(
-    target: Path, tmp_path: Path, how: dict[str, Any]
+@pytest.mark.parametrize(
+    ("write", "how"),
+    [
+        (write_eagle, {}),
+        (write_eagle, {"has": ()}),
+        (write_eagle, {"tokens": range(5, 300)}),
+        (write_dflash, {}),
+        (write_dflash, {"has": (), "window": 40}),
+        (write_dflash, {"form": "dspark", "tokens": range(5, 300)}),
+        (write_dflash, {"form": "dflash2"}),
+    ],
+)
+def test_a_model_with_a_draft_answers_as_it_does_without(
+    target: Path, tmp_path: Path, write: Callable[..., Path], how: dict[str, Any]
 ) -> None:
-    draft = write_eagle(tmp_path / "eagle.gguf", layers=LAYERS, is_good=True, **how)
+    draft = write(tmp_path / "draft.gguf", layers=LAYERS, is_good=True, **how)
     with LLM(target, slots=2, threads=1) as plain:
         expected = [plain.complete(prompt, params=params).text for prompt in PROMPTS for params in (GREEDY, SEEDED)]
     with LLM(target, slots=2, threads=1, draft=draft) as llm:
-        assert (llm.info.draft, llm.info.sources) == ("eagle", ("lookup", "prediction", "draft"))
+        assert (llm.info.draft, llm.info.sources) == ("draft", ("lookup", "prediction", "draft"))
         made = [llm.complete(prompt, params=params) for prompt in PROMPTS for params in (GREEDY, SEEDED)]
     assert [each.text for each in made] == expected
 
@@ -68,7 +81,7 @@ def test_a_model_with_an_eagle_draft_answers_as_it_does_without(
         ({"extra": {"attention.key_length": 8}}, "keys and values differ in length"),
     ],
 )
-def test_a_draft_for_another_model_is_refused_in_words(
+def test_an_eagle_draft_for_another_model_is_refused_in_words(
     target: Path, tmp_path: Path, how: dict[str, Any], reason: str
 ) -> None:
     """llama.cpp would end the process for most of these."""
@@ -76,6 +89,39 @@ def test_a_draft_for_another_model_is_refused_in_words(
     with pytest.raises(LoadFailed, match=reason) as refused:
         LLM(target, slots=2, threads=1, draft=draft)
     assert "load eagle" in reason or refused.value.param == "draft"
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"leave_out": ("target_layers",)}, "names no layers of the target"),
+        ({"layers": (1, 2, 5)}, "from layer 5, and this model has 4"),
+        ({"layers": (4,)}, "what enters layer 4, and llama.cpp gives out no such vectors"),
+        ({"n_embd": 32}, "vectors of 32 numbers, and this model's have 64"),
+        ({"tokenizer": bpe(400)}, "knows 400 tokens, and this model has 320"),
+        ({"tokens": (5, 6, 320)}, "guesses token 320, and this model has 320"),
+        ({"tokens": (5, 6), "has": ()}, "has 2 tokens, and it has no output head of its own"),
+        ({"leave_out": ("mask",)}, "names no token of its vocabulary as the mask"),
+        ({"leave_out": ("fc.weight",)}, "no fc.weight of 192 by 64 numbers"),
+        ({"leave_out": ("block_size",), "form": "dspark"}, "names a block of 0 tokens"),
+        ({"block": 1}, "names a block of 1 token"),
+        ({"block": 1000}, "names a block of 1000 tokens"),
+        ({"extra": {"selector_top_k": 7}}, "disagree on whether it has a selector"),
+        ({"form": "dflash2", "extra": {"selector_top_k": 1000}}, "chooses among 1,000 tokens, and it knows 320"),
+        ({"form": "dflash2", "extra": {"conv_group_size": 5}}, "could not load draft.gguf"),
+        ({"extra": {"attention.sliding_window": 9}}, "a sliding window and no layer that has one"),
+        ({"extra": {"attention.key_length": 8}}, "keys and values differ in length"),
+        ({"extra": {"hyper_connection_count": 2}}, "hyper-connections, as drafts for DeepSeek V4 have"),
+    ],
+)
+def test_a_dflash_draft_for_another_model_is_refused_in_words(
+    target: Path, tmp_path: Path, how: dict[str, Any], reason: str
+) -> None:
+    """llama.cpp would end the process for many of these."""
+    draft = write_dflash(tmp_path / "draft.gguf", **{"layers": LAYERS, **how})
+    with pytest.raises(LoadFailed, match=reason) as refused:
+        LLM(target, slots=2, threads=1, draft=draft)
+    assert "load draft" in reason or refused.value.param == "draft"
 
 
 @pytest.mark.parametrize(
@@ -103,14 +149,18 @@ def test_a_target_that_cannot_roll_back_is_named(tmp_path: Path) -> None:
     assert refused.value.param == "draft"
 
 
+@pytest.mark.parametrize("write", [write_eagle, write_dflash])
 @pytest.mark.parametrize("has", [("embeddings", "output"), ()])
-def test_an_eagle_draft_is_no_model_by_itself(tmp_path: Path, has: Any) -> None:
+def test_a_draft_is_no_model_by_itself(tmp_path: Path, write: Callable[..., Path], has: Any) -> None:
     with pytest.raises(LoadFailed, match="only guesses for another model; give it"):
-        LLM(write_eagle(tmp_path / "eagle.gguf", has=has), slots=1, threads=1)
+        LLM(write(tmp_path / "draft.gguf", has=has), slots=1, threads=1)
 
 
-def test_many_answers_at_once_and_turns_from_the_disk_go_on_as_without(target: Path, tmp_path: Path) -> None:
-    draft = write_eagle(tmp_path / "eagle.gguf", layers=LAYERS, is_good=True)
+@pytest.mark.parametrize(("write", "how"), [(write_eagle, {}), (write_dflash, {"form": "dspark"})])
+def test_many_answers_at_once_and_turns_from_the_disk_go_on_as_without(
+    target: Path, tmp_path: Path, write: Callable[..., Path], how: dict[str, Any]
+) -> None:
+    draft = write(tmp_path / "draft.gguf", layers=LAYERS, is_good=True, **how)
 
     def answers(**how: Any) -> list[str]:
         options, texts = LoadOptions(kv_disk_mb=64, ctx=512), list[str]()
@@ -128,10 +178,11 @@ def test_many_answers_at_once_and_turns_from_the_disk_go_on_as_without(target: P
     assert answers(draft=draft) == answers()
 
 
-def test_its_memory_is_planned(target: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("write", [write_eagle, write_dflash])
+def test_its_memory_is_planned(target: Path, tmp_path: Path, write: Callable[..., Path]) -> None:
     info, options = read_model_info(target), LoadOptions(ctx=512, slots=2)
-    path = write_eagle(tmp_path / "eagle.gguf", layers=LAYERS, ctx=256)
-    draft = DraftModel("eagle", path, read_model_info(path))
+    path = write(tmp_path / "draft.gguf", layers=LAYERS, ctx=256)
+    draft = DraftModel("draft", path, read_model_info(path))
     assert draft_options(info, options, draft).ctx == 256
     long_info, long = (msgspec.structs.replace(each, context_length=2**17) for each in (info, draft.info))
     wanted = draft_options(long_info, LoadOptions(), draft._replace(info=long))
