@@ -58,8 +58,8 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
     ubatch = options.ubatch
     if draft.info.draft_head is not None and draft.info.draft_head.reads is None:
         ctx, ubatch = min(ctx, CTX), HEAD_TOKENS
-    elif draft.info.draft_head is not None:  # it reads all that its target keeps, for a token of each slot
-        trained, ubatch = None, max(LEAST_UBATCH, slots)
+    elif draft.info.draft_head is not None:  # an assistant guesses after one token of each slot
+        ubatch = max(LEAST_UBATCH, slots)
     return LoadOptions(
         ctx=ctx if trained is None else min(ctx, trained),
         slots=slots,

@@ -22,7 +22,7 @@ from localllm.llama.assistant import LlamaAssistant
 from localllm.llama.headed import HeadedBackend
 from localllm.llama.model import LlamaModel
 from localllm.llama.next_symbols import find
-from localllm.llama.rope import Rope
+from localllm.llama.rope import AS_TRAINED, Rope
 from localllm.supervisor.drafting import DraftModel, draft_bytes
 from localllm.types import FlashAttn, KvType, ResolvedSampling
 from localllm.types.load_options import LoadOptions
@@ -57,7 +57,7 @@ def opened(
     ubatch: int | None = None,
     flash_attn: FlashAttn = "auto",
     kv_type: KvType = "f16",
-    rope: Rope | None = None,
+    rope: Rope = AS_TRAINED,
 ) -> Iterator[Headed]:
     functions, head = find(loaded.api), read_model_info(path).draft_head
     assert functions is not None
@@ -66,7 +66,7 @@ def opened(
     models = [LlamaModel(loaded, each, gpu_layers=0, devices=(), must_offload=False) for each in (target_path, path)]
     target = HeadedBackend(
         loaded, models[0], functions, ctx=ctx, slots=slots, threads=1, batch_tokens=64, max_outputs=48,
-        ubatch_tokens=ubatch, flash_attn=flash_attn, kv_type=kv_type, **({} if rope is None else {"rope": rope}),
+        ubatch_tokens=ubatch, flash_attn=flash_attn, kv_type=kv_type, rope=rope,
     )  # fmt: skip
     draft = LlamaAssistant(loaded, models[1], target, functions, threads=1)
     yield Headed(target, draft)
@@ -255,7 +255,7 @@ def test_guesses_leave_the_targets_memory_as_it_is(headed: Headed, is_full: bool
 
 @pytest.mark.parametrize("ubatch", [7, 64])
 @pytest.mark.parametrize("n_shared", [0, 2])
-@pytest.mark.parametrize("rope", [None, Rope("linear", 2.0)], ids=["trained", "scaled"])
+@pytest.mark.parametrize("rope", [AS_TRAINED, Rope("linear", 2.0)], ids=["trained", "scaled"])
 def test_its_logits_are_those_of_the_formula(
     loaded_library: library.Library,
     tmp_path: Path,
@@ -263,7 +263,7 @@ def test_its_logits_are_those_of_the_formula(
     path: Path,
     n_shared: int,
     ubatch: int,
-    rope: Rope | None,
+    rope: Rope,
 ) -> None:
     """For a text longer than the window; guesses after the first are computed at the same place, from the assistant's
     own vectors. llama.cpp's own implementation chains them alike (common/speculative.cpp)."""
@@ -317,7 +317,7 @@ def test_the_plan_of_its_memory_covers_what_llama_cpp_allocates(
 class Layers:
     """What a file computes, in NumPy (src/models/gemma4.cpp and gemma4-assistant.cpp)."""
 
-    def __init__(self, path: Path, architecture: str, rope: Rope | None) -> None:
+    def __init__(self, path: Path, architecture: str, rope: Rope) -> None:
         reader = GGUFReader(path)
         self.tensors: dict[str, Row] = {tensor.name: tensor.data for tensor in reader.tensors}
         field = reader.fields[f"{architecture}.attention.sliding_window_pattern"]
@@ -325,22 +325,22 @@ class Layers:
         self.keys: list[Row] = []
         """Of each layer, shape (places, heads, numbers)."""
         self.values: list[Row] = []
-        self._scale = 1.0 if rope is None or rope.scale is None else 1 / rope.scale
+        self._scale = 1 / (rope.scale or 1.0)
 
     def states(self, tokens: Sequence[int], n_shared: int) -> Row:
         """After the last norm, of all tokens."""
-        rows = self.tensors["token_embd.weight"][list(tokens)] * np.float32(
+        rows: Row = self.tensors["token_embd.weight"][list(tokens)] * np.float32(
             self.tensors["token_embd.weight"].shape[1] ** 0.5
         )
         num_own = len(self.windowed) - n_shared
         for layer, is_windowed in enumerate(self.windowed):
-            own, size = self._own(layer), WINDOWED if is_windowed else FULL
-            normed = _normed(rows) * own["attn_norm"]
+            own = self._own(layer)
+            normed: Row = _normed(rows) * own["attn_norm"]
             if layer < num_own:
-                keys = (normed @ own["attn_k"].T).reshape(len(tokens), KV_HEADS[is_windowed], size)
+                keys = _heads(normed @ own["attn_k"].T, KV_HEADS[is_windowed])
                 keys = _normed(keys) * own["attn_k_norm"]
                 self.keys.append(np.stack([self._turned(row, place, layer) for place, row in enumerate(keys)]))
-                values = (normed @ own["attn_v"].T).reshape(len(tokens), KV_HEADS[is_windowed], size)
+                values = _heads(normed @ own["attn_v"].T, KV_HEADS[is_windowed])
                 self.values.append(_normed(values))
             else:
                 source = num_own - (2 if is_windowed else 1)
@@ -417,3 +417,8 @@ class Layers:
 def _normed(rows: Row) -> Row:
     normed: Row = rows / np.sqrt((rows * rows).mean(axis=-1, keepdims=True) + 1e-5)
     return normed
+
+
+def _heads(rows: Row, count: int) -> Row:
+    heads: Row = rows.reshape(len(rows), count, -1)
+    return heads
