@@ -25,7 +25,6 @@ KV_HEADS = {True: 2, False: 1}
 """In layers with a window, and in others."""
 WIDTH = 96
 """Length of an assistant's own vectors."""
-OUTPUT_STD = 4.0 / N_EMBD**0.5
 
 
 def write_gemma4(
@@ -34,11 +33,13 @@ def write_gemma4(
     seed: int = 0,
     scale: float = 1.0,
     n_layer: int = 4,
+    n_embd: int = N_EMBD,
+    n_ff: int = N_FF,
+    n_head: int = N_HEAD,
     n_shared: int = 0,
     window: int = SLIDING_WINDOW,
     windowed: Sequence[bool] | None = None,
     sizes: tuple[int, int] = (FULL, WINDOWED),
-    ctx: int | None = None,
     chat_template: str | None = None,
     tokenizer: Tokenizer | None = None,
     dtype: GGMLQuantizationType = GGMLQuantizationType.F32,
@@ -49,28 +50,26 @@ def write_gemma4(
     words, pattern = tokenizer or bpe(), windowed or [layer % 2 == 0 for layer in range(n_layer)]
     with Builder(path, "gemma4", seed=seed, dtype=dtype) as model:
         add_common(
-            model, words, "tiny-gemma4", n_layer=n_layer, n_kv=[KV_HEADS[each] for each in pattern],
-            chat_template=chat_template,
+            model, words, "tiny-gemma4", n_layer=n_layer, n_embd=n_embd, n_ff=n_ff, n_head=n_head,
+            n_kv=[KV_HEADS[each] for each in pattern], chat_template=chat_template,
         )  # fmt: skip
         model.keys(_layer_keys(pattern, window, sizes) | {"embedding_length_per_layer_input": 0})
         if n_shared:
             model.keys({"attention.shared_kv_layers": n_shared})
-        if ctx is not None:
-            model.keys({"context_length": ctx})
-        add_embeddings(model, len(words.tokens))
+        add_embeddings(model, len(words.tokens), n_embd)
         model.array("rope_freqs.weight", _frequencies(sizes[0]))
         for block, is_windowed in enumerate(pattern):
             size, prefix = sizes[is_windowed], f"blk.{block}"
-            model.vector(f"{prefix}.attn_norm.weight", N_EMBD, mean=1.0)
-            model.matrix(f"{prefix}.attn_q.weight", N_EMBD, N_HEAD * size)
+            model.vector(f"{prefix}.attn_norm.weight", n_embd, mean=1.0)
+            model.matrix(f"{prefix}.attn_q.weight", n_embd, n_head * size)
             for name in ("attn_k", "attn_v"):
-                model.matrix(f"{prefix}.{name}.weight", N_EMBD, KV_HEADS[is_windowed] * size)
-            model.matrix(f"{prefix}.attn_output.weight", N_HEAD * size, N_EMBD)
+                model.matrix(f"{prefix}.{name}.weight", n_embd, KV_HEADS[is_windowed] * size)
+            model.matrix(f"{prefix}.attn_output.weight", n_head * size, n_embd)
             for name in ("attn_q_norm", "attn_k_norm"):
                 model.vector(f"{prefix}.{name}.weight", size, mean=1.0)
             for name in ("post_attention_norm", "post_ffw_norm"):
-                model.vector(f"{prefix}.{name}.weight", N_EMBD, mean=4 * scale, std=0.1 * scale)
-            add_ffn(model, block, N_EMBD, N_FF)
+                model.vector(f"{prefix}.{name}.weight", n_embd, mean=4 * scale, std=0.1 * scale)
+            add_ffn(model, block, n_embd, n_ff)
     return path
 
 
@@ -81,6 +80,8 @@ def write_assistant(
     seed: int = 0,
     target_width: int = N_EMBD,
     width: int = WIDTH,
+    n_ff: int = N_FF,
+    n_head: int = N_HEAD,
     window: int = SLIDING_WINDOW,
     windowed: Sequence[bool] = (True, False),
     sizes: tuple[int, int] = (FULL, WINDOWED),
@@ -97,7 +98,7 @@ def write_assistant(
     scale = 0.01 if is_good else 1.0
     with Builder(path, "gemma4-assistant", seed=seed + 1, dtype=dtype) as model:
         add_common(
-            model, words, "tiny-assistant", n_layer=n_layer, n_embd=width, n_ff=N_FF,
+            model, words, "tiny-assistant", n_layer=n_layer, n_embd=width, n_ff=n_ff, n_head=n_head,
             n_kv=[KV_HEADS[each] for each in windowed],
         )  # fmt: skip
         keys = _layer_keys(windowed, window, sizes)
@@ -109,7 +110,7 @@ def write_assistant(
             "nextn.post_projection.weight": _normal("post", width, target_width),
         }
         if is_good:
-            tensors = _good(seed, width, n_vocab)
+            tensors = _good(seed, target_width, width, n_vocab)
         tensors["output_norm.weight"] = np.ones(width, np.float32)
         if False in windowed:
             tensors["rope_freqs.weight"] = _frequencies(sizes[0])
@@ -123,13 +124,13 @@ def write_assistant(
         for block, is_windowed in enumerate(windowed):
             size, prefix = sizes[is_windowed], f"blk.{block}"
             model.vector(f"{prefix}.attn_norm.weight", width, mean=1.0)
-            model.matrix(f"{prefix}.attn_q.weight", width, N_HEAD * size)
-            model.matrix(f"{prefix}.attn_output.weight", N_HEAD * size, width)
+            model.matrix(f"{prefix}.attn_q.weight", width, n_head * size)
+            model.matrix(f"{prefix}.attn_output.weight", n_head * size, width)
             model.vector(f"{prefix}.attn_q_norm.weight", size, mean=1.0)
             for name in ("post_attention_norm", "post_ffw_norm"):
                 model.vector(f"{prefix}.{name}.weight", width, mean=scale, std=0.1 * scale)
             model.vector(f"{prefix}.layer_output_scale.weight", 1, mean=1.0)
-            add_ffn(model, block, width, N_FF)
+            add_ffn(model, block, width, n_ff)
     return path
 
 
@@ -153,16 +154,18 @@ def _frequencies(size: int) -> np.ndarray[Any, Any]:
     return np.where(np.arange(size // 2) < size // 8, 1.0, 1e30).astype(np.float32)
 
 
-def _good(seed: int, width: int, n_vocab: int) -> dict[str, np.ndarray[Any, Any]]:
+def _good(seed: int, target_width: int, width: int, n_vocab: int) -> dict[str, np.ndarray[Any, Any]]:
     """The token goes through unchanged, to what the target makes of it."""
     generator = np.random.default_rng([seed, zlib.crc32(b"output.weight")])
     rows = np.zeros((n_vocab, width), np.float32)
-    rows[:, :N_EMBD] = generator.standard_normal((n_vocab, N_EMBD), dtype=np.float32) * np.float32(OUTPUT_STD)
+    rows[:, :target_width] = generator.standard_normal((n_vocab, target_width), dtype=np.float32) * np.float32(
+        4.0 / target_width**0.5
+    )
     return {
         "token_embd.weight": rows,
-        "nextn.pre_projection.weight": np.eye(width, 2 * N_EMBD, dtype=np.float32)
-        * (np.arange(2 * N_EMBD) < N_EMBD).astype(np.float32),
-        "nextn.post_projection.weight": np.eye(N_EMBD, width, dtype=np.float32),
+        "nextn.pre_projection.weight": np.eye(width, 2 * target_width, dtype=np.float32)
+        * (np.arange(2 * target_width) < target_width).astype(np.float32),
+        "nextn.post_projection.weight": np.eye(target_width, width, dtype=np.float32),
     }
 
 
