@@ -1,7 +1,7 @@
 """A `LlamaBackend` that also keeps what guesses are made from: the last tokens' vectors (`next_rows`).
 
-Those before the output head for the model's NextN layers (`heads`), or those that enter some of its layers, side by
-side, for an EAGLE-3 draft (`eagle`). Knows nothing of how either guesses.
+Those before the output head for the model's NextN layers (`heads`) or an `assistant`, or those that enter some of its
+layers, side by side, for an EAGLE-3 or DFlash draft (`eagle`, `blocks`). Knows nothing of how any of them guesses.
 """
 
 from __future__ import annotations

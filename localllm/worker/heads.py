@@ -1,5 +1,5 @@
 """Creates the context of a model's own NextN layers beside its backend, or says why not; which vectors of the model
-these or an EAGLE-3 or DFlash draft need. Knows nothing of when they guess."""
+these or a draft of hidden states need. Knows nothing of when they guess."""
 
 from __future__ import annotations
 

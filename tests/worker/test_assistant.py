@@ -157,3 +157,15 @@ def test_its_memory_is_planned(target: Path, tmp_path: Path) -> None:
     _, share, _ = place_draft(info, options, draft, [gpu])
     assert share is not None
     assert share.kv == 0
+
+
+def test_an_assistant_reads_the_keys_that_the_last_layers_use(tmp_path: Path) -> None:
+    """Those of earlier ones, where a model's last layers have none."""
+    models = [write_gemma4(tmp_path / f"{number}.gguf", n_layer=6, n_shared=number) for number in (0, 2, 4)]
+    draft = write_assistant(tmp_path / "helper.gguf")
+    head = read_model_info(draft).draft_head
+    assert head is not None
+    for path in models:
+        info = read_model_info(path)
+        assert info.shared_keys == head.reads
+        draft_options(info, LoadOptions(), DraftModel("helper", draft, read_model_info(draft)))
