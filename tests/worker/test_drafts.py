@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from localllm import LLM, SamplingParams
@@ -176,9 +175,6 @@ def test_a_drafts_memory_is_planned_with_the_models(tiny_model: Path, drafts: di
     encoder = DraftModel("encoder", tmp_path, info_of(families.write_embedding(tmp_path / "encoder.gguf")))
     with pytest.raises(LoadFailed, match="embedding model"):
         draft_options(info, options, encoder)
-    tied = DraftModel("flash", tmp_path, msgspec.structs.replace(draft.info, architecture="dflash"))
-    with pytest.raises(LoadFailed, match=r"flash \(dflash\) guesses from its target's hidden states"):
-        draft_options(info, options, tied)
 
 
 def test_a_section_gives_a_model_a_draft_of_its_own(tiny_model: Path) -> None:
