@@ -122,7 +122,10 @@ class FakeBackend:
         self.is_asynchronous = is_asynchronous
         self._computes = self._fails_late = False
 
-    threads = 0
+    threads = num_frees = 0
+
+    def free(self) -> None:
+        self.num_frees += 1
 
     def set_threads(self, threads: int) -> None:
         self.threads = threads

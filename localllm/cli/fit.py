@@ -154,8 +154,8 @@ def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json:
     from localllm.supervisor.memory_fit import fit_in_memory
 
     info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), osdep.available_memory()
-    wanted = _as_tuned(here, chosen_options(info, options, free_bytes), seen)
     draft = _draft_of(settings, here, options)
+    wanted = _as_tuned(here, chosen_options(info, options, free_bytes, draft), seen)
     found = fit_in_memory(info, wanted, devices=seen.devices, free_bytes=free_bytes, draft=draft)
     (speed,) = speeds(settings, options, [info], seen.devices)
     if as_json:

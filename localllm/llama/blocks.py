@@ -94,6 +94,7 @@ class LlamaBlocks(LlamaHeads):
     def free(self) -> None:
         if hasattr(self, "_vectors"):
             self._api.llama_batch_ext_free(self._vectors)
+            del self._vectors
         super().free()
 
     def _keep(self, places: Sequence[tuple[int, int]]) -> None:

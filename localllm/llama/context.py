@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from localllm.engine.backend import BackendError, Segment, State
 from localllm.errors import LoadFailed
 from localllm.llama.batch import Batch
+from localllm.llama.fillers import CELLS_A_PASS, fillers
 from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -37,10 +37,6 @@ are multiplied: 8, 32, 64 rows of 1.3 B on two cores take 31, 20, 18 ms a row at
 STATE_COPY_SHARE = 3
 """A slot filled to less than this fraction is copied through a state, which contains only its own cells (LOG.md, "What
 a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
-WIDEST_FILLED_GAP = 4
-"""Idle slots between busy ones that are worth a filler token each: a pass over the weights costs as much as four."""
-CELLS_A_PASS = 0.5
-"""Share of the weights' bytes that may be read from idle slots' cells in the time of a pass (LOG.md, "Gaps")."""
 
 
 class LlamaBackend:
@@ -291,15 +287,15 @@ class LlamaBackend:
         num_rows = sum(segment.num_outputs for segment in segments)
         if num_rows > self.max_outputs:
             raise BackendError(f"{num_rows} rows of logits; at most {self.max_outputs} fit")
-        fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
-        self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
+        between = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
+        self._batch.fill(sorted((*segments, *between)) if between else segments)
         self._tails.settle()
         slots = [segment.slot for segment in segments]
         with self._interrupt.listening(slots, None if self._has_shifted else within_s):
             status = self._api.llama_decode(self._context, self._batch.struct)
         self._has_shifted = False
         self._copied.clear()
-        for filler in fillers:
+        for filler in between:
             self._api.llama_memory_seq_rm(self._memory, filler.slot, filler.start, -1)
         self._outputs.clear()
         if status == ABORTED:
@@ -343,10 +339,12 @@ class LlamaBackend:
         return self.vocab.ends_generation(token)
 
     def free(self) -> None:
-        """Release batch and KV cache; the model may be closed after this. Saved states remain valid."""
-        self._states.close()
-        self._batch.free()
-        self._api.llama_free(self._context)
+        """Release batch and KV cache; the model may be closed after this. Saved states remain valid. Idempotent."""
+        if self._context:
+            self._states.close()
+            self._batch.free()
+            self._api.llama_free(self._context)
+            self._context = None
 
     def _warm_up(self) -> bool:
         """Compute two tokens; whether the memory can drop the second.
@@ -369,24 +367,13 @@ class LlamaBackend:
         return can_rewind
 
     def _fillers(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Throw-away tokens for every idle slot in a narrow gap between busy ones, as many as each of these has.
-
-        One ubatch of llama.cpp takes only consecutive slots: without fillers every gap costs a pass over all weights (4
-        of 8 slots with gaps: 36 ms per step; filled: 17). But each filler attends to everything its slot holds.
-        """
-        fillers: list[Segment] = []
-        if segments[-1].slot - segments[0].slot < len(segments):
-            return fillers
-        num_rows = [len(segment.tokens) + segment.num_padding for segment in segments]
-        each = num_rows[0] if len(set(num_rows)) == 1 else 1
-        for before, after in pairwise(segments):
-            gap = range(before.slot + 1, after.slot)
-            is_narrow = 0 < each * len(gap) <= WIDEST_FILLED_GAP
-            is_narrow &= each * sum(self._tails.lengths[slot] for slot in gap) <= self._filled_cells
-            if is_narrow and all(self._tails.lengths[slot] + each <= self.slot_capacity for slot in gap):
-                fillers += [Segment(slot, self._tails.lengths[slot], [0] * each, num_outputs=0) for slot in gap]
-        room = self.batch_capacity - sum(num_rows)
-        return fillers if each * len(fillers) <= room else []
+        return fillers(
+            segments,
+            self._tails.lengths,
+            slot_capacity=self.slot_capacity,
+            batch_capacity=self.batch_capacity,
+            most_cells=self._filled_cells,
+        )
 
 
 def _gave_up_flash(lines: Sequence[str]) -> bool:

@@ -71,6 +71,7 @@ class LlamaEagle(LlamaHeads):
     def free(self) -> None:
         if hasattr(self, "_features"):
             self._api.llama_batch_ext_free(self._features)
+            del self._features
         super().free()
 
     def _encoded(self, rows: list[npt.NDArray[np.float32]]) -> list[npt.NDArray[np.float32]]:

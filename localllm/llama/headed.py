@@ -44,11 +44,7 @@ class HeadedBackend(LlamaBackend):
         """Layers whose inputs are kept; None: what comes out of the last one."""
         self.row_width = self._width * len(self._layers)
         self.next_rows = NextRows(self.num_slots, self.row_width)
-        for layer in self._layers:
-            if layer is None:
-                functions.set_rows(self._context, True, False)
-            else:
-                functions.set_layer(self._context, layer, True)
+        self._switch_rows(on=True)
         try:  # llama.cpp allocates for the rows with the next decode
             self.decode([Segment(0, 0, [0], num_outputs=1)])
             self.synchronize()
@@ -115,6 +111,20 @@ class HeadedBackend(LlamaBackend):
     def shift(self, slot: int, keep: int, drop: int) -> None:
         super().shift(slot, keep, drop)
         self._forget(slot)
+
+    def keep_no_rows(self) -> None:
+        """Nothing guesses any more."""
+        if self.next_rows is not None:
+            self.next_rows = None
+            self._decoded.clear()
+            self._switch_rows(on=False)
+
+    def _switch_rows(self, *, on: bool) -> None:
+        for layer in self._layers:
+            if layer is None:
+                self._functions.set_rows(self._context, on, False)
+            else:
+                self._functions.set_layer(self._context, layer, on)
 
     def _forget(self, slot: int) -> None:
         if self.next_rows is not None:

@@ -59,7 +59,7 @@ class LlamaHeads:
         `is_cropped`: as in `gguf.nextn.Form`; the vectors of other tokens are taken where it is wrong.
         """
         api: Any = library.api
-        self._api, self._functions, self._target = api, functions, target
+        self._api, self._functions, self._target, self._model = api, functions, target, model
         self.num_slots, self.batch_capacity = target.num_slots, max(batch_tokens, target.num_slots)
         self.max_outputs = max(min(max_outputs, self.batch_capacity), self.num_slots)
         params = api.llama_context_default_params()
@@ -170,9 +170,13 @@ class LlamaHeads:
         return self._target.ends_generation(token)
 
     def free(self) -> None:
-        """Before the target's context."""
-        self._api.llama_batch_ext_free(self._batch)
-        self._api.llama_free(self._context)
+        """Release the context, and a model of its own; before the target's context is freed. Idempotent."""
+        if self._context:
+            self._api.llama_batch_ext_free(self._batch)
+            self._api.llama_free(self._context)
+            self._context = None
+        if not self.is_own:
+            self._model.close()
 
     def _before(self, segments: Sequence[Segment]) -> list[npt.NDArray[np.float32]]:
         """For each token, padding included, the vector of the one before it: the model's, else the heads' own, else

@@ -1,4 +1,4 @@
-"""llama.cpp's functions for NextN layers and EAGLE-3 drafts, declared by its C++ headers but not by its C interface.
+"""llama.cpp's functions for guesses from hidden states, declared by its C++ headers but not by its C interface.
 
 They are looked up under the names that compilers give them; a library without them computes no such guesses. Knows
 nothing of models.
@@ -35,7 +35,7 @@ _LAYER_NAMES = {
         "?llama_get_embeddings_layer_inp@@YAPEAMPEAUllama_context@@I@Z",
     ),
 }
-"""Only EAGLE-3 drafts need these."""
+"""For drafts that guess from what enters some layers."""
 _REQUIRED = (
     "LLAMA_CONTEXT_TYPE_MTP", "llama_model_n_layer_nextn", "llama_process", "llama_batch_ext_init",
     "llama_batch_ext_add_token", "llama_batch_ext_set_pos", "llama_batch_ext_set_embd_token",

@@ -95,10 +95,10 @@ class AsyncLLM:
 
     @property
     def info(self) -> LoadedModel:
-        """The loaded model, and on which devices its layers are."""
-        if self._loaded is None:
+        """The loaded model as it is now: on which devices its layers are, what guesses for it."""
+        if (loaded := self._loaded) is None:
             raise _not_loaded()
-        return self._loaded
+        return next((model for model in self._loaded_runtime().loaded() if model.id == loaded.id), loaded)
 
     async def load(self) -> Self:
         """Load the model unless it is loaded; returns this object. Concurrent calls share one load."""

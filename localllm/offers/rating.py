@@ -12,6 +12,7 @@ from localllm.prediction.speeds import NotPredicted, Speed
 from localllm.registry.sources.headers import Offer
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import Memory, with_context
+from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.memory_fit import Fit, fit_in_memory
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
@@ -46,9 +47,11 @@ def rated(
     ]
 
 
-def chosen_options(info: ModelInfo, options: LoadOptions, free_bytes: int | None) -> LoadOptions:
-    """The options with the context that a load would choose."""
-    return with_context(info, options, Memory(osdep.total_memory(), free_bytes))
+def chosen_options(
+    info: ModelInfo, options: LoadOptions, free_bytes: int | None, draft: DraftModel | None = None
+) -> LoadOptions:
+    """The options with the context that a load would choose. Raises `LoadFailed` if the draft cannot guess for it."""
+    return with_context(info, options, Memory(osdep.total_memory(), free_bytes), draft)
 
 
 def _fit_or_reason(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from localllm.own_settings.showing import LISTS, is_name
 from localllm.own_settings.toml_table import changed
 from localllm.settings import config
 from localllm.settings.config import MODELS
+from localllm.settings.durations import keep_alive_seconds
 from localllm.settings.sections import KEYS, SAMPLING
 from localllm.settings.values import converted
 
@@ -40,6 +42,7 @@ def typed_value(key: str, text: str, source: str) -> Any:
             raise InvalidParameter(f"{key}: {text!r} is not a JSON list ({error})", param=key) from error
         return [int(item) if key == "stop_token_ids" and str(item).isdecimal() else item for item in found]
     if key == "keep_alive":
+        keep_alive_seconds(text)
         with contextlib.suppress(ValueError):
             return float(text)
         return text
@@ -47,6 +50,8 @@ def typed_value(key: str, text: str, source: str) -> Any:
     value = converted(key, kind, text, source)
     if value is None:
         raise InvalidParameter(f"{key}={text} has no value; {key}= removes the key", param=key)
+    if isinstance(value, float) and math.isnan(value):
+        raise InvalidParameter(f"{source}: {text!r} is not a valid {key} (it takes a number)", param=key)
     return value
 
 

@@ -26,6 +26,7 @@ from localllm.registry.foreign.model import file_name_of
 from localllm.registry.listing import described, store_of
 from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.modelfile import Modelfile, checked_template, parse_modelfile
+from localllm.registry.names import looks_like_path
 from localllm.registry.naming import storable
 from localllm.registry.parameters import Given, collect
 from localllm.registry.sources.quants import quant_of
@@ -65,6 +66,13 @@ def assemble(wanted: NewModel, data_dir: Path, report: Report, cancel: threading
             raise Cancelled(f"stopped before {name} was written")
         report(MakeState(phase="writing"))
         return described(put(base, modelfile, name, store))
+
+
+def base_in(modelfile: str) -> str | None:
+    """The name in the first FROM of a Modelfile, as written; None for uploaded files and for paths. Raises
+    `InvalidParameter`."""
+    name = _parts_of(NewModel(name="", modelfile=modelfile))[1]
+    return None if not name or looks_like_path(name) else name
 
 
 def template_of(wanted: NewModel) -> str | None:

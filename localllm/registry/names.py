@@ -137,12 +137,13 @@ def parse(text: str) -> ModelName:
         return _hub_file(text[3:], text)
     if lower.startswith("ollama:"):
         return _registry(text[7:], text)
-    if _is_path(text):
+    if looks_like_path(text):
         return PathName(text)
     return _catalog(text)
 
 
-def _is_path(text: str) -> bool:
+def looks_like_path(text: str) -> bool:
+    """Whether a name is that of a local file or folder."""
     begins = text.startswith((".", "/", "~", "\\")) or _DRIVE.match(text) is not None
     return begins or "\\" in text or text.lower().endswith(".gguf")
 

@@ -57,6 +57,11 @@ class Making:
         finally:
             await asyncio.shield(self._writes.run(uploading.__exit__, None, None, None))
 
+    async def base_in(self, modelfile: str) -> str | None:
+        """The name of the model in a Modelfile's FROM, as written; None: it names uploaded files, or a path, which
+        `make` refuses. Raises `InvalidParameter`, `QueueFull`."""
+        return await self._makes.run(_base_in, modelfile)
+
     async def make(self, wanted: NewModel, on_state: Callable[[MakeState], None]) -> AvailableModel:
         """Create a model. `on_state` is called on the event loop. Cancelling stops the work, and leaves no model.
 
@@ -83,6 +88,12 @@ class Making:
             cancel.set()
             making.cancel()  # its thread keeps its place until it notices
             raise
+
+
+def _base_in(modelfile: str) -> str | None:
+    from localllm.registry.assembling import base_in
+
+    return base_in(modelfile)
 
 
 def _has(data_dir: Path, digest: str) -> bool:

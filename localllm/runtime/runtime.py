@@ -96,7 +96,7 @@ class Runtime:
         if allow_paths:
             self._finder.remember(candidate, Started(model, options, keep_alive_s, stays))
         if least_ctx:
-            options = self._supervisor.widened(candidate.id, candidate.info, options, least_ctx)
+            options = self._supervisor.widened(candidate.id, candidate.info, options, least_ctx, candidate.draft)
         return await self._supervisor.load(candidate, options, on_progress, keep_alive_s=keep_alive_s, stays=stays)
 
     def running(self) -> Sequence[RunningModel]:
@@ -154,7 +154,7 @@ class Runtime:
         return await self._removing.run(own_bytes, name, self._settings.data_dir)
 
     def loaded(self) -> Sequence[LoadedModel]:
-        """The models that answer requests."""
+        """The models that answer requests, as their workers reported them last. Any thread may ask."""
         return self._supervisor.loaded()
 
     def restarting(self) -> Sequence[str]:

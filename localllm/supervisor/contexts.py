@@ -7,24 +7,19 @@ copies between slots move all of their cells. Pure functions; knows nothing of p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import msgspec
 
-from localllm.supervisor.plan import (
-    cpu_compute_bytes,
-    cpu_memory_bytes,
-    longest_context,
-    output_bytes,
-    plan,
-)
-from localllm.types import DeviceInfo, ModelInfo
+from localllm.supervisor.drafting import DraftModel, draft_bytes
+from localllm.supervisor.plan import cpu_compute_bytes, cpu_memory_bytes, heads_of, longest_context, output_bytes
+from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 
 STEPS = (16_384, 32_768, 65_536, 131_072)
 """Contexts beyond `plan.MAX_DEFAULT_CTX`, which every model gets. Agents need 32 k and more."""
 SHARE = 1 / 8
-"""Largest share of total memory for a model's KV cache and compute buffers."""
+"""Largest share of total memory for a model's KV cache and compute buffers, with those of what guesses for it."""
 FREE_SHARE = 1 / 2
 """Largest share of the memory free at load time for the whole model."""
 
@@ -36,23 +31,24 @@ class Memory(msgspec.Struct, frozen=True):
     free_bytes: int | None
 
 
-def with_context(info: ModelInfo, options: LoadOptions, memory: Memory) -> LoadOptions:
-    """The options, with a context if none was requested and more than `plan.MAX_DEFAULT_CTX` is sensible."""
+def with_context(info: ModelInfo, options: LoadOptions, memory: Memory, draft: DraftModel | None = None) -> LoadOptions:
+    """The options, with a context if none was requested and more than `plan.MAX_DEFAULT_CTX` is sensible. Raises
+    `LoadFailed` if the draft cannot guess for this model."""
     for ctx in reversed(STEPS):
         wider = msgspec.structs.replace(options, ctx=ctx)
-        if _may_have(info, options, ctx) and _is_sensible(info, wider, memory):
+        if _may_have(info, options, ctx) and _is_sensible(info, wider, memory, draft):
             return wider
     return options
 
 
-def on_devices(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -> LoadOptions:
-    """The context of `with_context`, or a shorter one if GPUs would otherwise hold fewer layers. Raises as
-    `plan`."""
+def on_devices(options: LoadOptions, layers_with: Callable[[LoadOptions], int]) -> LoadOptions:
+    """The context of `with_context`, or a shorter one if GPUs would otherwise hold fewer layers: `layers_with` these
+    options."""
     shortest = msgspec.structs.replace(options, ctx=None)
-    layers = plan(info, shortest, devices).gpu_layers
+    layers = layers_with(shortest)
     for ctx in reversed(STEPS):
         wider = msgspec.structs.replace(options, ctx=ctx)
-        if ctx <= (options.ctx or 0) and (not layers or plan(info, wider, devices).gpu_layers >= layers):
+        if ctx <= (options.ctx or 0) and (not layers or layers_with(wider) >= layers):
             return wider
     return shortest
 
@@ -65,10 +61,15 @@ def _may_have(info: ModelInfo, options: LoadOptions, ctx: int) -> bool:
     return info.context_length is not None and ctx <= longest_context(info.context_length, options)
 
 
-def _is_sensible(info: ModelInfo, options: LoadOptions, memory: Memory) -> bool:
+def _is_sensible(info: ModelInfo, options: LoadOptions, memory: Memory, draft: DraftModel | None) -> bool:
     if memory.total_bytes is None:
         return False
+    weights = info.size_bytes
     slots_bytes = cpu_memory_bytes(info, options) + cpu_compute_bytes(info, options) + output_bytes(info, options)
+    slots_bytes += heads_of(info, options).total
+    if draft is not None:
+        weights += draft.info.size_bytes
+        slots_bytes += draft_bytes(info, options, draft) - draft.info.size_bytes
     if slots_bytes > memory.total_bytes * SHARE:
         return False
-    return memory.free_bytes is None or slots_bytes + info.size_bytes <= memory.free_bytes * FREE_SHARE
+    return memory.free_bytes is None or slots_bytes + weights <= memory.free_bytes * FREE_SHARE

@@ -73,6 +73,15 @@ class Ledger:
         if id in self._holdings:
             self._holdings[id].is_allocated = True
 
+    def freed(self, id: str, shares: Iterable[DeviceShare], devices: Iterable[DeviceInfo]) -> None:
+        """Take these shares from what a model holds. The driver keeps its part until the process ends."""
+        keys = {device.name: device.memory_key for device in _gpus(devices)}
+        held = self._holdings[id].bytes if id in self._holdings else {}
+        for share in shares:
+            key = keys.get(share.device)
+            if key in held:
+                held[key] = max(0, held[key] - share.total)
+
     def release(self, id: str) -> None:
         """Free a model's memory after its process has ended."""
         self._holdings.pop(id, None)

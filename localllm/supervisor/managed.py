@@ -17,13 +17,14 @@ import msgspec
 from localllm.errors import Loading, LocalLLMError
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import on_devices
-from localllm.supervisor.drafting import DraftModel, check_is_model, draft_bytes
+from localllm.supervisor.drafting import DraftModel, check_is_model
 from localllm.supervisor.load_log import log_load
+from localllm.supervisor.main_memory import MainMemory
 from localllm.supervisor.on_devices import OnDevices
 from localllm.supervisor.owner import Owner
 from localllm.supervisor.plan import context_of, pooling_of
 from localllm.supervisor.retries import Retries
-from localllm.supervisor.room import Held, embedding_bytes, need_bytes
+from localllm.supervisor.room import Held
 from localllm.supervisor.session import Session
 from localllm.tuning import results as tuned
 from localllm.tuning.results import Tuning
@@ -77,22 +78,20 @@ class ManagedModel:
         self.id = id
         check_is_model(id, info)
         pooling_of(info, options)
-        self._embedding_bytes = embedding_bytes(info, options)
+        self._memory = MainMemory(info, options, draft, tunings)
         self._no_draft = no_draft
-        self._draft_bytes = 0 if draft is None else draft_bytes(info, options, draft)
-        self._base_bytes = max(need_bytes(info, each) for each in tuned.possible(tunings, options)) + self._draft_bytes
         library = f"{settings.runtime} {settings.plugin_dir} {settings.rpc}"
         self.on_devices = OnDevices(owner.ledger, library, id, info, options, draft)
-        self._embeds = not info.causal
         self.has_room = False
         """Whether its memory is reserved."""
-        self._loaded: LoadedModel | None = None
+        self.loaded: LoadedModel | None = None
+        """What its worker reported last; None until it was ready once."""
         self.waiting_for_load = 0
         self._owner = owner
         self._settings = settings
-        self._path = path
+        self.path = path
         self._info = info
-        self._options = self._used_options = options
+        self.options = self._used_options = options
         self._tunings = tunings
         self._defaults = defaults
         self._keep_alive_s = keep_alive_s
@@ -109,37 +108,27 @@ class ManagedModel:
         self._chose_ctx = chose_ctx
 
     @property
-    def options(self) -> LoadOptions:
-        return self._options
-
-    @property
-    def path(self) -> Path:
-        return self._path
-
-    @property
-    def loaded(self) -> LoadedModel | None:
-        """What its worker reported last; None until it was ready once."""
-        if self._loaded is not None and self._session is not None:
-            self._loaded = self._session.model or self._loaded
-        return self._loaded
-
-    @property
     def need_bytes(self) -> int:
-        """Main memory. Embedding counts only once it was requested, unless the model does nothing else."""
-        return self.on_devices.main_bytes(self._base_bytes) + (self._embedding_bytes if self._embeds else 0)
+        """Main memory."""
+        return self.on_devices.main_bytes(self._memory.slots_bytes) + self._memory.texts_bytes
+
+    @property
+    def draft(self) -> DraftModel | None:
+        """Its draft model, unless it has to be loaded without."""
+        return self._memory.draft
 
     def drops_draft(self, reason: str) -> bool:
         """Whether it can be loaded without its draft model, because nobody named one; `reason`: why it has to be."""
-        if self._options.draft != "auto" or not self._draft_bytes:
+        if self.options.draft != "auto" or self._memory.draft is None:
             return False
-        self._base_bytes, self._draft_bytes = self._base_bytes - self._draft_bytes, 0
+        self._memory.drop_draft()
         self._no_draft = f"with it, {reason}"
         self.on_devices.drop_draft()
         return True
 
     def will_embed(self) -> None:
         """Count the memory for embedding from now on: texts are about to be embedded."""
-        self._embeds = True
+        self._memory.embeds = True
 
     @property
     def answers(self) -> bool:
@@ -221,14 +210,24 @@ class ManagedModel:
                 await self._discard(session)
                 if not self.on_devices.takes_fewer(error, session):
                     raise
-        loaded = session.ready.result()
+        assert session.model is not None
         if self.loaded is None:
             self.used()
-            log_load(loaded, chose_ctx=self._chose_ctx)
-        self._loaded = loaded
-        self._base_bytes = need_bytes(self._info, self._used_options, loaded.flash_attn)
-        self._base_bytes += self._draft_bytes if loaded.draft else 0
+            log_load(session.model, chose_ctx=self._chose_ctx)
+        if session.model is not self.loaded:
+            self._take_report(session.model)
         return session
+
+    def _take_report(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self._memory.take(loaded, self._used_options)
+        if not loaded.draft:
+            self.on_devices.free_draft()
+
+    def _reported_again(self, loaded: LoadedModel) -> None:
+        if self.loaded is not None and not self._closing:
+            self._take_report(loaded)
+            self._owner.changed()
 
     async def _loads(self, session: Session) -> None:
         """Wait until it can answer. Raises what prevents that, `Loading` when it takes too long."""
@@ -258,7 +257,7 @@ class ManagedModel:
             if session is not None:
                 await session.aclose()
         finally:
-            self._loaded = None
+            self.loaded = None
             self.on_devices.release()
             self._release()
 
@@ -343,7 +342,7 @@ class ManagedModel:
             plugin_dir=settings.plugin_dir,
             verbose=settings.verbose,
             debug=settings.log_level == "debug",
-            devices=self._options.devices or (),
+            devices=self.options.devices or (),
             rpc=settings.rpc,
         )
         session = Session(
@@ -354,9 +353,10 @@ class ManagedModel:
             on_embedded=self._embedded,
             on_called=self._called,
             on_death=self._died,
+            on_report=self._reported_again,
             on_progress=self._report_progress,
             verbose=settings.verbose,
-            saves=self._options.kv_disk_mb > 0,
+            saves=self.options.kv_disk_mb > 0,
             worker_timeout_s=settings.worker_timeout_s,
             step_timeout_s=settings.step_timeout_s,
             retries=self._retries,
@@ -380,11 +380,11 @@ class ManagedModel:
             listener(fraction)
 
     def _make_load(self, hello: Hello) -> Load:
-        options = self._options
+        options = self.options
         for reason in hello.absent:
             logger.warning("backend_not_loaded", extra={"fields": {"model": self.id, "reason": reason}})
         if self._chose_ctx:
-            options = on_devices(self._info, options, self.on_devices.free(hello.devices))
+            options = on_devices(options, lambda tried: self.on_devices.layers_with(tried, hello.devices))
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
         found = tuned.match(self._tunings, place, options, context_of(self._info, options))
         self._used_options = options = found.applied(options)
@@ -395,4 +395,4 @@ class ManagedModel:
         placement = msgspec.structs.replace(placement, **as_tuned)
         more = found.story(), found.settings, draft, self._no_draft
         info = msgspec.structs.replace(self._info, tensors={})  # only planning needs tensor names
-        return Load(self.id, str(self._path), info, options, placement, self._defaults, *more)
+        return Load(self.id, str(self.path), info, options, placement, self._defaults, *more)

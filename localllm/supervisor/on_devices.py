@@ -70,6 +70,11 @@ class OnDevices:
         self._ledger.see(self._library, reported, self._id)
         return self._ledger.free(reported, {self._id})
 
+    def layers_with(self, options: LoadOptions, reported: Sequence[DeviceInfo]) -> int:
+        """Layers that GPUs would hold with these options, the draft's included. Raises as `plan`."""
+        placement, draft = self._plan(options, self.free(reported))
+        return placement.gpu_layers + (0 if draft is None else draft.load.placement.gpu_layers)
+
     def place(self, reported: Sequence[DeviceInfo], used: LoadOptions | None = None) -> Placement:
         """Plans a load that begins now, and enters it in the ledger. Raises as `plan`.
 
@@ -111,6 +116,11 @@ class OnDevices:
             return alone
         there = [share for share in placement.shares if share.device != CPU] if placement.devices else []
         return max(0, alone - sum(share.weights + share.kv for share in (*there, *_shares_of(draft))))
+
+    def free_draft(self) -> None:
+        """To be called when its worker has no draft any more; the next load places one again."""
+        draft, self.draft = self.draft, None
+        self._ledger.freed(self._id, _shares_of(draft), self._ledger.known(self._library))
 
     def allocated(self) -> None:
         """To be called when the load is complete."""

@@ -15,7 +15,7 @@ class Owner(Protocol):
     ledger: Ledger
 
     def changed(self) -> None:
-        """A request ended, or a load succeeded or failed."""
+        """A request ended, a load succeeded or failed, or memory was freed."""
 
     def expired(self, id: str) -> None:
         """The model has not been used for its keep-alive time."""

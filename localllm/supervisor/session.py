@@ -14,14 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from localllm.errors import (
-    Draining,
-    InternalError,
-    LocalLLMError,
-    RequestTimeout,
-    WorkerCrashed,
-    from_info,
-)
+from localllm.errors import Draining, InternalError, LocalLLMError, RequestTimeout, WorkerCrashed, from_info
 from localllm.supervisor import texts
 from localllm.supervisor.collector import Collector
 from localllm.supervisor.pending import DEADLINE_GRACE_S, Pending, remaining
@@ -72,6 +65,7 @@ class Session:
         on_embedded: Callable[[], None] = lambda: None,
         on_called: Callable[[], None] = lambda: None,
         on_death: Callable[[], None] = lambda: None,
+        on_report: Callable[[LoadedModel], None] = lambda _: None,
         on_progress: Callable[[float], None] | None = None,
         verbose: bool = False,
         saves: bool = False,
@@ -84,8 +78,8 @@ class Session:
 
         `on_end` is called with how each request ended, its finish or an error code; `on_embedded` when a request for
         embeddings was answered; `on_called` when a call is over; `on_death` when a session that had answered ends
-        without being closed. `retries` gets the requests for which nothing was sent before the worker died. Raises
-        `WorkerCrashed` if no process can be started.
+        without being closed; `on_report` with each report of its model after the first. `retries` gets the requests
+        for which nothing was sent before the worker died. Raises `WorkerCrashed` if no process can be started.
         """
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
@@ -100,6 +94,7 @@ class Session:
         self._on_embedded = on_embedded
         self._on_called = on_called
         self._on_death = on_death
+        self._on_report = on_report
         self._on_progress = on_progress
         self._retries = retries
         self._pending: dict[int, Pending] = {}
@@ -339,6 +334,8 @@ class Session:
             self.model = message.model
             if not self.ready.done():
                 self.ready.set_result(message.model)
+            elif self._is_answering:
+                self._on_report(message.model)
         elif isinstance(message, Failed):
             self._fail_load(from_info(message.error))
 

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import msgspec
 
 from localllm import osdep
-from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull, clipped
+from localllm.errors import LoadConflict, Loading, LocalLLMError, ModelNotFound, QueueFull, clipped
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import Memory, with_context
-from localllm.supervisor.drafting import DraftModel
+from localllm.supervisor.drafting import DraftModel, draft_bytes
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
@@ -73,8 +73,9 @@ class Supervisor:
         return [id for id, model in self._models.items() if model.loaded is not None and not model.answers]
 
     def loaded(self) -> list[LoadedModel]:
-        """Models that answer requests, including one whose process died: the next request restarts it."""
-        return [model.loaded for model in self._models.values() if model.loaded is not None]
+        """Models that answer requests, including one whose process died: the next request restarts it. Any thread may
+        ask."""
+        return [loaded for model in list(self._models.values()) if (loaded := model.loaded) is not None]
 
     def ids(self) -> list[str]:
         """All models that are loaded, loading or restarting."""
@@ -107,7 +108,7 @@ class Supervisor:
             return _loaded(model)
         try:
             settings = self._settings.for_model(candidate.id)
-            wanted, options = options, with_context(candidate.info, options, _memory())
+            wanted, options = options, with_context(candidate.info, options, _memory(), candidate.draft)
             if keep_alive_s is None:
                 keep_alive_s = settings.model_keep_alive_s
             model = ManagedModel(
@@ -173,18 +174,26 @@ class Supervisor:
         model = self._models.get(id)
         return model is not None and model.loaded is not None and not model.is_busy
 
-    def widened(self, id: str, info: ModelInfo, options: LoadOptions, ctx: int) -> LoadOptions:
+    def widened(
+        self, id: str, info: ModelInfo, options: LoadOptions, ctx: int, draft: DraftModel | None = None
+    ) -> LoadOptions:
         """The options with room for `ctx` tokens, or as many as the model was trained for; unchanged if that is no more
-        than it has, or if memory does not allow it beside the other models."""
+        than it has, if memory does not allow it beside the other models, or if it cannot be loaded with these options
+        at all, which the load will report. `draft`: that of a model that is not loaded yet."""
         trained = info.context_length
         wanted = ctx if trained is None else min(ctx, longest_context(trained, options))
         there = self._models.get(id)
-        chosen = with_context(info, options, _memory())
-        held = context_of(info, chosen) if there is None or there.loaded is None else there.loaded.ctx
-        if not info.causal or wanted <= held or (options.kv_cells or wanted) < wanted:
-            return options
+        draft = draft if there is None else there.draft
         wider = msgspec.structs.replace(options, ctx=wanted)
-        need, room = need_bytes(info, wider), self._room()
+        try:
+            chosen = with_context(info, options, _memory(), draft)
+            held = context_of(info, chosen) if there is None or there.loaded is None else there.loaded.ctx
+            if not info.causal or wanted <= held or (options.kv_cells or wanted) < wanted:
+                return options
+            need = need_bytes(info, wider) + (0 if draft is None else draft_bytes(info, wider, draft))
+        except LocalLLMError:
+            return options
+        room = self._room()
         others = sum(model.need_bytes for model in self._models.values() if model is not there)
         freed = 0 if there is None else there.need_bytes
         return wider if need <= room.free_bytes + freed and need + others <= room.max_bytes else options

@@ -107,7 +107,7 @@ class NewModel(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str] = {}
     """A GGUF file's name -> the digest under which it was uploaded; may include shards and a projector."""
     modelfile: str | None = None
-    """A Modelfile, in place of all other fields."""
+    """A Modelfile, in place of all other fields; `base`, if given, replaces its FROM."""
     template: str | None = None
     system: str | None = None
     license_text: tuple[str, ...] = ()

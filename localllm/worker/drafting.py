@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from localllm.errors import LoadFailed
 from localllm.gguf.target_states import GIVES_LAST, target_tokens
@@ -29,6 +30,20 @@ MOST_OUTPUTS = 32
 """Rows of logits for all streams together, or for tokens that the draft is checked against."""
 HEAD_TOKENS = 64
 """Of a batch of a draft that guesses from hidden states, whose graph computes the logits of all of them."""
+
+
+class LlamaDraft(LlamaBackend):
+    """The backend of a draft model, which it owns."""
+
+    def __init__(self, library: Library, model: LlamaModel, **how: Any) -> None:
+        """`how`: as for a `LlamaBackend`. Raises `LoadFailed`."""
+        super().__init__(library, model, **how)
+        self._model = model
+
+    def free(self) -> None:
+        """Release the KV cache and the model."""
+        super().free()
+        self._model.close()
 
 
 def check_layers(library: Library, draft: DraftLoad, target: LlamaModel, architecture: str) -> None:
@@ -66,7 +81,7 @@ def load_draft(
         devices=tuple(dict.fromkeys((*placement.devices, *shared))),
         must_offload=placement.must_offload,
     )
-    made: LlamaBackend | None = None
+    made: LlamaDraft | None = None
     try:
         if difference := vocab_difference(library.api, target.vocab, model.vocab):
             raise LoadFailed(
@@ -76,7 +91,7 @@ def load_draft(
             )
         if head is not None:
             return _head(library, draft, head, model, backend, threads)
-        made = LlamaBackend(
+        made = LlamaDraft(
             library,
             model,
             ctx=placement.ctx,

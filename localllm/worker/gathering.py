@@ -1,7 +1,7 @@
 """Gathers the deltas of several steps into one message, so that fast models do not cost the parent a wake-up a token.
 
-The first delta of an answer and its end are never held back, nor is one after a pause: a message leaves at most
-`interval_s` after the first delta in it. Reads no clock.
+The first token of an answer, what comes before it, and its end are never held back, nor is a delta after a pause: a
+message leaves at most `interval_s` after the first delta in it. Reads no clock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Gathering:
         self._sent_s = float("-inf")
         """When deltas were sent last."""
         self._begun: set[int] = set()
-        """Requests of whose answers something was sent, until they end."""
+        """Requests of whose answers a token was sent, until they end."""
 
     def put(self, message: Up, now_s: float) -> list[Up]:
         """What is to be sent now."""
@@ -45,8 +45,8 @@ class Gathering:
         is_urgent = False
         for id, delta in message.items:
             is_urgent = is_urgent or delta.finish is not None or id not in self._begun
-            if delta.finish is None:
-                self._begun.add(id)
-            else:
+            if delta.finish is not None:
                 self._begun.discard(id)
+            elif delta.num_tokens:  # progress of the prompt comes before
+                self._begun.add(id)
         return is_urgent

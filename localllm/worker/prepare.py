@@ -7,7 +7,6 @@ render ...). Knows nothing of batches or KV.
 
 from __future__ import annotations
 
-import math
 import threading
 from array import array
 from collections.abc import Callable, Generator, Iterator
@@ -19,9 +18,6 @@ import msgspec
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
-from localllm.engine.request import Due, Ending, Reported, Reuse, Shift
-from localllm.engine.sampling.dry import Dry
-from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser
 from localllm.errors import (
     InternalError,
@@ -32,7 +28,6 @@ from localllm.errors import (
     UnsupportedParameter,
 )  # fmt: skip
 from localllm.types import (
-    NO_LIMIT,
     Delta,
     Finish,
     GenerationRequest,
@@ -49,10 +44,10 @@ from localllm.worker.grammars import Grammars
 from localllm.worker.guessing import check_sources, notes_on
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
 from localllm.worker.prompts import Prompt, Prompts, Rendered, source_of
-from localllm.worker.refusals import deadline_s, errors_to
+from localllm.worker.refusals import errors_to
 from localllm.worker.remembered import Remembered
 from localllm.worker.rendering import Render, Renderer
-from localllm.worker.sampling import resolve_sampling, with_defaults
+from localllm.worker.sequences import Sequences
 from localllm.worker.shapes import Shape, control_tokens, shape_of
 from localllm.worker.sources import Source, Tokenizer
 from localllm.worker.turns import Turns
@@ -60,8 +55,6 @@ from localllm.worker.wanted import Wanted
 
 NO_DEFAULTS = ModelDefaults()
 PIECES_A_STEP = 1000
-KEEP_ALL = -1
-"""Value of `Shift.keep`: the whole prompt."""
 
 
 class _Taker(NamedTuple):
@@ -97,14 +90,14 @@ class Preparer:
         """`defaults`: for requests without values of their own; `grammars`: for structured answers; `experience`: for
         guesses, None if none are made."""
         self.model = model
-        self._defaults = defaults
         self._vocab = vocab
         self._renderer = renderer
         self._engine = engine
         self._grammars = grammars
         self._experience = experience
         self._send = send
-        self._markers = frozenset[int]() if renderer is None else control_tokens(model.format.literals, vocab)
+        markers = frozenset[int]() if renderer is None else control_tokens(model.format.literals, vocab)
+        self._sequences = Sequences(model, vocab, defaults, markers)
         self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift, thinking=thinking)
         self.remembered = Remembered(model.format, vocab)
         self._lock = threading.Lock()
@@ -250,7 +243,7 @@ class Preparer:
                     f"{self.model.id} cannot write structured answers", param=shape.structure.param
                 )
             else:
-                self._check_end(request)
+                self._sequences.check_end(request)
                 self._grammars.add(
                     shape.structure,
                     shape.preface,
@@ -286,9 +279,10 @@ class Preparer:
             self.remembered.begun(prompt.asked, sequence, request)
             self._engine.submit(sequence)
 
-        sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)
-        sequence.guesser = guesser if sequence.takes_guesses else None
         request = taker.message.request
+        check_sources(request.speculative, self.model)
+        sequence = self._sequences.make(taker.message, taker.arrived_s, prompt, constraint)
+        sequence.guesser = guesser if sequence.takes_guesses else None
         notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
         notes += notes_on(request.speculative, self.model, takes_guesses=sequence.takes_guesses)
         making = None
@@ -296,67 +290,6 @@ class Preparer:
             making = Making(prompt.text, sequence.sampling, sequence.max_tokens)
         report = self.remembered.explain(prompt.asked) if request.explains_cache and prompt.asked else None
         self._wanted.hand_over(sequence.id, submit)
-
-    def _sequence(
-        self, message: Submit, arrived_s: float, prompt: Prompt, constraint: MatcherConstraint | None
-    ) -> Sequence:
-        check_sources(message.request.speculative, self.model)
-        params = with_defaults(message.request.params, self._defaults.params)
-        for token in params.logit_bias or ():
-            self._check_token(token, "logit_bias", f"logit_bias.{token}")
-        for token in params.stop_token_ids:
-            self._check_token(token, "stop_token_ids", "stop_token_ids")
-        sampling = resolve_sampling(params, self.model.info.sampling)
-        if params.ignore_eos:  # as in llama.cpp: end tokens never come
-            never = dict.fromkeys(self._vocab.end_tokens, -math.inf)
-            sampling = msgspec.structs.replace(sampling, logit_bias={**sampling.logit_bias, **never})
-        request = message.request
-        keep = prompt.keep if request.shift.keep is None else request.shift.keep
-        if request.slot is not None and request.slot >= self.model.slots:
-            raise InvalidParameter(
-                f"id_slot must be below {self.model.slots}, the number of slots, or -1 for any, got {request.slot}",
-                param="id_slot",
-            )
-        caches = request.cache_prompt and params.prompt_logprobs is None
-        stays_open = params.min_tokens and not params.ignore_eos
-        return Sequence(
-            message.id,
-            list(prompt.tokens),
-            sampling=sampling,
-            max_tokens=None if params.max_tokens == NO_LIMIT else params.max_tokens,
-            ending=Ending(
-                min_tokens=params.min_tokens,
-                stop=params.stop,
-                stop_tokens=params.stop_token_ids,
-                end_tokens=(*(self._vocab.end_tokens if stays_open else ()), *params.stop_token_ids),
-                ignore_eos=params.ignore_eos,
-                lines=request.lines,
-            ),
-            reported=Reported(params.logprobs, params.prompt_logprobs, request.detail),
-            dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, prompt.tokens),
-            constraint=constraint,
-            markers=self._markers if request.messages is not None else frozenset(),
-            reuse=Reuse(caches, request.cache_salt, prompt.pauses, request.slot),
-            shift=Shift(len(prompt.tokens) if keep == KEEP_ALL else keep, request.shift.discard),
-            due=Due(
-                priority=request.priority,
-                created_s=arrived_s,
-                deadline_s=deadline_s(arrived_s, request.timeout_s),
-                queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),
-            ),
-        )
-
-    def _check_end(self, request: GenerationRequest) -> None:
-        if with_defaults(request.params, self._defaults.params).ignore_eos:
-            what = "a structured answer" if request.structure else "an answer with tools or a thinking_budget"
-            raise InvalidParameter(f"{what} ends where its grammar does; leave out ignore_eos", param="ignore_eos")
-
-    def _check_token(self, token: int, name: str, param: str) -> None:
-        if not 0 <= token < self.model.info.vocabulary_size:
-            raise InvalidParameter(
-                f"{name} names token {token}; this model has {self.model.info.vocabulary_size}, counted from 0",
-                param=param,
-            )
 
     def _answer(self, message: Call) -> Iterator[None]:
         with errors_to(partial(self._fail, message.id)):

@@ -15,8 +15,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from localllm import compiled, osdep
 from localllm.engine.backend import BackendError
@@ -67,6 +68,11 @@ from localllm.worker.prepare_texts import TextPreparer
 from localllm.worker.rendering import Renderer
 from localllm.worker.slots import SlotFiler
 from localllm.worker.template_child import TemplateChild
+
+if TYPE_CHECKING:  # see `Worker.run`
+    from localllm.llama.context import LlamaBackend
+    from localllm.llama.library import Library
+    from localllm.worker.loading import Loaded
 
 EXIT_BACKEND = 4
 """Exit code after `Failed`."""
@@ -203,76 +209,103 @@ class Worker:
         """Say hello, load what the parent sends, step until the end. Raises `LocalLLMError`."""
         # Imported here, not above: a failing import of the library is reported too, since the reader is already
         # running.
-        from localllm.llama.wishes import Wishes
-        from localllm.worker.keeping import open_disk
-        from localllm.worker.loading import load_model, warm_up_embedder
+        from localllm.worker.loading import load_model
 
-        data_dir: Path = arguments.data_dir
+        library = self._open_library(arguments)
+        load = self._loads.get()
+        # Started first, so that their imports run concurrently with the load.
+        templates = TemplateChild() if "default" in load.info.chat_templates else None
+        grammar_child = GrammarChild(load.options.grammar) if load.info.causal else None
+        before_load = CLOCKS.read()
+        loaded = load_model(library, load, self._report_progress(), arguments.data_dir, templates)
+        model = self._model = loaded.report
+        team = make_team(
+            model.threads, model.threads_batch, layers_per_device=model.layers_per_device, since=before_load
+        )
+        self._outbox.gather(load.options.stream_interval_ms / 1000)
+        engine, embedder = self._engine_of(library, loaded, load, team, arguments)
+        self._prepare(loaded, load, engine, embedder, templates, grammar_child)
+        self._engine = engine
+        self._outbox.on_failed = self._cancel
+        self._outbox.put(Ready(self._model))
+        engine.run()
+
+    def _open_library(self, arguments: argparse.Namespace) -> Library:
+        """Says hello. Raises `LocalLLMError`."""
+        from localllm.llama.wishes import Wishes
+
         wishes = Wishes(
             runtime=arguments.runtime,
             plugin_dir=arguments.plugin_dir,
             devices=tuple(filter(None, arguments.devices.split(","))),
             rpc=arguments.rpc,
         )
-        loaded = wishes.load(wishes.choose(data_dir), verbose=arguments.verbose)
-        devices = loaded.devices()
-        absent = tuple(map(str, loaded.absent))
+        library = wishes.load(wishes.choose(arguments.data_dir), verbose=arguments.verbose)
+        build, absent = library.build, tuple(map(str, library.absent))
         self._outbox.put(
-            Hello(os.getpid(), str(loaded.build), loaded.choice.label(), devices, loaded.build.fingerprint, absent)
+            Hello(os.getpid(), str(build), library.choice.label(), library.devices(), build.fingerprint, absent)
         )
-        load = self._loads.get()
-        # Started first, so that their imports run concurrently with the load.
-        templates = TemplateChild() if "default" in load.info.chat_templates else None
-        grammar_child = GrammarChild(load.options.grammar) if load.info.causal else None
-        before_load = CLOCKS.read()
-        report_progress = self._report_progress()
-        model, vocab, backend, make_embedder, grammar_tokens, draft, streams = load_model(
-            loaded, load, report_progress, data_dir, templates
-        )
-        self._model = model
-        team = make_team(
-            model.threads, model.threads_batch, layers_per_device=model.layers_per_device, since=before_load
-        )
-        limits = StepLimits(load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000)
-        self._outbox.gather(load.options.stream_interval_ms / 1000)
+        return library
+
+    def _engine_of(
+        self, library: Library, loaded: Loaded, load: Load, team: Team, arguments: argparse.Namespace
+    ) -> tuple[Engine | EncoderEngine, Embedder]:
+        """The engine and its embedder. Drops a draft that cannot compute, from the model's report too. Raises
+        `LoadFailed`."""
+        from localllm.worker.keeping import open_disk
+        from localllm.worker.loading import warm_up_embedder
+
+        model, backend, options = loaded.report, loaded.backend, load.options
+        limits = StepLimits(options.max_step_ms / 1000, options.prefill_step_ms / 1000)
         if backend is None:
-            ready_embedder = warm_up_embedder(make_embedder())
+            ready_embedder = warm_up_embedder(loaded.make_embedder())
             embedder = Embedder(lambda: ready_embedder, self._emit_vectors, max_step_s=limits.max_step_s, team=team)
-            engine: Engine | EncoderEngine = EncoderEngine(embedder)
-        else:
-            embedder = Embedder(
-                make_embedder,
-                self._emit_vectors,
-                max_step_s=limits.max_step_s,
-                prefill_step_s=limits.prefill_step_s,
-                team=team,
-            )
-            disk = open_disk(loaded, load, backend, model.layers_per_device, data_dir)
-            engine = Engine(
-                backend,
-                self._emit,
-                sampler=_sampler(model.threads, loaded.team),
-                limits=limits,
-                tiers=Tiers(
-                    load.options.kv_ram_mb * 10**6, load.options.checkpoints, None if disk is None else disk.tier
-                ),
-                proposers=Proposers(
-                    None if model.speculation == "off" else Speculator(),
-                    None if draft is None else _drafts(draft, streams, load, team, self._drop_draft),
-                ),
-                context_shift=load.options.context_shift,
-                debug=arguments.debug,
-                beside=embedder,
-                team=team,
-            )
-            if disk is not None:
-                self._saving = engine
-            self._slots = SlotFiler(engine, None if disk is None else disk.named, self._outbox.put)
-        model = self._model  # without a draft that failed
-        self._texts = TextPreparer(model, vocab, engine, embedder, self._outbox.put)
+            return EncoderEngine(embedder), embedder
+        embedder = Embedder(
+            loaded.make_embedder,
+            self._emit_vectors,
+            max_step_s=limits.max_step_s,
+            prefill_step_s=limits.prefill_step_s,
+            team=team,
+        )
+        dropped = partial(self._drop_draft, backend)
+        disk = open_disk(library, load, backend, model.layers_per_device, arguments.data_dir)
+        engine = Engine(
+            backend,
+            self._emit,
+            sampler=_sampler(model.threads, library.team),
+            limits=limits,
+            tiers=Tiers(options.kv_ram_mb * 10**6, options.checkpoints, None if disk is None else disk.tier),
+            proposers=Proposers(
+                None if model.speculation == "off" else Speculator(),
+                None if loaded.draft is None else _drafts(loaded.draft, loaded.streams, load, team, dropped),
+            ),
+            context_shift=options.context_shift,
+            debug=arguments.debug,
+            beside=embedder,
+            team=team,
+        )
+        if disk is not None:
+            self._saving = engine
+        self._slots = SlotFiler(engine, None if disk is None else disk.named, self._outbox.put)
+        return engine, embedder
+
+    def _prepare(
+        self,
+        loaded: Loaded,
+        load: Load,
+        engine: Engine | EncoderEngine,
+        embedder: Embedder,
+        templates: TemplateChild | None,
+        grammar_child: GrammarChild | None,
+    ) -> None:
+        """Start the preparers."""
+        model, tokens = self._model, loaded.grammar_tokens
+        assert model is not None
+        self._texts = TextPreparer(model, loaded.vocab, engine, embedder, self._outbox.put)
         self._preparer = Preparer(
             model,
-            vocab,
+            loaded.vocab,
             None if templates is None else Renderer(templates),
             engine,
             self._outbox.put,
@@ -280,16 +313,12 @@ class Worker:
             context_shift=load.options.context_shift,
             thinking=load.options.thinking,
             grammars=None
-            if grammar_tokens is None or grammar_child is None
-            else Grammars(grammar_tokens, load.options.grammar, child=grammar_child),
+            if tokens is None or grammar_child is None
+            else Grammars(tokens, load.options.grammar, child=grammar_child),
             experience=None
             if model.speculation == "off"
             else Experience(drafted_by=next((name for name in model.sources if name in ("draft", "mtp")), None)),
         )
-        self._engine = engine
-        self._outbox.on_failed = self._cancel
-        self._outbox.put(Ready(model))
-        engine.run()
 
     def refuse_frame(self, id: int, error: UndecodableFrame) -> None:
         """Reject a request that cannot be decoded, such as one with a value of a wrong type. Called on the reader
@@ -299,9 +328,13 @@ class Worker:
         self._outbox.put(Rejected(id, info))
         self._outbox.put(Reply(id, None, info))  # the parent uses whichever of the two it waits for
 
-    def _drop_draft(self, reason: str) -> None:
+    def _drop_draft(self, target: LlamaBackend, reason: str) -> None:
         """Report that its draft model, or its own heads, failed; called while it loads, or by the engine's thread."""
+        from localllm.llama.headed import HeadedBackend
+
         assert self._model is not None
+        if isinstance(target, HeadedBackend):
+            target.keep_no_rows()
         self._model = without_drafts(self._model, reason)
         if self._preparer is not None:
             self._preparer.model = self._model

@@ -228,6 +228,29 @@ def test_a_context_shorter_than_the_texts_is_begun_anew(loaded_library: library.
     assert made.num_guesses > 10
 
 
+def test_heads_that_cannot_be_computed_are_freed_and_answers_go_on(loaded_library: library.Library, path: Path) -> None:
+    with opened(loaded_library, path) as headed:
+        plain = Run(headed, guesses=False)
+        expected = plain.begin(0, prompts()[0])
+        plain.finish()
+        run = Run(headed, guesses=True)
+        made = run.begin(0, prompts()[0])
+        for _ in range(3):
+            run.engine.step()
+        headed.heads._width = 5  # llama.cpp takes no such vector
+        while run.engine.scheduler.has_work:
+            run.engine.step()
+        assert run.drafts is not None
+        assert run.drafts.is_off
+        assert made.tokens == expected.tokens
+        headed.target.keep_no_rows()
+        again = run.begin(1, prompts()[0])
+        for _ in range(50):
+            run.engine.step()
+        assert headed.target.next_rows is None
+        assert again.tokens == expected.tokens
+
+
 def test_rows_are_the_same_however_the_batch_is_cut(loaded_library: library.Library, path: Path) -> None:
     """Of prompts together, in several ubatches, beside a gap of slots, and token by token."""
     texts = [[(7 * slot + 3 * place * place) % 90 + 5 for place in range(20)] for slot in range(SLOTS)]

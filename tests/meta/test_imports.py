@@ -38,7 +38,8 @@ ALLOWED: dict[str, set[str]] = {
     "quantization": {"errors", "osdep", "programs"},
     "offers": BASE,
     "offers.machine": BASE | {"llama.diagnosis", "programs"},
-    "offers.rating": BASE | {"prediction", "registry.sources.headers", "supervisor.contexts", "supervisor.memory_fit"},
+    "offers.rating": BASE
+    | {"prediction", "registry.sources.headers", "supervisor.contexts", "supervisor.drafting", "supervisor.memory_fit"},
     "offers.asking": BASE | {"runtime.threads", "registry.pull", "registry.sources.hub", "supervisor.memory_fit"},
     "own_settings": BASE | {"registry"},
     "bench": BASE | {"client"},
@@ -68,6 +69,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.answered": BASE | {"engine"},
     "worker.cache_miss": BASE | {"chat"},
     "worker.remembered": BASE | {"engine", "chat"},
+    "worker.sequences": BASE | {"engine"},
     "worker.shapes": BASE | {"chat"},
     "worker.rendering": BASE | {"daemons", "chat"},
     "worker.prepare_texts": BASE | {"engine.embedding.texts"},

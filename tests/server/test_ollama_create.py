@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from localllm.registry.disk.store import Store
@@ -266,6 +267,19 @@ def test_a_modelfile_of_an_older_client_is_read(ollama: Ollama, gguf: bytes) -> 
     assert (ollama.manifest("oldest").system, ollama.manifest("oldest").params.temperature) == ("Hum.", 0.25)
 
 
+@pytest.mark.parametrize(
+    ("there", "asked"),
+    [("bare", "bare:latest"), ("tagged:latest", "tagged"), ("cased:v1", "library/Cased:V1"), ("plain", "plain")],
+)
+def test_a_modelfile_names_its_model_as_any_request_may(ollama: Ollama, gguf: bytes, there: str, asked: str) -> None:
+    model = Manifest(name=there, files=(), created_at="2026-01-01T00:00:00Z", system=there)
+    ollama.made(model="first", files={"m.gguf": ollama.sent(gguf)})
+    ollama.store.put(msgspec.structs.replace(model, files=ollama.manifest("first").files))
+    ollama.made(name="of-a-modelfile", modelfile=f"FROM {asked}\n")
+    ollama.made(**{"model": "of-a-field", "from": asked})
+    assert ollama.manifest("of-a-modelfile").system == ollama.manifest("of-a-field").system == there
+
+
 @pytest.mark.parametrize("text", ['Write """ and "', 'a"\n"""', "two\nlines", 'no"""\nway'])
 def test_the_shown_modelfile_can_always_be_read_and_says_what_it_cannot_hold(ollama: Ollama, text: str) -> None:
     ollama.made(
@@ -311,6 +325,7 @@ NOBODY = "sha256:" + "0" * 64
         ({"model": "x", "files": {"a.gguf": NOBODY}}, 400,
          f"files: {NOBODY} (a.gguf) has not been uploaded; send it to /api/blobs first"),
         ({"model": "x", "modelfile": "FROM /etc/passwd"}, 400, "FROM '/etc/passwd' is a path"),
+        ({"model": "x", "modelfile": "FROM nobody\nFROM here"}, 400, "a second FROM is only allowed if both"),
         ({"model": "x", "modelfile": "FROM demo", "system": "x"}, 400,
          "modelfile and the other fields are mutually exclusive; send one or the other"),
         ({"model": "x", "from": "demo", "messages": [{"role": "boss", "content": "x"}]}, 400,

@@ -11,6 +11,14 @@ from localllm.types import Delta, Finish, Speculative, Timings, Usage
 from tests.server.conftest import Served
 
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
+WORDS: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": CHAT["messages"]},
+    "/v1/completions": {"prompt": "Hi"},
+    "/v1/responses": {"input": "Hi"},
+    "/v1/messages": {"messages": CHAT["messages"], "max_tokens": 5},
+    "/completion": {"prompt": "Hi"},
+    "/infill": {"input_prefix": "a", "input_suffix": "b"},
+}
 
 
 @pytest.mark.parametrize(
@@ -42,12 +50,9 @@ def test_a_prediction_goes_along(served: Served, content: Any, text: str) -> Non
         ({"sources": []}, Speculative(sources=(), is_named=True)),
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses"])
+@pytest.mark.parametrize("path", WORDS)
 def test_a_request_says_who_may_guess_how_much(served: Served, path: str, field: Any, wanted: Speculative) -> None:
-    words = (
-        {"messages": CHAT["messages"]} if "chat" in path else {"input": "Hi"} if "resp" in path else {"prompt": "Hi"}
-    )
-    response = served.http.post(path, json={"model": "tiny", "speculative": field, **words})
+    response = served.http.post(path, json={"model": "tiny", "speculative": field, **WORDS[path]})
     assert response.status_code == 200
     asked = served.runtime.requests[-1]
     assert asked.speculative == wanted
@@ -65,8 +70,11 @@ def test_a_request_says_who_may_guess_how_much(served: Served, path: str, field:
          Speculative(n_max=4, sources=("lookup",), is_named=True)),
     ],
 )  # fmt: skip
-def test_llama_servers_limit_of_guesses_is_ours(served: Served, fields: dict[str, Any], wanted: Speculative) -> None:
-    response = served.http.post("/completion", json={"model": "tiny", "prompt": "Hi", **fields})
+@pytest.mark.parametrize("path", WORDS)
+def test_llama_servers_limit_of_guesses_is_ours(
+    served: Served, path: str, fields: dict[str, Any], wanted: Speculative
+) -> None:
+    response = served.http.post(path, json={"model": "tiny", **WORDS[path], **fields})
     assert response.status_code == 200
     assert "x-localllm-ignored" not in response.headers
     assert served.runtime.requests[-1].speculative == wanted

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.supervisor.contexts import SHARE, STEPS, Memory, on_devices, with_context
-from localllm.supervisor.plan import context_of, cpu_memory_bytes, plan
+from localllm.supervisor.drafting import DraftModel, draft_bytes
+from localllm.supervisor.ledger import Ledger
+from localllm.supervisor.on_devices import OnDevices
+from localllm.supervisor.plan import context_of, cpu_memory_bytes, heads_of, plan
 from localllm.types import LayerMemory, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.unit.test_plan import CPU, GPU, MODEL
@@ -23,6 +28,8 @@ LONG: ModelInfo = msgspec.structs.replace(
     layer_memory=(LayerMemory(keys=512, values=512),) * MODEL.num_layers,
 )
 """20 KiB a token, of each of four slots."""
+DRAFT = DraftModel("draft", Path("draft.gguf"), LONG)
+HEADED = msgspec.structs.replace(LONG, heads=LayerMemory(keys=512, values=512))
 
 
 def chosen(info: ModelInfo, total: int, free: int | None = None, options: LoadOptions | None = None) -> int:
@@ -57,6 +64,30 @@ def test_agents_get_32_k_and_more_where_the_cache_is_a_small_part_of_memory() ->
     assert chosen(windowed, 24 * GIB, 20 * GIB) == 131_072, "windows keep few tokens, however long the slot is"
 
 
+@given(total=st.integers(0, 512 * GIB), free=st.integers(0, 512 * GIB))
+def test_what_guesses_takes_part_of_the_share(total: int, free: int) -> None:
+    """The model's own NextN layers, or a draft model whose keys and values are as long as the model's."""
+    memory = Memory(total, free)
+    alone, with_draft = (with_context(LONG, LoadOptions(), memory, draft) for draft in (None, DRAFT))
+    headed = with_context(HEADED, LoadOptions(), memory)
+    assert max(with_draft.ctx or 0, headed.ctx or 0) <= (alone.ctx or 0)
+    if with_draft.ctx is not None:
+        weights = LONG.size_bytes + DRAFT.info.size_bytes
+        added = draft_bytes(LONG, with_draft, DRAFT) - DRAFT.info.size_bytes
+        kept = cpu_memory_bytes(LONG, with_draft) + added
+        assert kept <= total * SHARE
+        assert kept + weights <= free / 2
+    if headed.ctx is not None:
+        assert cpu_memory_bytes(HEADED, headed) + heads_of(HEADED, headed).total <= total * SHARE
+
+
+def test_a_large_draft_has_a_shorter_context_chosen() -> None:
+    memory = Memory(64 * GIB, 60 * GIB)
+    assert [context_of(LONG, with_context(LONG, LoadOptions(), memory, draft)) for draft in (None, DRAFT)] == [
+        65_536, 32_768,
+    ]  # fmt: skip
+
+
 def test_what_is_asked_for_is_left_alone() -> None:
     plenty = Memory(512 * GIB, 512 * GIB)
     for options in (LoadOptions(ctx=2048), LoadOptions(kv_cells=4096)):
@@ -79,7 +110,17 @@ def test_where_the_system_does_not_say_what_memory_it_has_the_context_is_the_usu
 def test_a_longer_context_takes_no_layer_from_a_gpu(free: int) -> None:
     devices = [CPU, msgspec.structs.replace(GPU, free_bytes=free)]
     long = with_context(LONG, LoadOptions(), Memory(512 * GIB, 512 * GIB))
-    kept = on_devices(LONG, long, devices)
+    kept = on_devices(long, lambda tried: plan(LONG, tried, devices).gpu_layers)
     assert plan(LONG, kept, devices).gpu_layers == plan(LONG, LoadOptions(), devices).gpu_layers
     if not plan(LONG, LoadOptions(), devices).gpu_layers:
         assert kept == long
+
+
+@given(free=st.integers(0, 48 * GIB))
+def test_nor_does_it_take_one_of_a_draft_from_there(free: int) -> None:
+    """A draft's keys and values are as long as the model's."""
+    devices = [CPU, msgspec.structs.replace(GPU, free_bytes=free, total_bytes=48 * GIB)]
+    model = OnDevices(Ledger(), "library", "model", LONG, LoadOptions(), DRAFT)
+    long = with_context(LONG, LoadOptions(), Memory(512 * GIB, 512 * GIB))
+    kept = on_devices(long, lambda tried: model.layers_with(tried, devices))
+    assert model.layers_with(kept, devices) >= model.layers_with(LoadOptions(), devices)

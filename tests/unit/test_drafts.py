@@ -423,11 +423,12 @@ def test_a_request_may_have_no_draft() -> None:
         assert answers.guesses(0) == (0, 0)
 
 
-def test_a_draft_that_fails_is_dropped_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_draft_that_fails_is_freed_and_said(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     backend, draft = Timed(clock), Draft(clock, dies_at=3)
     answers, drafts = steps(guessed([answer([1, 2, 3], 40)]), backend, draft, clock)
     assert drafts.is_off
+    assert draft.num_frees == 1
     assert answers.of(0).tokens[3:] == tuple(alone([1, 2, 3], 40))
     assert [record.message for record in caplog.records] == ["draft_dropped"]
 

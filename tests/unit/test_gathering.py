@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InternalError
-from localllm.types import Delta, Finish, Timings, Usage
+from localllm.types import Delta, Finish, PromptProgress, Timings, Usage
 from localllm.worker.gathering import Gathering
 from localllm.worker.messages import Deltas, Pong, Rejected, Up
 
@@ -40,6 +40,15 @@ def test_the_first_token_and_the_end_go_at_once() -> None:
     (together,) = gathered.put(end(1), 0.003)
     assert isinstance(together, Deltas)
     assert together.items == token(1, 2).items + end(1).items
+
+
+def test_what_is_told_of_a_prompt_does_not_hold_its_first_token_back() -> None:
+    gathered = gathering()
+    progress = Deltas(0, ((1, Delta(progress=(PromptProgress(total=9, cached=0, computed=4, seconds=0.1, slot=0),))),))
+    assert gathered.put(progress, 0.0) == [progress]
+    assert gathered.put(progress, 0.001) == [progress]
+    assert gathered.put(token(1), 0.002) == [token(1)]
+    assert gathered.put(token(1), 0.003) == []
 
 
 def test_what_was_held_goes_when_the_interval_is_over() -> None:

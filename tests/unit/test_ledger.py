@@ -42,6 +42,17 @@ def on_devices(ledger: Ledger, id: str, **options: object) -> OnDevices:
     return OnDevices(ledger, "lib", id, NAMED, msgspec.convert({"slots": 1, **options}, LoadOptions))
 
 
+def test_what_a_model_frees_is_free_for_others_but_the_drivers_part() -> None:
+    ledger, draft = Ledger(), DeviceShare("Vulkan0", 3, 300 * MB, 150 * MB, 50 * MB)
+    ledger.see("lib", [gpu()], "a")
+    ledger.hold("a", [DeviceShare("Vulkan0", 9, 2000 * MB - DRIVER_BYTES, 0, 0), draft], [gpu()])
+    before = free_mb(ledger, gpu())
+    ledger.freed("a", [draft], [gpu()])
+    assert free_mb(ledger, gpu()) == before + 500
+    ledger.freed("gone", [draft], [gpu()])
+    assert free_mb(ledger, gpu()) == before + 500
+
+
 @pytest.mark.parametrize("tells", [True, False])
 def test_two_loads_do_not_plan_from_the_same_free_bytes(tells: bool) -> None:
     """Whether the driver says what is free now, or always that all is."""

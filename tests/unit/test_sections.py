@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from localllm.errors import InvalidParameter
+from localllm.own_settings.changing import typed_value
 from localllm.settings import config
 from localllm.settings.config import Settings
 from localllm.types import ModelDefaults, SamplingParams
@@ -120,3 +121,11 @@ def test_what_is_set_while_a_server_runs_holds_for_its_next_loads_and_nonsense_c
 def test_settings_made_in_python_know_no_sections() -> None:
     settings = Settings(ctx=256)
     assert settings.for_model("demo") is settings
+
+
+@pytest.mark.parametrize("key", ["temperature", "rope_scale", "keep_alive"])
+def test_a_typed_value_that_is_not_a_number_is_refused_by_name(key: str) -> None:
+    """Or the file would seem to be one that cannot be edited, since NaN does not equal what is read back."""
+    with pytest.raises(InvalidParameter, match=f"{key}.*(takes seconds|takes a number)") as refused:
+        typed_value(key, "nan", "typed")
+    assert refused.value.param == key

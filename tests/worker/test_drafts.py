@@ -227,19 +227,37 @@ def test_a_draft_that_fails_later_is_no_source_from_then_on(
     tiny_model: Path, drafts: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing_drafts(monkeypatch, "_draft")
+    with LLM(tiny_model, slots=2, threads=1, draft=drafts["good"]) as llm:
+        assert llm.info.sources == ("lookup", "prediction", "draft")
+        assert llm.complete("Hello", params=GREEDY).text
+        now = llm.info
+        assert (now.draft, now.sources) == ("", ("lookup", "prediction"))
+        assert now.draft_reason == "it failed: the device is lost"
 
-    async def scenario() -> None:
+
+def test_the_memory_of_a_draft_that_fails_is_freed(
+    tiny_model: Path, drafts: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_drafts(monkeypatch, "_draft")
+    loaded_bytes: dict[str | None, tuple[int, int]] = {}
+    options = LoadOptions(ctx=512, slots=2, threads=1)
+    draft = DraftModel("good", drafts["good"], info_of(drafts["good"]))
+
+    async def scenario(name: str | None) -> None:
         runtime = Runtime(Settings(threads=1, slots=2))
         try:
-            loaded = await runtime.load(tiny_model, LoadOptions(draft=str(drafts["good"]), threads=1, slots=2))
-            assert loaded.sources == ("lookup", "prediction", "draft")
+            loaded = await runtime.load(tiny_model, msgspec.structs.replace(options, draft=name))
+            (before,) = runtime.running()
             (running,) = await runtime.submit(loaded.id, [GenerationRequest(prompt="Hello", params=GREEDY)])
             async for _ in running:
                 pass
-            (now,) = runtime.loaded()
-            assert (now.draft, now.sources) == ("", ("lookup", "prediction"))
-            assert now.draft_reason == "it failed: the device is lost"
+            (after,) = runtime.running()
+            loaded_bytes[name] = before.memory_bytes, after.memory_bytes
         finally:
             await runtime.aclose()
 
-    asyncio.run(scenario())
+    for name in (None, str(drafts["good"])):
+        asyncio.run(scenario(name))
+    with_draft, without = loaded_bytes[str(drafts["good"])]
+    assert with_draft - without == draft_bytes(info_of(tiny_model), options, draft)
+    assert loaded_bytes[None] == (without, without)

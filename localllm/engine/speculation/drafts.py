@@ -143,7 +143,9 @@ class Drafts:
             self.drop(error)
 
     def drop(self, error: BackendError) -> None:
-        """Guess nothing from now on."""
+        """Guess nothing from now on, and free the memory for it."""
+        if self._backend is not None:
+            self._backend.free()
         self._backend = None
         logger.warning("draft_dropped", extra={"fields": {"reason": str(error), "effect": "answers go on"}})
         self._on_drop(str(error))

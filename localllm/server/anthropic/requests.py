@@ -21,6 +21,7 @@ from localllm.server.anthropic.tools import (
     offered_tools,
     unknown_in_tools,
 )
+from localllm.server.common import speculating
 from localllm.server.common.rendering import Thinking, rendering_of
 from localllm.server.common.sampling import SamplingFields
 from localllm.server.common.structures import SchemaField, schema_structure
@@ -57,7 +58,8 @@ _FATES = Fates(
         "timings_per_token": "this API's events have no field for it",
         "user_profile_id": _OF_ACCOUNTS,
         "workspace_id": _OF_ACCOUNTS,
-    },
+    }
+    | speculating.NO_EFFECT,
 )
 OF_COUNTS = _FATES._replace(ignored={**_FATES.ignored, "compaction": "the conversation is counted as sent"})
 OF_ANSWERS = _FATES._replace(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from localllm.server.common import speculating
 from localllm.server.fields import Fates, Refused
 
 _OF_ACCOUNTS = "accounts, billing and abuse reports exist only at the vendor"
@@ -91,8 +92,8 @@ REFUSED_RERANK: Mapping[str, Refused] = _REFUSED_WITH_TEXTS | {
     "return_embeddings": Refused("use /v1/embeddings for vectors", (False,)),
 }
 
-CHAT = Fates(REFUSED_CHAT, NO_EFFECT)
-COMPLETION = Fates(REFUSED_COMPLETION, NO_EFFECT)
+CHAT = Fates(REFUSED_CHAT, {**NO_EFFECT, **speculating.NO_EFFECT})
+COMPLETION = Fates(REFUSED_COMPLETION, {**NO_EFFECT, **speculating.NO_EFFECT})
 EMBEDDING = Fates(REFUSED_EMBEDDING, NO_EFFECT)
 NATIVE_EMBEDDING = Fates({name: refused for name, refused in REFUSED_EMBEDDING.items() if name != "content"}, NO_EFFECT)
 """Fields of llama-server's endpoints."""
@@ -136,6 +137,7 @@ RESPONSES = Fates(
         "verbosity": _renamed("text.verbosity"),
     },
     {name: why for name, why in NO_EFFECT.items() if name != "metadata"}
+    | speculating.NO_EFFECT
     | {
         "access_programs": _OF_ACCOUNTS,
         "client_metadata": "metadata of Codex",

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.common.biases import Biases, biases_of
-from localllm.server.common.speculating import SpeculativeField, speculative_of
+from localllm.server.common.speculating import LIMIT, SpeculativeField, speculative_of
 from localllm.server.fields import Fates
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import NO_LIMIT, RANDOM_SEED, Calling, GenerationRequest, SamplingParams, TokenId
@@ -101,6 +101,8 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     """Chat only: report why the prompt was not cached, as `localllm.cache_miss`."""
     speculative: bool | SpeculativeField | None = None
     """False: no speculative decoding. The answer is the same."""
+    speculative_n_max: int | None = msgspec.field(default=None, name=LIMIT)
+    """llama-server's: the `n_max` of `speculative`, unless that has one."""
     timings: bool | None = None
     keep_alive: float | str | None = None
     """How long the model stays loaded after this answer: seconds, or `5m`; negative: indefinitely; 0: unload now."""
@@ -149,7 +151,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
             explains_cache=bool(self.cache_report),
             priority=self.priority or 0,
             timeout_s=self.timeout,
-            speculative=speculative_of(self.speculative),
+            speculative=speculative_of(self.speculative, self.speculative_n_max),
         )
 
     def budgets(self) -> dict[str, int]:

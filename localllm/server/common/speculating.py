@@ -1,6 +1,6 @@
-"""Request fields for speculative decoding: OpenAI's `prediction`, and limits of guessing.
+"""Request fields for speculative decoding: OpenAI's `prediction`, and limits of guessing, also llama-server's.
 
-Neither changes an answer. Knows nothing of how guesses are made.
+None changes an answer. Knows nothing of how guesses are made.
 """
 
 from __future__ import annotations
@@ -10,6 +10,15 @@ from typing import Literal
 import msgspec
 
 from localllm.types import SourceName, Speculative
+from localllm.types.speculation import MAX_GUESSES
+
+LIMIT = "speculative.n_max"
+"""llama-server's name for the maximum number of guessed tokens per step."""
+NO_EFFECT = {
+    "speculative.n_min": "guesses are computed where that saves time, however few they are",
+    "speculative.p_min": "what a guess costs and saves decides how likely it must be",
+}
+"""llama-server's other fields: why they have no effect."""
 
 
 class PredictedPart(msgspec.Struct, frozen=True):
@@ -35,9 +44,13 @@ class SpeculativeField(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """The sources that may guess; default: all."""
 
 
-def speculative_of(field: bool | SpeculativeField | None) -> Speculative:
-    """Raises `InvalidParameter`."""
+def speculative_of(field: bool | SpeculativeField | None, limit: int | None) -> Speculative:
+    """`limit`: llama-server's, clamped as it does, for a field without one. Raises `InvalidParameter`."""
     if field is None or isinstance(field, bool):
-        return Speculative.switched(field)
-    sources = None if field.sources is None else tuple(field.sources)
-    return Speculative(n_max=field.n_max, sources=sources, is_named=True)
+        asked = Speculative.switched(field)
+    else:
+        sources = None if field.sources is None else tuple(field.sources)
+        asked = Speculative(n_max=field.n_max, sources=sources, is_named=True)
+    if limit is None or asked.n_max is not None:
+        return asked
+    return msgspec.structs.replace(asked, n_max=min(max(0, limit), MAX_GUESSES))

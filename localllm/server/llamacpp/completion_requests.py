@@ -12,7 +12,6 @@ from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.common.sampling import SamplingFields, seed_of, with_seed
-from localllm.server.common.speculating import speculative_of
 from localllm.server.common.structures import SchemaField, is_given, schema_structure
 from localllm.server.fields import Fates
 from localllm.server.llamacpp.fields import COMPLETION_FATES
@@ -27,11 +26,9 @@ from localllm.types import (
     Lines,
     SamplingParams,
     Shift,
-    Speculative,
     TokenId,
 )
 from localllm.types.ranges import check_range
-from localllm.types.speculation import MAX_GUESSES
 from localllm.types.structures import Structure
 
 ANY_SLOT = -1
@@ -94,8 +91,6 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
     """GBNF."""
     adaptive_target: float | None = None
     """Negative: off."""
-    speculative_n_max: int | None = msgspec.field(default=None, name="speculative.n_max")
-    """The `n_max` of `speculative`, unless that has one."""
 
     def generations(self, sources: list[dict[str, Any]], *, most: int) -> list[GenerationRequest]:
         """One request per answer, those of one prompt adjacent; at most `most`. Raises `RequestError`s."""
@@ -125,13 +120,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
         slot = None if self.id_slot == ANY_SLOT else self.id_slot
         shift = Shift(keep=self.n_keep, discard=self.n_discard or 0)
         lined = None if lines == Lines() else lines
-        return {"lines": lined, "detail": detail, "slot": slot, "shift": shift, "speculative": self._speculative()}
-
-    def _speculative(self) -> Speculative:
-        asked, most = speculative_of(self.speculative), self.speculative_n_max
-        if most is None or asked.n_max is not None:
-            return asked
-        return msgspec.structs.replace(asked, n_max=min(max(0, most), MAX_GUESSES))
+        return {"lines": lined, "detail": detail, "slot": slot, "shift": shift}
 
     @property
     def num_completions(self) -> int:

@@ -5,6 +5,7 @@ A test compares these and the honoured ones with the schema of the reference.
 
 from __future__ import annotations
 
+from localllm.server.common import speculating
 from localllm.server.fields import Fates, Refused
 
 _FROM_THE_FIRST = "grammars apply from the first token"
@@ -36,9 +37,8 @@ COMPLETION_FATES = Fates(
         "reasoning_budget_start_tag": _OF_BUDGETS,
         "reasoning_control": _OF_BUDGETS,
         "reasoning_format": _OF_CHATS,
-        "speculative.n_min": "guesses are computed where that saves time, however few they are",
-        "speculative.p_min": "what a guess costs and saves decides how likely it must be",
         "stream_options": "the last event always includes usage",
         "verbose": "replies always include llama-server's extensions",
-    },
+    }
+    | speculating.NO_EFFECT,
 )

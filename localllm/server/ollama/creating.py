@@ -32,7 +32,8 @@ async def create(request: Request) -> Response:
     body.made(name, body.base)  # errors in the request get a status
 
     async def work(report: Report) -> None:
-        base = None if body.base is None else await _base(state, body.base, report)
+        asked = body.base if body.modelfile is None else await state.runtime.uploads.base_in(body.modelfile)
+        base = None if asked is None else await _base(state, asked, report)
         await state.runtime.make(body.made(name, base), lambda made: report(_line(made)))
 
     return await respond(request, state, Progress(work), headers, stream=body.stream is not False)

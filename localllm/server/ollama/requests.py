@@ -188,7 +188,7 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
     )
 
     base: str | None = None
-    """The base model, which is pulled if it is not on this machine."""
+    """The base model, which is pulled if it is not on this machine; so is that of a Modelfile."""
     files: dict[str, str] | None = None
     """File name -> digest of the uploaded file."""
     modelfile: str | None = None

@@ -1,0 +1,51 @@
+"""The main memory of one model: planned before its load, then by what its worker reports. Knows no processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localllm.supervisor.drafting import DraftModel, draft_bytes, states_bytes
+from localllm.supervisor.room import embedding_bytes, need_bytes
+from localllm.tuning import results as tuned
+from localllm.tuning.results import Tuning
+from localllm.types import LoadedModel, ModelInfo
+from localllm.types.load_options import LoadOptions
+
+
+class MainMemory:
+    """What it needs if no layers are on devices."""
+
+    def __init__(
+        self, info: ModelInfo, options: LoadOptions, draft: DraftModel | None, tunings: Sequence[Tuning]
+    ) -> None:
+        """Until it is loaded, the most that any of these tunings may need. Raises `InvalidParameter`, `LoadFailed`."""
+        self._info = info
+        self.draft = draft
+        self._embedding_bytes = embedding_bytes(info, options)
+        self._draft_bytes = 0 if draft is None else draft_bytes(info, options, draft)
+        self._states_bytes = 0 if draft is None else states_bytes(info, options, draft)
+        self._bytes = max(need_bytes(info, each) for each in tuned.possible(tunings, options)) + self._draft_bytes
+        self.embeds = not info.causal
+        """Whether it embeds. Embedding is counted only once it was requested, unless the model does nothing else."""
+
+    @property
+    def slots_bytes(self) -> int:
+        """What generating text needs, with the draft."""
+        return self._bytes
+
+    @property
+    def texts_bytes(self) -> int:
+        """What embedding needs beside that."""
+        return self._embedding_bytes if self.embeds else 0
+
+    def drop_draft(self) -> None:
+        """Count no draft from now on: it will not be loaded."""
+        self.draft = None
+        self._bytes -= self._draft_bytes
+        self._draft_bytes = self._states_bytes = 0
+
+    def take(self, loaded: LoadedModel, options: LoadOptions) -> None:
+        """Count what its worker holds now. A draft that failed is freed, but not the buffers in which llama.cpp
+        hands out its target's vectors."""
+        self._bytes = need_bytes(self._info, options, loaded.flash_attn)
+        self._bytes += self._draft_bytes if loaded.draft else self._states_bytes
