@@ -1,4 +1,4 @@
-"""Gains and costs of a model's own NextN layers (multi-token prediction), of an EAGLE-3 and of a DSpark draft.
+"""Gains and costs of a model's own NextN layers (multi-token prediction), and of drafts: EAGLE-3, DSpark, an assistant.
 
     python -m benchmarks.heads [--rounds 3] [--only EAGLE-3]
 
@@ -27,6 +27,7 @@ from gguf import GGMLQuantizationType
 
 from benchmarks.results import save
 from localllm.client.sidecar import Sidecar
+from tests.models.assistant import write_assistant, write_gemma4
 from tests.models.dflash import write_dflash
 from tests.models.eagle import HEAD, write_eagle
 from tests.models.families import GatedShape, write_gated_delta
@@ -43,6 +44,7 @@ TEMPERATURES = {
     "cannot": (0.0,),
     "EAGLE-3": (0.0, 0.5, 1.0),
     "DSpark": (0.0, 0.5, 1.0),
+    "assistant": (0.0, 0.5, 1.0),
 }
 WIDTH, TARGET_LAYERS = 1024, (2, 12, 21)
 NUM_TOKENS, LONG = 128, 8
@@ -84,6 +86,14 @@ def made(kind: str, folder: Path) -> Case:
         write_gated_delta(model, n_nextn=1, shape=SHAPE, **MODELS[kind])  # type: ignore[arg-type]
         return Case(model, ("--mtp=off",), (), "mtp")
     size: dict[str, Any] = {"n_embd": WIDTH, "n_ff": 2816, "ctx": 1024, "dtype": GGMLQuantizationType.Q4_0}
+    if kind == "assistant":
+        del size["ctx"]
+        heads: dict[str, Any] = {"sizes": (128, 64), "window": 128, "n_head": 8}
+        write_gemma4(model, n_layer=24, scale=0.01, **heads, **size)
+        write_assistant(
+            draft, is_good=True, width=WIDTH + 32, target_width=WIDTH, n_ff=1024, dtype=size["dtype"], **heads
+        )
+        return Case(model, (), (f"--draft={draft}",), "draft")
     write_llama(model, n_layer=24, n_head=16, n_kv=4, scale=0.05, **size)
     good: dict[str, Any] = {"layers": TARGET_LAYERS, "is_good": True, "n_head": WIDTH // HEAD, **size}
     if kind == "DSpark":

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from localllm.gguf.assistants import shared_keys
 from localllm.gguf.cursor import invalid_file
 from localllm.gguf.draft_heads import draft_head
 from localllm.gguf.header import Header, TensorInfo, read_header
@@ -104,6 +105,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         heads=of_heads,
         no_heads=no_heads,
         draft_head=draft_head(keys, tensors, num_layers=num_layers, vocabulary_size=vocabulary_size),
+        shared_keys=shared_keys(keys, num_layers),
         sliding_window=sliding_window(keys, num_layers),
         experts_used=keys.size("expert_used_count") or 0,
         expert_feed_forward_length=keys.size("expert_feed_forward_length"),
@@ -169,6 +171,12 @@ class _Keys:
         value = self._value(f"{self.architecture}.{key}")
         values = value if isinstance(value, tuple) else () if value is None else (value,)
         return tuple(self._bounded(key, item) for item in values)
+
+    def listed_flags(self, key: str) -> tuple[bool, ...]:
+        """All truth values of a list, which may be numbers; empty if it is missing."""
+        value = self._value(f"{self.architecture}.{key}")
+        values = value if isinstance(value, tuple) else ()
+        return tuple(bool(self._bounded(key, int(item) if isinstance(item, bool) else item)) for item in values)
 
     def flag(self, key: str) -> bool | None:
         value = self._value(f"{self.architecture}.{key}")

@@ -13,6 +13,7 @@ from localllm.types import LayerMemory
 _WINDOW_PERIODS: dict[str, tuple[int, bool]] = {
     "afmoe": (4, False), "cohere2": (4, False), "cohere2moe": (4, True), "dflash": (1, False), "exaone-moe": (4, False),
     "exaone4": (4, False), "gemma2": (2, False), "gemma3": (6, False), "gemma3n": (5, False), "gemma4": (1, False),
+    "gemma4-assistant": (1, False),
     "gpt-oss": (2, False), "granite_swa": (1, False), "laguna": (4, True), "lfm2": (0, False), "lfm2moe": (0, False),
     "llama4": (4, False), "maple": (1, False), "mellum": (4, False), "mimo2": (1, False), "muse-glimmer": (4, False),
     "olmo2": (4, False), "plamo3": (8, False), "smallthinker": (4, True), "spark2_5": (1, False), "step35": (1, False),
@@ -189,6 +190,8 @@ def _num_own_kv(keys: Keys, num_layers: int) -> int:
         return min(_GEMMA3N_OWN_KV, num_layers)
     if keys.architecture in (_HYBRID | _NEXTN_APART) - _NEXTN_WITHIN:  # NextN layers belong to a separate context
         return max(0, num_layers - (keys.size("nextn_predict_layers") or 0))
+    if keys.architecture == "gemma4-assistant":  # it reads its target's
+        return 0
     if keys.architecture == "gemma4":
         return max(0, num_layers - (keys.size("attention.shared_kv_layers") or 0))
     return num_layers

@@ -39,6 +39,10 @@ class DraftKeys(Protocol):
         """All numbers of a list; empty if it is missing. Raises `InvalidModelFile`."""
         ...
 
+    def listed_flags(self, key: str) -> tuple[bool, ...]:
+        """The same of truth values, which may be numbers."""
+        ...
+
     def flag(self, key: str) -> bool | None:
         """Raises `InvalidModelFile`."""
         ...

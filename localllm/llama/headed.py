@@ -1,7 +1,7 @@
 """A `LlamaBackend` that also keeps what guesses are made from: the last tokens' vectors (`next_rows`).
 
-Those before the output head for the model's NextN layers (`heads`), or those that enter some of its layers, side by
-side, for an EAGLE-3 draft (`eagle`). Knows nothing of how either guesses.
+Those before the output head for the model's NextN layers (`heads`) or an `assistant`, or those that enter some of its
+layers, side by side, for an EAGLE-3 or DFlash draft (`eagle`, `blocks`). Knows nothing of how any of them guesses.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.next_rows import KEPT, NextRows
 from localllm.llama.next_symbols import NextFunctions
+from localllm.llama.rope import AS_TRAINED, Rope
 
 
 class HeadedBackend(LlamaBackend):
@@ -36,6 +37,7 @@ class HeadedBackend(LlamaBackend):
         self._decoded: list[tuple[Segment, int]] = []
         """Segments whose rows are not taken yet, and where they begin in the batch."""
         super().__init__(library, model, **how)
+        self.rope: Rope = how.get("rope", AS_TRAINED)
         self._width = model.dimensions
         num_layers = int(library.api.llama_model_n_layer(model.handle))
         self._layers = [layer if layer < num_layers else None for layer in layers] or [None]

@@ -31,6 +31,7 @@ class LlamaHeads:
 
     can_shift = False
     guesses_at_once = 1
+    sees_last_only = False
     name = "the model's NextN layers"
     param, remedy = "mtp", "--mtp off does without them"
     """Of a `LoadFailed`."""
@@ -68,9 +69,8 @@ class LlamaHeads:
         params.n_threads = params.n_threads_batch = threads
         params.kv_unified = False
         params.flash_attn_type = FLASH_ATTN[flash_attn]
-        if self.is_own:
-            params.ctx_type = api.LLAMA_CONTEXT_TYPE_MTP
         params.ctx_other = target.context
+        self._configure(params)
         params.no_perf = True
         mark = library.log.mark()
         self._context: Any = api.llama_init_from_model(model.handle, params)
@@ -94,6 +94,11 @@ class LlamaHeads:
         self._outputs: list[list[int]] = []
         """For each segment of the last decode, the places in the batch of its tokens with logits."""
         self._check()
+
+    def _configure(self, params: Any) -> None:
+        """Change the context's parameters."""
+        if self.is_own:
+            params.ctx_type = self._api.LLAMA_CONTEXT_TYPE_MTP
 
     def earliest(self, slot: int) -> int:
         """The first token of the text that the slot's stream may begin with."""
@@ -192,11 +197,16 @@ class LlamaHeads:
         """What the layers take of vectors that the model computed: these themselves."""
         return rows
 
+    def _place(self, slot: int, place: int) -> int:  # noqa: ARG002  others need it
+        """Where llama.cpp sees the token at this place of the slot's stream."""
+        return place
+
     def _add(self, slot: int, place: int, token: int, row: npt.NDArray[np.float32], *, wants_logits: bool) -> int:
         api, batch = self._api, self._batch
         index = int(api.llama_batch_ext_add_token(batch, slot, token))
         vector = api.llama_embd(row.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), 1, self._width)
-        is_set = index >= 0 and api.llama_batch_ext_set_pos(batch, index, (ctypes.c_int32 * 1)(place))
+        at = (ctypes.c_int32 * 1)(self._place(slot, place))
+        is_set = index >= 0 and api.llama_batch_ext_set_pos(batch, index, at)
         is_set = is_set and api.llama_batch_ext_set_embd_token(batch, index, vector)
         if is_set and wants_logits:
             is_set = api.llama_batch_ext_set_output_logits(batch, index, True)

@@ -1,4 +1,4 @@
-"""The vectors that NextN layers or an EAGLE-3 draft need, one for each of a slot's last tokens: a ring per slot.
+"""The vectors that NextN layers or drafts need, one for each of a slot's last tokens: a ring per slot.
 
     tokens in the slot   [0 .......... first ............ end)
     rows kept                          [first ........... end)

@@ -89,8 +89,8 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Whether the model's own NextN layers (multi-token prediction) guess tokens; auto: if llama.cpp supports them.
     """
     draft: str | None = None
-    """A smaller model with the same vocabulary, or an EAGLE-3 or DFlash draft, that drafts tokens: its name or file;
-    auto: the catalog's choice for the model, if it is on this machine; None: none."""
+    """A smaller model with the same vocabulary, an EAGLE-3 or DFlash draft, or a Gemma 4 assistant, that drafts tokens:
+    its name or file; auto: the catalog's choice for the model, if it is on this machine; None: none."""
     rope_scaling: RopeScaling | None = None
     """RoPE scaling, so that the context may be longer than the trained one; None: as the model specifies."""
     rope_scale: float | None = None

@@ -13,17 +13,14 @@ import msgspec
 
 from localllm.errors import LoadFailed
 from localllm.gguf.target_states import GIVES_STATES
+from localllm.supervisor import assistants
 from localllm.supervisor.heads import CTX, F32, KEPT_ROWS, MOST_BATCH
 from localllm.supervisor.placing import DRIVER_BYTES
-from localllm.supervisor.plan import compute_bytes, context_of, memory_bytes, plan, slots_of
+from localllm.supervisor.plan import LEAST_UBATCH, compute_bytes, context_of, memory_bytes, plan, slots_of
 from localllm.supervisor.room import FIXED_BYTES, need_bytes
 from localllm.types import DeviceInfo, DraftHead, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare, DraftLoad
-
-TIED = frozenset({"gemma4-assistant"})
-"""Architectures of drafts that compute from hidden states of their target, which nothing passes to them."""
-
 
 HEAD_TOKENS = 64
 """Tokens of the batch of a draft that guesses from hidden states: `worker.drafting.HEAD_TOKENS`."""
@@ -41,9 +38,10 @@ class DraftModel(NamedTuple):
 
 def check_is_model(id: str, info: ModelInfo) -> None:
     """Raises `LoadFailed` for a draft that llama.cpp cannot compute without its target."""
-    if info.draft_head is not None or info.architecture in TIED:
-        use = "give it to that model as its draft" if info.draft_head is not None else "load that model instead"
-        raise LoadFailed(f"{id} ({info.architecture}) only guesses for another model; {use}")
+    if info.draft_head is not None:
+        raise LoadFailed(
+            f"{id} ({info.architecture}) only guesses for another model; give it to that model as its draft"
+        )
 
 
 def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> LoadOptions:
@@ -51,24 +49,20 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
     `LoadFailed`."""
     if not draft.info.causal:
         raise LoadFailed(f"{draft.id} is an embedding model; it cannot guess text (draft)", param="draft")
-    if draft.info.architecture in TIED:
-        raise LoadFailed(
-            f"{draft.id} ({draft.info.architecture}) guesses from its target's hidden states, which is not served; use "
-            "a smaller model of the same family (draft)",
-            param="draft",
-        )
     if not info.causal:
         raise LoadFailed("an embedding model generates no text to draft; leave out draft", param="draft")
     if draft.info.draft_head is not None and (problem := _misfit(info, options, draft, draft.info.draft_head)):
         raise LoadFailed(f"{draft.id} {problem} (draft)", param="draft")
-    ctx = context_of(info, options)
+    ctx, slots = context_of(info, options), slots_of(info, options)
     trained = draft.info.context_length
     ubatch = options.ubatch
-    if draft.info.draft_head is not None:
+    if draft.info.draft_head is not None and draft.info.draft_head.reads is None:
         ctx, ubatch = min(ctx, CTX), HEAD_TOKENS
+    elif draft.info.draft_head is not None:  # an assistant guesses after one token of each slot
+        ubatch = max(LEAST_UBATCH, slots)
     return LoadOptions(
         ctx=ctx if trained is None else min(ctx, trained),
-        slots=slots_of(info, options),
+        slots=slots,
         gpu_layers=0 if options.gpu_layers == 0 else "auto",
         devices=options.devices,
         threads=options.threads,
@@ -80,9 +74,11 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
 
 def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, head: DraftHead) -> str:
     """Why a draft that guesses from hidden states cannot do so for this model, after its name; empty: it can."""
-    made_for = "use the draft that was made for this model, or remove draft"
+    made_for = assistants.MADE_FOR
     if head.problem:
         return f"is {KINDS[head.kind]} that cannot be computed: {head.problem}; use another file"
+    if head.reads is not None:
+        return assistants.misfit(info, options, draft.info, head)
     if info.architecture not in GIVES_STATES:
         return (
             f"guesses from its target's hidden states, which llama.cpp does not give out for {info.architecture}; use "
@@ -120,13 +116,14 @@ def states_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> in
     if draft.info.draft_head is None:
         return 0
     rows = KEPT_ROWS * slots_of(info, options) + max(MOST_BATCH, options.ubatch_tokens) + options.ubatch_tokens
-    return F32 * rows * draft.info.draft_head.width * len(draft.info.draft_head.layers) + _logits_bytes(draft)
+    return F32 * rows * draft.info.draft_head.width * (len(draft.info.draft_head.layers) or 1) + _logits_bytes(draft)
 
 
 def _logits_bytes(draft: DraftModel) -> int:
     """Logits of all tokens of such a draft's batch. Its graph computes them for its own tokens, then moves them to
-    the places of its target's."""
-    return 0 if draft.info.draft_head is None else F32 * HEAD_TOKENS * draft.info.vocabulary_size
+    the places of its target's; an assistant has a few logits, which the plan of any model covers."""
+    head = draft.info.draft_head
+    return 0 if head is None or head.reads is not None else F32 * HEAD_TOKENS * draft.info.vocabulary_size
 
 
 class PlacedDraft(NamedTuple):

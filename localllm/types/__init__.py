@@ -24,6 +24,11 @@ from localllm.types.details import Making as Making
 from localllm.types.details import PromptProgress as PromptProgress
 from localllm.types.details import Shift as Shift
 from localllm.types.details import TokenLogprob as TokenLogprob
+from localllm.types.drafts import DraftBlock as DraftBlock
+from localllm.types.drafts import DraftHead as DraftHead
+from localllm.types.drafts import DraftHeadKind as DraftHeadKind
+from localllm.types.drafts import ReadKeys as ReadKeys
+from localllm.types.drafts import SharedKeys as SharedKeys
 from localllm.types.formats import AnswerSource as AnswerSource
 from localllm.types.formats import Beginning as Beginning
 from localllm.types.formats import Capability as Capability
@@ -230,44 +235,6 @@ class LayerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Whether it stores only a sliding window of tokens."""
 
 
-DraftHeadKind = Literal["eagle3", "dflash", "gemma4-assistant"]
-
-
-class DraftBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """How a DFlash draft guesses several tokens in one decode: from masks that follow the last token."""
-
-    num_guesses: int
-    """The most tokens of a decode."""
-    mask: int
-    """The token in place of one that is guessed."""
-    is_anchor_first: bool = False
-    """Whether the last token's own row is the first guess, as in DSpark; otherwise the first mask's is."""
-    is_causal: bool = False
-    """Whether a place sees only those before it."""
-    num_candidates: int = 0
-    """Tokens among which the selector of a DFlash2 draft chooses for each place; 0: it has none and gives logits."""
-
-
-class DraftHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What a draft that guesses from its target's hidden states takes from it."""
-
-    kind: DraftHeadKind
-    """The architecture of its file."""
-
-    layers: tuple[int, ...]
-    """Layers of the target whose inputs it guesses from; one more than the last means that layer's output."""
-    width: int
-    """Length of each of these vectors."""
-    has_embeddings: bool
-    """Otherwise it uses the target's."""
-    has_output: bool
-    """Whether it has an output head; otherwise it uses the target's."""
-    block: DraftBlock | None = None
-    """None: it guesses token by token."""
-    problem: str = ""
-    """Why it cannot be computed; empty: it can."""
-
-
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A model as its GGUF header describes it. Counts are of elements, sizes are bytes."""
 
@@ -317,6 +284,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Why the NextN layers cannot be used; empty: they can."""
     draft_head: DraftHead | None = None
     """What it takes from its target, if it guesses from hidden states."""
+    shared_keys: SharedKeys | None = None
+    """What an assistant of it would read, if there is any for its architecture."""
     sliding_window: int = 0
     """Window size of windowed layers in tokens; 0: no such layers."""
     experts_used: int = 0

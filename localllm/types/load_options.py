@@ -87,8 +87,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     mtp: Literal["auto", "off"] = "auto"
     """Whether the model's own NextN layers guess tokens; auto: if llama.cpp supports them."""
     draft: str | None = None
-    """A smaller model with the same vocabulary, or an EAGLE-3 or DFlash draft, that drafts tokens: its name or file;
-    `auto`: the catalog's choice for this model, if it is on this machine; None: none."""
+    """A smaller model with the same vocabulary, an EAGLE-3 or DFlash draft, or a Gemma 4 assistant, that drafts tokens:
+    its name or file; `auto`: the catalog's choice for this model, if it is on this machine; None: none."""
     rope_scaling: RopeScaling | None = None
     """None: as the model states. Contexts for embedding are never scaled."""
     rope_scale: float | None = None

@@ -12,6 +12,7 @@ from typing import Any
 
 from localllm.errors import LoadFailed
 from localllm.gguf.target_states import GIVES_LAST, target_tokens
+from localllm.llama.assistant import LlamaAssistant
 from localllm.llama.blocks import LlamaBlocks
 from localllm.llama.context import LlamaBackend
 from localllm.llama.eagle import LlamaEagle
@@ -50,7 +51,7 @@ def check_layers(library: Library, draft: DraftLoad, target: LlamaModel, archite
     if draft.info.draft_head is None:
         return
     num_layers = int(library.api.llama_model_n_layer(target.handle))
-    last = max(draft.info.draft_head.layers)
+    last = max(draft.info.draft_head.layers, default=0)
     if last > num_layers or (last == num_layers and architecture not in GIVES_LAST):
         raise LoadFailed(
             f"{draft.id} guesses from what enters layer {last}, and llama.cpp gives out no such vectors of this model, "
@@ -72,7 +73,7 @@ def load_draft(
     if head is not None:
         _check_tokens(draft, backend.vocab.size)
     # What a draft uses of its target may be on any of the target's devices.
-    shared = () if head is None or head.has_output else load.placement.devices
+    shared = () if head is None or (head.has_output and head.reads is None) else load.placement.devices
     model = LlamaModel(
         library,
         Path(draft.path),
@@ -138,6 +139,8 @@ def _head(
 
 def maker_of(head: DraftHead) -> Callable[..., LlamaHeads]:
     """The class of such drafts."""
+    if head.reads is not None:
+        return LlamaAssistant
     return LlamaEagle if head.block is None else partial(LlamaBlocks, block=head.block)
 
 

@@ -1,5 +1,5 @@
 """Creates the context of a model's own NextN layers beside its backend, or says why not; which vectors of the model
-these or an EAGLE-3 or DFlash draft need. Knows nothing of when they guess."""
+these or a draft of hidden states need. Knows nothing of when they guess."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Kept(NamedTuple):
 
     functions: NextFunctions
     layers: tuple[int, ...] = ()
-    """Layers of which an EAGLE-3 or DFlash draft needs the inputs; none: what NextN layers need."""
+    """Layers of which a draft needs the inputs; none: what NextN layers and assistants need."""
 
 
 def kept_for(library: Library, load: Load) -> Kept | None:
@@ -43,12 +43,14 @@ def kept_for(library: Library, load: Load) -> Kept | None:
     if load.draft is None:
         return Kept(functions) if load.placement.heads_ctx else None
     head = load.draft.info.draft_head
-    return Kept(functions, head.layers) if head is not None and functions.reads_layers else None
+    if head is None or (head.layers and not functions.reads_layers):
+        return None
+    return Kept(functions, head.layers)
 
 
-def has_heads(kept: Kept | None) -> bool:
+def has_heads(load: Load, kept: Kept | None) -> bool:
     """Whether the model's own NextN layers are to be loaded."""
-    return kept is not None and not kept.layers
+    return kept is not None and load.draft is None
 
 
 def load_heads(library: Library, model: LlamaModel, load: Load, backend: LlamaBackend | None, threads: int) -> Found:

@@ -82,7 +82,7 @@ def load_model(
         must_offload=placement.must_offload,
         repack=load.options.repack,
         spread=_spread(load),
-        has_heads=has_heads(kept),
+        has_heads=has_heads(load, kept),
         on_progress=on_progress,
     )
 

@@ -27,6 +27,7 @@ from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings, load
 from localllm.types import GpuLayers, LoadedModel, SamplingParams
 from localllm.types.load_options import LoadOptions
+from tests.models.assistant import write_assistant, write_gemma4
 from tests.rpc_plugin import plugin_folder
 
 pytestmark = pytest.mark.gpu
@@ -94,13 +95,19 @@ async def _answer(runtime: Runtime, model: LoadedModel, max_tokens: int = 24) ->
 
 
 def answer(
-    settings: Settings, model: Path | str, layers: GpuLayers, devices: tuple[str, ...] | None = None
+    settings: Settings,
+    model: Path | str,
+    layers: GpuLayers,
+    devices: tuple[str, ...] | None = None,
+    draft: Path | None = None,
+    max_tokens: int = 24,
 ) -> tuple[str, LoadedModel]:
     async def scenario() -> tuple[str, LoadedModel]:
-        runtime = Runtime(settings)
+        runtime, drafted = Runtime(settings), None if draft is None else str(draft)
         try:
-            loaded = await runtime.load(model, LoadOptions(gpu_layers=layers, devices=devices, slots=1))
-            return await _answer(runtime, loaded), loaded
+            options = LoadOptions(gpu_layers=layers, devices=devices, slots=1, draft=drafted)
+            loaded = await runtime.load(model, options)
+            return await _answer(runtime, loaded, max_tokens), loaded
         finally:
             await runtime.aclose()
 
@@ -122,6 +129,20 @@ def test_no_half_and_all_layers_on_the_other_machine_give_the_same_text(
         text, model = answer(settings, path, layers)
         assert model.layers_per_device["RPC0"] == (every if layers == "all" else half)
         assert text == on_cpu
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3, "all"])
+def test_an_assistant_reads_keys_wherever_they_are(
+    server: Server, plugins: Path, home: Path, tmp_path: Path, layers: GpuLayers
+) -> None:
+    """On either machine, or of one layer here and of the other there."""
+    target = write_gemma4(tmp_path / "target.gguf", scale=0.01)
+    draft = write_assistant(tmp_path / "assistant.gguf", is_good=True)
+    settings = settings_of(plugins, home, server.endpoint)
+    alone, _ = answer(settings, target, layers, max_tokens=200)
+    text, model = answer(settings, target, layers, draft=draft, max_tokens=200)
+    assert model.draft == "assistant"
+    assert text == alone
 
 
 def test_streams_beside_each_other_and_conversations_that_come_back_are_as_on_this_machine(

@@ -23,6 +23,7 @@ from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.draft_cost import BlockCost
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
+from localllm.engine.speculation.head_streams import HeadStreams
 from localllm.engine.speculation.lengths import Stream, best_length
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.speculation.trust import Trust
@@ -105,14 +106,44 @@ class BlockStreams(DraftStreams):
     guesses_at_once = 7
 
 
-WAYS = {"chain": Draft, "block": Block}
+class Tied(Draft):
+    """Sees the cells of its target, and has of its own only the last token and what it guessed."""
+
+    guesses_at_once, sees_last_only = 1, True
+
+    def __init__(self, clock: Clock, **how: Any) -> None:
+        super().__init__(clock, **how)
+        self.target: FakeBackend = self
+        self._firsts = [0] * self.num_slots
+
+    def earliest(self, slot: int) -> int:
+        return len(self.target.cells[slot])
+
+    def begins(self, slot: int, first: int) -> None:
+        self._firsts[slot] = first
+
+    def decode(self, segments: Many[Any], *, within_s: float | None = None) -> bool:
+        assert all(len(each.tokens) == each.num_outputs == 1 for each in segments)
+        texts = [
+            [*self.target.cells[each.slot][: self._firsts[each.slot]], *self.cells[each.slot]] for each in segments
+        ]
+        self._made = [self._row([*text, *each.tokens]) for text, each in zip(texts, segments, strict=True)]
+        return super().decode(segments, within_s=within_s)
+
+    def logits(self, index: int) -> list[npt.NDArray[np.float32]]:
+        return [self._made[index]]
+
+
+WAYS = {"chain": Draft, "block": Block, "tied": Tied}
 
 
 def steps(
     sequences: list[Sequence], backend: Timed, draft: Draft, clock: Clock, *, cost: Cost | None = None, **how: Any
 ) -> tuple[Answers, Drafts]:
     """All answers, and what drafted for them."""
-    streams = BlockStreams(draft) if isinstance(draft, Block) else None
+    streams: DraftStreams | None = BlockStreams(draft) if isinstance(draft, Block) else None
+    if isinstance(draft, Tied):
+        draft.target, streams = backend, HeadStreams(draft)
     answers, drafts = Answers(sequences), Drafts(draft, clock=clock, share=0.1, streams=streams)
     engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(Speculator(), drafts), **how)
     if cost is not None:

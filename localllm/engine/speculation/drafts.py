@@ -192,7 +192,8 @@ class Drafts:
             num_steps, self._next_rest = self._next_rest, min(2 * self._next_rest, LONGEST_REST)
             self._resting = num_steps - 1, len(streams)
             self._saved_s += num_steps * PROBING * plain_s
-            self._look_back(backend, [one for one in wanted if one is not None])
+            check = self._look_back if self._streams.can_look_back else self._look_ahead
+            check(backend, [one for one in wanted if one is not None])
             return
         self._next_rest = RESTS
         chosen = [one for place, one in enumerate(wanted) if one is not None and place in length.places]
@@ -259,6 +260,19 @@ class Drafts:
         self._spent.observe_guesses(len(drafts), num_guesses, self._clock() - began_s)
         for draft in drafts:
             draft.wanted.drafted.draft(draft.wanted.sequence.num_tokens, draft.tokens, draft.probabilities)
+
+    def _look_ahead(self, backend: DraftBackend, wanted: list[Wanted]) -> None:  # noqa: ARG002
+        """Guess a token of the stream checked longest ago, if time was saved for that; learned from when it comes."""
+        if self._saved_s < self._spent.guesses_s(1, 1):
+            return
+        streams = [(one, self._streams.follow(one.sequence, one.most + 1)) for one in wanted]
+        ready = [(one, stream) for one, stream in streams if stream.num_missing(one.sequence) == 1]
+        if not ready:
+            return
+        one, stream = min(ready, key=lambda each: each[1].last_probed)
+        self._last, self._saved_s = None, 0.0
+        self._guess([(one._replace(most=1), stream)], Length(1, frozenset(), 0.0, (0.0,)))
+        stream.last_probed = self._streams.num_uses
 
     def _look_back(self, backend: DraftBackend, wanted: list[Wanted]) -> None:
         """Check guesses against known successors, for the stream checked longest ago, if time was saved for that."""

@@ -23,6 +23,11 @@ class Heads(DraftBackend, Protocol):
         of the tokens after its last one, as many for all segments that have any, and nothing of that token is kept."""
         ...
 
+    @property
+    def sees_last_only(self) -> bool:
+        """Whether a stream can begin with the text's last token only: then none is ever behind."""
+        ...
+
     def earliest(self, slot: int) -> int:
         """The first token of the text that the slot's stream may begin with."""
         ...
@@ -40,7 +45,7 @@ class HeadStreams(DraftStreams):
         self._heads = heads
         for stream in self._streams:
             heads.begins(stream.slot, 0)
-        self.guesses_at_once = heads.guesses_at_once
+        self.guesses_at_once, self.can_look_back = heads.guesses_at_once, not heads.sees_last_only
 
     def earliest(self, sequence: Sequence) -> int:
         assert sequence.slot is not None

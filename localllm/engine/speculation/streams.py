@@ -47,6 +47,8 @@ class DraftStreams:
 
     guesses_at_once = 1
     """The most tokens that a decode guesses for each stream."""
+    can_look_back = True
+    """Whether guesses can be made of tokens that have come."""
 
     def __init__(self, backend: DraftBackend) -> None:
         self._backend = backend
