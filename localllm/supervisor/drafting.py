@@ -57,7 +57,7 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
     trained = draft.info.context_length
     ubatch = options.ubatch
     if draft.info.draft_head is not None and draft.info.draft_head.reads is None:
-        ctx, ubatch = min(ctx, CTX), HEAD_TOKENS
+        ctx, ubatch = min(ctx, CTX), max(HEAD_TOKENS, 2 * slots)
     elif draft.info.draft_head is not None:  # an assistant guesses after one token of each slot
         ubatch = max(LEAST_UBATCH, slots)
     return LoadOptions(
@@ -107,7 +107,7 @@ def _misfit(info: ModelInfo, options: LoadOptions, draft: DraftModel, head: Draf
 def draft_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
     """Main memory that the draft adds if it is on the CPU. Raises `LoadFailed`."""
     need = need_bytes(draft.info, draft_options(info, options, draft)) - FIXED_BYTES
-    return need + states_bytes(info, options, draft) + _logits_bytes(draft)
+    return need + states_bytes(info, options, draft) + _logits_bytes(draft, slots_of(info, options))
 
 
 def states_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
@@ -116,14 +116,18 @@ def states_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> in
     if draft.info.draft_head is None:
         return 0
     rows = KEPT_ROWS * slots_of(info, options) + max(MOST_BATCH, options.ubatch_tokens) + options.ubatch_tokens
-    return F32 * rows * draft.info.draft_head.width * (len(draft.info.draft_head.layers) or 1) + _logits_bytes(draft)
+    return F32 * rows * draft.info.draft_head.width * (len(draft.info.draft_head.layers) or 1) + _logits_bytes(
+        draft, slots_of(info, options)
+    )
 
 
-def _logits_bytes(draft: DraftModel) -> int:
+def _logits_bytes(draft: DraftModel, slots: int) -> int:
     """Logits of all tokens of such a draft's batch. Its graph computes them for its own tokens, then moves them to
     the places of its target's; an assistant has a few logits, which the plan of any model covers."""
     head = draft.info.draft_head
-    return 0 if head is None or head.reads is not None else F32 * HEAD_TOKENS * draft.info.vocabulary_size
+    return (
+        0 if head is None or head.reads is not None else F32 * max(HEAD_TOKENS, 2 * slots) * draft.info.vocabulary_size
+    )
 
 
 class PlacedDraft(NamedTuple):
@@ -152,7 +156,7 @@ def place_draft(info: ModelInfo, options: LoadOptions, draft: DraftModel, device
     if gpus and wanted.gpu_layers != 0:
         roomiest = max(gpus, key=lambda device: device.free_bytes)
         layers = draft.info.num_layers + 1
-        computes = compute_bytes(draft.info, wanted, flash=True) + _logits_bytes(draft)
+        computes = compute_bytes(draft.info, wanted, flash=True) + _logits_bytes(draft, slots_of(info, options))
         keeps = sum(memory_bytes(draft.info, wanted, flash=True))
         whole = DeviceShare(roomiest.name, layers, draft.info.size_bytes, keeps, computes)
         need = whole.total + DRIVER_BYTES
