@@ -212,7 +212,7 @@ def test_interrupted_prompts_change_no_answer(headed: Headed) -> None:
     assert sum(one.num_guesses for one in made) > 10
 
 
-def test_a_draft_that_cannot_be_computed_is_freed_and_answers_go_on(
+def test_an_assistant_that_cannot_be_computed_is_freed_and_answers_go_on(
     loaded_library: library.Library, target: Path, path: Path
 ) -> None:
     with opened(loaded_library, target, path) as headed:
