@@ -212,22 +212,24 @@ def test_interrupted_prompts_change_no_answer(headed: Headed) -> None:
     assert sum(one.num_guesses for one in made) > 10
 
 
-def test_a_draft_that_cannot_be_computed_is_dropped_and_answers_go_on(
-    headed: Headed, monkeypatch: pytest.MonkeyPatch
+def test_a_draft_that_cannot_be_computed_is_freed_and_answers_go_on(
+    loaded_library: library.Library, target: Path, path: Path
 ) -> None:
-    plain = DraftRun(headed, guesses=False)
-    expected = plain.begin(0, prompts()[0])
-    plain.finish()
-    run = DraftRun(headed, guesses=True)
-    made = run.begin(0, prompts()[0])
-    for _ in range(3):
-        run.engine.step()
-    monkeypatch.setattr(headed.heads, "_width", 5)  # llama.cpp takes no such vector
-    while run.engine.scheduler.has_work:
-        run.engine.step()
-    assert made.tokens == expected.tokens
-    assert run.drafts is not None
-    assert run.drafts.is_off
+    with opened(loaded_library, target, path) as headed:
+        plain = DraftRun(headed, guesses=False)
+        expected = plain.begin(0, prompts()[0])
+        plain.finish()
+        run = DraftRun(headed, guesses=True)
+        made = run.begin(0, prompts()[0])
+        for _ in range(3):
+            run.engine.step()
+        headed.heads._width = 5  # llama.cpp takes no such vector
+        while run.engine.scheduler.has_work:
+            run.engine.step()
+        assert headed.heads._model.handle is None
+        assert made.tokens == expected.tokens
+        assert run.drafts is not None
+        assert run.drafts.is_off
 
 
 @pytest.mark.parametrize("is_full", [False, True])
