@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localllm import osdep
+from localllm.settings.config import Settings
 from localllm.supervisor.contexts import SHARE, STEPS, Memory, on_devices, with_context
 from localllm.supervisor.drafting import DraftModel, draft_bytes
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.on_devices import OnDevices
 from localllm.supervisor.plan import context_of, cpu_memory_bytes, heads_of, plan
+from localllm.supervisor.supervisor import Supervisor
 from localllm.types import LayerMemory, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.unit.test_plan import CPU, GPU, MODEL
@@ -124,3 +127,17 @@ def test_nor_does_it_take_one_of_a_draft_from_there(free: int) -> None:
     long = with_context(LONG, LoadOptions(), Memory(512 * GIB, 512 * GIB))
     kept = on_devices(long, lambda tried: model.layers_with(tried, devices))
     assert model.layers_with(kept, devices) >= model.layers_with(LoadOptions(), devices)
+
+
+def test_a_context_is_widened_only_where_the_draft_fits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its keys and values grow with the model's; a draft that cannot guess is for the load to refuse."""
+    for name in ("total_memory", "available_memory"):
+        monkeypatch.setattr(osdep, name, lambda: 7 * GIB)
+    options, encoder = LoadOptions(), DRAFT._replace(info=msgspec.structs.replace(LONG, causal=False))
+
+    def widened(draft: DraftModel | None) -> int | None:
+        return Supervisor(Settings()).widened("model", LONG, options, 32_768, draft).ctx
+
+    assert widened(None) == 32_768
+    assert widened(DRAFT) is None
+    assert widened(encoder) is None
