@@ -104,7 +104,7 @@ class BufferPool:
 
     def refill(self) -> None:
         """Make memory ready for what was taken since; called after a step. A save comes right before one, and making
-        pages then would hold it up (LOG.md, "The first token of a short prompt")."""
+        pages then would hold it up (LOG.md, "Pages for the next states")."""
         if self._is_short:
             self._is_short = False
             self._wake.set()
