@@ -63,6 +63,8 @@ class BufferPool:
         self._held_bytes = 0
         self._expected = (0, 0)
         self._is_idle = False
+        self._is_short = False
+        """Something was taken, and the thread was not woken since; belongs to the thread that calls `take`."""
         self._dropped: deque[tuple[int | None, int]] = deque()
         """Positions of dropped states (None for memory of their own) and their sizes.
 
@@ -97,11 +99,18 @@ class BufferPool:
             buffer = self._buffer(start, num_bytes)
         # Only the view refers to the array; slices of a view refer to the array, too.
         weakref.finalize(buffer, self._dropped.append, (start, size)).atexit = False
-        self._wake.set()
+        self._is_short = True
         return buffer.data
 
+    def refill(self) -> None:
+        """Make memory ready for what was taken since; called after a step. A save comes right before one, and making
+        pages then would hold it up (LOG.md, "Pages for the next states")."""
+        if self._is_short:
+            self._is_short = False
+            self._wake.set()
+
     def expect(self, largest_bytes: int, all_bytes: int) -> None:
-        """Announce the largest size of the next states, and their total."""
+        """Announce the largest size of the next states, and their total; see `refill`."""
         with self._lock:
             self._expected, self._is_idle = (largest_bytes, all_bytes), False
         if largest_bytes < LEAST_BYTES or self._memory is None or self._closing.is_set():
@@ -109,6 +118,7 @@ class BufferPool:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="kv-pages", daemon=True)
             self._thread.start()
+        self._is_short = False
         self._wake.set()
 
     def prepare(self) -> bool:

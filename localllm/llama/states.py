@@ -45,12 +45,13 @@ class SavedStates:
         self._fixed_bytes = num_bytes - token_bytes * num_tokens
 
     def expect(self, lengths: Sequence[int]) -> None:
-        """The slots hold this many tokens: the next states are theirs."""
+        """After a step: the slots hold this many tokens, and the next states are theirs."""
         num_tokens = sum(lengths)
         if abs(num_tokens - self._expected_tokens) >= EXPECTED_STEP:
             self._expected_tokens = num_tokens
             each = [self._fixed_bytes + self._token_bytes * length for length in lengths if length]
             self.pool.expect(max(each, default=0), sum(each))
+        self.pool.refill()
 
     def num_bytes(self, slot: int, flags: int = WHOLE) -> int:
         """Size of the state that `read` would return."""

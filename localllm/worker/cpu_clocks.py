@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from localllm import osdep
 from localllm.engine.threads.governor import Governor
@@ -23,16 +24,18 @@ def make_team(
 
 
 def helpers_cpu_s() -> float:
-    """CPU time of all Python threads except the calling one; 0 if the system has no such files."""
+    """CPU time of all Python threads except the calling one; 0 if the system shows no other thread's clock."""
     caller = threading.current_thread()
     return sum(_thread_cpu_s(each.native_id) for each in threading.enumerate() if each is not caller)
 
 
 def _thread_cpu_s(native_id: int | None) -> float:
-    try:
-        with open(f"/proc/self/task/{native_id}/schedstat", encoding="ascii") as file:
-            return int(file.read().split()[0]) / 1e9
-    except (OSError, ValueError, IndexError):
+    clock = getattr(time, "clock_gettime", None)
+    if clock is None or native_id is None:
+        return 0.0
+    try:  # Linux's number of the CPU clock of a thread (clock_getcpuclockid); its file takes thirty times as long
+        return float(clock(~native_id << 3 | 6))
+    except (OSError, OverflowError):
         return 0.0
 
 

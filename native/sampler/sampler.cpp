@@ -256,6 +256,7 @@ void sample(const float * logits, int32_t vocab, const ls_params & p, Scratch & 
     result.num_top = 0;
     result.mirostat_mu = p.mirostat_mu;
     result.token = LS_NOT_FINITE;
+    scratch.likeliest_of = nullptr;
     const Row all = {logits, vocab, nullptr};
     Row row = {logits, vocab, p.mask};
     const Best asked = best_of(row);

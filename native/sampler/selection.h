@@ -43,6 +43,8 @@ struct Scratch {
     std::vector<uint32_t> keys;
     std::vector<int32_t> buckets, inside;
     Candidates likeliest;
+    const float * likeliest_of = nullptr; // the row without a mask whose likeliest these are, until the next draw
+    int32_t num_wanted = 0;               // how many of them were wanted; there may be fewer
     Kept kept;
     Sums sums, proposals;
 };
@@ -79,10 +81,18 @@ float bar_of(const float * maxima, int32_t num_spans, int32_t count, float * ord
     return order[count - 1];
 }
 
-// The `count` likeliest in order, without forbidden ones. At most `count` spans hold candidates: those whose maxima are
-// above the bar, and of those that equal it, the first ones suffice.
+// The `count` likeliest in order, without forbidden ones; those found before, if the draw looked for as many. At most
+// `count` spans hold candidates: those whose maxima are above the bar, and of those that equal it, the first ones suffice.
 const Candidates & likeliest(const Row & row, int32_t count, Scratch & scratch) {
     Candidates & found = scratch.likeliest;
+    if (row.mask == nullptr && scratch.likeliest_of == row.logits && scratch.num_wanted >= count) {
+        std::sort(found.begin(), found.end());
+        if (found.size() > static_cast<size_t>(count)) found.resize(static_cast<size_t>(count));
+        scratch.num_wanted = count;
+        return found;
+    }
+    scratch.likeliest_of = row.mask == nullptr ? row.logits : nullptr;
+    scratch.num_wanted = count;
     found.clear();
     const size_t k = static_cast<size_t>(count);
     const int32_t num_spans = row.vocab / kWide;

@@ -187,10 +187,12 @@ def test_cve_2024_39719_no_answer_tells_where_a_model_lies(served: Served) -> No
 
 
 NUMBERS = [
-    (kind, name)
+    (kind, field.encode_name)
     for kind in (ChatRequest, CompletionRequest)
-    for name, hint in typing.get_type_hints(kind).items()
-    if isinstance(hint, types.UnionType) and {int, float} & set(typing.get_args(hint)) and name != "keep_alive"
+    for field in msgspec.structs.fields(kind)
+    if isinstance(hint := typing.get_type_hints(kind)[field.name], types.UnionType)
+    and {int, float} & set(typing.get_args(hint))
+    and field.name != "keep_alive"
 ]
 """`keep_alive` is a time for a timer of ours; any number makes sense there."""
 

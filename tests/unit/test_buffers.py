@@ -254,6 +254,23 @@ def test_pages_are_made_ready_in_a_small_share_of_a_cores_time(monkeypatch: pyte
     pool.close()
 
 
+def test_no_pages_are_made_between_a_save_and_the_step_that_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took a core from the first prompt after each save."""
+    pool = BufferPool(64 * MB)
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    pool.expect(8 * MB, 8 * MB)
+    pool._wake.clear()
+    pool.take(8 * MB)
+    assert not pool._wake.is_set()
+    pool.refill()
+    assert pool._wake.is_set()
+    pool._wake.clear()
+    pool.refill()
+    assert not pool._wake.is_set(), "nothing was taken since"
+    pool._thread = None
+    pool.close()
+
+
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12))
 @settings(max_examples=25, deadline=None)
 def test_after_long_without_a_save_only_the_largest_states_memory_stays(sizes: list[int]) -> None:

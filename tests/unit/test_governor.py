@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from localllm.engine.threads.governor import LOGITS_A_THREAD, Governor, sampler_threads
 from localllm.engine.threads.room import CoreUsage, Room
 from localllm.engine.threads.team import Clocks, Team
+from localllm.engine.threads.trials import Trials
 
 LOOK_S = 0.1
 
@@ -166,6 +167,24 @@ def test_where_the_system_says_nothing_of_others_more_threads_are_tried_ever_mor
     assert changes(run.threads) <= 30
     run.go(0, 3000)
     assert run.threads[-1] == 2
+
+
+def test_other_conditions_repeat_a_lost_trial_only_if_the_steps_changed_too() -> None:
+    """Every client that started cost answers of 100 tokens two steps of twice the time."""
+    trials = Trials()
+
+    def num_tried(seconds: dict[int, float]) -> int:
+        num = 0
+        for step in range(1000):
+            if step % 50 == 0:
+                trials.retry()
+            threads = trials.threads(2)
+            trials.observe(threads, seconds[threads], 2)
+            num += threads == 1
+        return num
+
+    assert num_tried({1: 0.070, 2: 0.040}) < 8, "each trial comes twice as late as the one before"
+    assert num_tried({1: 0.070, 2: 0.080}) > 800
 
 
 def test_one_slow_step_changes_nothing() -> None:

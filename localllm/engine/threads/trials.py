@@ -1,9 +1,9 @@
 """Which number of threads computes a kind of step fastest: measured while running, by trials that cost little.
 
 A trial is a few steps with another number of threads between steps with the present one, all equally large; one that is
-clearly slower ends at once. After a trial without effect the next one comes twice as many steps later. Fewer threads
-that are equally fast are preferred, because they leave cores to others. Knows nothing of other work, clocks or
-llama.cpp.
+clearly slower ends at once. After a trial without effect the next one comes twice as many steps later, and a change of
+conditions that leaves the steps as they were repeats no trial of fewer threads. Fewer threads that are equally fast are
+preferred, because they leave cores to others. Knows nothing of other work, clocks or llama.cpp.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ AS_FAST, FASTER = 1.01, 0.95
 """Fewer threads are adopted if they need at most the first share of the time, more threads the second."""
 JUMP = 1.5
 """Steps this many times slower or faster than at the last trial call for a new one."""
+STEADY = 1.1
+"""Steps within this factor of their duration at the last trial are the same: what fewer threads lost then, they lose
+now."""
 MOST_SHARE = 0.02
 """Share of all time that trials may cost, after the first few."""
 
@@ -46,6 +49,10 @@ class Trials:
         self._reference_s = 0.0
         """Duration of a step at the last trial."""
         self._total_s = self._cost_s = 0.0
+        self._may_be_wrong = False
+        """Conditions changed since the last trial; whether the steps did too is seen once there are enough of them."""
+        self._lost_at: tuple[int, float] | None = None
+        """The number of threads that was clearly faster than fewer at the last trial, and the duration of its steps."""
         self._skips = False
         """The next step starts or wakes threads, so it does not count."""
 
@@ -65,7 +72,7 @@ class Trials:
 
     def retry(self) -> None:
         """Conditions changed: earlier results may be wrong."""
-        self.pause = self._next_after = FIRST_AFTER
+        self._may_be_wrong = True
         self._went_up = None
 
     def observe(self, threads: int, seconds: float, most: int) -> None:
@@ -88,6 +95,10 @@ class Trials:
 
     def _maybe_try(self, present: int, most: int) -> None:
         typical_s = _typical(self._present_s)
+        if self._may_be_wrong:
+            self._may_be_wrong = False
+            if present < most or not self._is_as_it_was(present, typical_s):
+                self.pause = self._next_after = FIRST_AFTER
         has_jumped = not self._reference_s / JUMP <= typical_s <= self._reference_s * JUMP
         allowed_s = MOST_SHARE * self._total_s + COMPARED * typical_s
         if (
@@ -104,6 +115,13 @@ class Trials:
         self._tried_s.clear()
         self._skips = self._trying > present
 
+    def _is_as_it_was(self, present: int, typical_s: float) -> bool:
+        """Whether steps are as fast as at the last trial, in which fewer threads were clearly slower."""
+        if self._lost_at is None:
+            return False
+        threads, before_s = self._lost_at
+        return threads == present and before_s / STEADY <= typical_s <= before_s * STEADY
+
     def _judge(self, most: int) -> None:
         """After a step of a trial: whether it continues, has failed, or needs confirmation."""
         count, trying = len(self._tried_s), self._trying
@@ -113,6 +131,9 @@ class Trials:
             return
         self._cost_s += max(0.0, sum(self._tried_s) - count * present_s) * (count + 1) / count
         self.interrupt()
+        present = self._present(most)
+        is_lost = trying < present and tried_s >= CLEARLY_SLOWER * present_s
+        self._lost_at = (present, present_s) if is_lost else None
         if count == COMPARED and tried_s <= self._wanted(trying, most) * present_s:
             self._tried = trying
         else:
