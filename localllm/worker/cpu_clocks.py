@@ -31,9 +31,11 @@ def helpers_cpu_s() -> float:
 
 def _thread_cpu_s(native_id: int | None) -> float:
     clock = getattr(time, "clock_gettime", None)
-    if clock is None or native_id is None:
-        return 0.0
-    try:  # Linux's number of the CPU clock of a thread (clock_getcpuclockid); its file takes thirty times as long
+    if clock is None or native_id is None or not hasattr(time, "pthread_getcpuclockid"):
+        return 0.0  # without that function such a number may be another clock's
+    try:
+        # Linux's number of that clock. The function needs a thread that has not ended; its file takes thirty times as
+        # long.
         return float(clock(~native_id << 3 | 6))
     except (OSError, OverflowError):
         return 0.0
