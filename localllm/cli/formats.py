@@ -28,7 +28,9 @@ def format_of(path: Path, info: ModelInfo) -> ChatFormat | None:
 
 
 def abilities(info: ModelInfo, format: ChatFormat | None) -> list[Capability]:
-    """The model's capabilities, as /v1/models lists them once it is loaded."""
+    """The model's capabilities, as /v1/models lists them once it is loaded; none if it only guesses for another."""
+    if info.draft_head is not None:
+        return []
     thinks = format is not None and format.thinking != "never"
     return capabilities(
         generates=info.causal, chats=format is not None, thinks=thinks, ranks=info.pooling == "rank" and not info.causal

@@ -51,7 +51,8 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
         report.write_json(msgspec.json.encode(shown))
         return report.OK
     rows = table(info) + ([] if format is None else formats.rows(format))
-    rows.append(("capabilities", ", ".join(formats.abilities(info, format))))
+    abilities = ", ".join(formats.abilities(info, format))
+    rows.append(("capabilities", abilities or "none by itself: it guesses for the model it was made for (--draft)"))
     rows += [] if manifest is None else _manifest_rows(manifest)
     rows += own_rows(settings, file.id) + rows_for(settings, file.path)
     width = max(len(name) for name, _ in rows)

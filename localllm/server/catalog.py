@@ -84,7 +84,9 @@ def of_loaded(model: LoadedModel) -> list[Capability]:
 
 
 def of_file(info: ModelInfo) -> list[Capability]:
-    """Capabilities of a model that is not loaded, as far as its file shows."""
+    """Capabilities of a model that is not loaded, as far as its file shows; none if it only guesses for another."""
+    if info.draft_head is not None:
+        return []
     return capabilities(
         generates=info.causal and not info.has_ranking_head,
         chats="default" in info.chat_templates,

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import localllm
+from localllm.gguf import read_model_info
+from localllm.server.catalog import of_file
+from localllm.server.ollama.models import _capabilities
 from localllm.settings.config import Settings
 from tests.e2e.conftest import Cli
+from tests.models.assistant import write_assistant
+from tests.models.dflash import write_dflash
+from tests.models.eagle import write_eagle
 from tests.models.maker import write_llama
 
 NOT_OPTIONS = {"api_keys"}
@@ -79,6 +86,18 @@ def test_show_tells_how_a_models_answers_are_read_without_loading_it(cli: Cli, t
     without = cli("show", tiny_model).stdout
     assert "format " not in without
     assert "capabilities    completion, structured_outputs\n" in without
+
+
+@pytest.mark.parametrize("write", [write_eagle, write_dflash, write_assistant])
+def test_show_tells_of_a_draft_that_it_is_no_model_by_itself(cli: Cli, home: Path, write: Callable[..., Path]) -> None:
+    path = write(home / "draft-to-show.gguf")
+    assert (
+        "capabilities    none by itself: it guesses for the model it was made for (--draft)\n"
+        in cli("show", path).stdout
+    )
+    assert json.loads(cli("show", path, "--json").stdout)["capabilities"] == []
+    info = read_model_info(path)
+    assert of_file(info) == _capabilities(info, None) == []
 
 
 def test_show_tells_a_missing_file_from_a_bad_one(cli: Cli, home: Path) -> None:

@@ -181,6 +181,8 @@ def human(count: int) -> str:
 
 def _capabilities(info: ModelInfo, loaded: LoadedModel | None) -> list[str]:
     """In Ollama's order. Tools can be offered to any chat model here."""
+    if info.draft_head is not None:
+        return []
     if not info.causal or info.has_ranking_head:
         return ["embedding"]
     thinks = seems_to_think(info) if loaded is None else loaded.format.thinking != "never"
