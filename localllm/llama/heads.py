@@ -30,7 +30,7 @@ class LlamaHeads:
     """Implements `engine.speculation.head_streams.Heads`; used by one thread."""
 
     can_shift = False
-    guesses_at_once = 1
+    guesses_at_once = 0
     sees_last_only = False
     name = "the model's NextN layers"
     param, remedy = "mtp", "--mtp off does without them"

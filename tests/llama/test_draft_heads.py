@@ -52,6 +52,7 @@ EAGLES: dict[str, dict[str, Any]] = {
 DFLASHES: dict[str, dict[str, Any]] = {
     "random": {"has": ()},
     "good": {"is_good": True},
+    "pairs": {"is_good": True, "block": 2},
     "windowed": {"window": 12, "extra": {"attention.causal": True}},
     "mapped": {"is_good": True, "form": "dspark", "tokens": MAPPED},
     "dspark": {"form": "dspark", "extra": {"sample_from_anchor": False}},

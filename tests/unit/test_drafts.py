@@ -109,7 +109,7 @@ class BlockStreams(DraftStreams):
 class Tied(Draft):
     """Sees the cells of its target, and has of its own only the last token and what it guessed."""
 
-    guesses_at_once, sees_last_only = 1, True
+    guesses_at_once, sees_last_only = 0, True
 
     def __init__(self, clock: Clock, **how: Any) -> None:
         super().__init__(clock, **how)

@@ -104,7 +104,7 @@ class Guessing(Protocol):
 def guessing(backend: DraftBackend, streams: DraftStreams, share: float) -> Guessing:
     """The way that this draft guesses. `share`: cost of a decode relative to a step of the target, until it is
     measured."""
-    if streams.guesses_at_once > 1:
+    if streams.guesses_at_once:
         return Blocks(backend, streams, share)
     return Chains(backend, streams, share)
 

@@ -19,7 +19,7 @@ class Heads(DraftBackend, Protocol):
 
     @property
     def guesses_at_once(self) -> int:
-        """The most tokens that a decode guesses; 1: a segment's outputs are as in `Backend`. Otherwise they are guesses
+        """The most tokens that a decode guesses; 0: a segment's outputs are as in `Backend`. Otherwise they are guesses
         of the tokens after its last one, as many for all segments that have any, and nothing of that token is kept."""
         ...
 

@@ -45,8 +45,8 @@ class DraftStream:
 class DraftStreams:
     """As many as the target has slots, so that one is always available."""
 
-    guesses_at_once = 1
-    """The most tokens that a decode guesses for each stream."""
+    guesses_at_once = 0
+    """The most tokens that a decode guesses for each stream, if it guesses blocks; 0: it guesses token by token."""
     can_look_back = True
     """Whether guesses can be made of tokens that have come."""
 
