@@ -10,6 +10,7 @@ import math
 import queue
 import time
 from collections.abc import Callable
+from collections.abc import Sequence as Many
 from typing import NamedTuple
 
 from localllm.engine.answering import Answers
@@ -29,6 +30,7 @@ from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import DEFAULT_LIMITS, Pace, StepLimits
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
+from localllm.engine.scheduling.waits import Leader
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.engine.slots import ClientSlots
@@ -55,6 +57,8 @@ class _Decoding(NamedTuple):
     """Sequences that have a slot."""
     has_room: bool
     """Whether another request could enter."""
+    awaited: Many[Leader] = ()
+    """The prefixes it computes that others wait for: a request that begins with one would wait, too."""
 
 
 class Engine:
@@ -246,7 +250,7 @@ class Engine:
         self._unreported = output
         if not self._reports_later:
             self._report_last()
-        if self._beside is not None:
+        if self._beside is not None and not self.scheduler.streams_are_due:
             self._beside.step(self.scheduler.num_streams)
 
     @property
@@ -278,19 +282,20 @@ class Engine:
         running = self.scheduler.running
         now_s = self.clock()
         ids, has_room = frozenset(sequence.id for sequence in running), len(running) < self._backend.num_slots
-        self._decoding = _Decoding(now_s, ids, has_room=has_room)
+        self._decoding = _Decoding(now_s, ids, has_room=has_room, awaited=self.scheduler.awaited)
         return max(0.0, self.scheduler.next_deadline_s() - now_s)
 
     def _interrupt_for(self, item: Item) -> None:
         """End a step for an arriving item, on the item's thread: soon, or where ending it costs nothing.
 
-        A request that finds no slot does not start any sooner, but its deadline may pass. What is read here may be one
-        step old; then a request waits for as long as an uninterrupted step takes.
+        A request that finds no slot, or waits for a prefix that the step computes, does not start any sooner, but its
+        deadline may pass. What is read here may be one step old; then a request waits for as long as an uninterrupted
+        step takes.
         """
         if not self._backend.can_be_interrupted:
             return
         step, now_s = self._decoding, self.clock()
-        if isinstance(item, Sequence) and not step.has_room:
+        if isinstance(item, Sequence) and (not step.has_room or any(each.serves(item) for each in step.awaited)):
             within_s = item.next_deadline_s - now_s
         elif isinstance(item, Inspect) or (isinstance(item, Cancel) and item.id not in step.ids):
             within_s = self._max_step_s

@@ -13,6 +13,7 @@ from localllm.engine.backend import Segment
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.request import Ending, Reuse, Shift
+from localllm.engine.scheduling.evening import MOST_AGAIN
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
@@ -140,7 +141,8 @@ def test_a_burst_that_shares_a_prefix_answers_as_if_each_were_fresh(backend: Lla
     prompts = [[*prefix, *prompt_of(backend, 50 + number, 1 + number)] for number in range(8)]
     ids = [recorder.ask(prompt) for prompt in prompts]
     recorder.drain()
-    assert [recorder.cached(id) >= 200 for id in ids] == [False, *[True] * 7]
+    least = 200 - MOST_AGAIN  # so many are computed again where that saves a pass
+    assert [recorder.cached(id) >= least for id in ids] == [False, *[True] * 7]
     for id, prompt in zip(ids, prompts, strict=True):
         assert_as_fresh(backend, prompt, recorder.answer(id))
 

@@ -87,8 +87,26 @@ def test_every_request_answers_as_if_it_were_alone(
     assert engine.scheduler.running == [], "a slot leaked"
 
 
-def test_a_running_stream_gets_its_token_in_every_step_while_a_long_prompt_is_computed() -> None:
+def test_a_stream_gets_a_token_after_each_part_of_a_long_prompt_and_the_prompt_a_row_with_it() -> None:
+    """A partitioned cache computes them in passes of their own in any case."""
     backend, collector = FakeBackend(slot_capacity=256, batch_capacity=8), Collector()
+    engine = Engine(backend, collector)
+    engine.submit(Sequence(1, [5], sampling=GREEDY, max_tokens=100))
+    engine.step()
+    engine.submit(Sequence(2, [7] * 70, sampling=GREEDY, max_tokens=2))
+    for _ in range(8):
+        before = collector.num_tokens[1]
+        engine.step()
+        assert collector.num_tokens[1] == before
+        engine.step()
+        assert collector.num_tokens[1] == before + 1
+    parts = [[(each.slot, len(each.tokens)) for each in batch] for batch in backend.batches[1:]]
+    assert parts == [[(1, 8)], [(0, 1), (1, 1)]] * 7 + [[(1, 7)], [(0, 1), (1, 1)]]
+    assert 2 in collector.finish, "its second token was drawn in the same pass as the stream's"
+
+
+def test_in_a_unified_cache_a_stream_gets_its_token_in_every_step_while_a_long_prompt_is_computed() -> None:
+    backend, collector = FakeBackend(slot_capacity=256, batch_capacity=8, num_cells=512), Collector()
     engine = Engine(backend, collector)
     engine.submit(Sequence(1, [5], sampling=GREEDY, max_tokens=100))
     engine.step()
@@ -109,11 +127,11 @@ def test_two_prompts_share_the_batch_evenly() -> None:
     assert [len(segment.tokens) for segment in backend.batches[0]] == [10, 10]
 
 
-@pytest.mark.parametrize(("streams", "sizes"), [(0, [192, 192, 116]), (3, [1 + 128, 1 + 128, 1 + 128, 113])])
+@pytest.mark.parametrize(("streams", "sizes"), [(0, [192, 192, 116]), (3, [192, 1, 192, 1, 114])])
 def test_chunks_are_whole_tiles_of_the_part_of_the_batch_that_they_are_computed_in(
     streams: int, sizes: list[int]
 ) -> None:
-    """llama.cpp computes one token of everybody first where somebody has only one."""
+    """Beside streams, a row goes with each of their tokens."""
     backend = FakeBackend(slot_capacity=1024, batch_capacity=230 if streams == 0 else 192)
     engine = Engine(backend, Collector(), limits=StepLimits(60, 60))
     for id in range(streams):

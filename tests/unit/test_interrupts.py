@@ -19,6 +19,7 @@ from localllm.engine.proposers import Proposer, Proposers
 from localllm.engine.request import Due, Reuse
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import StepBudget, StepLimits
+from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.whole import (
     ALLOWED_LOSS_S,
     LEAST_LOSS_S,
@@ -175,6 +176,23 @@ def test_who_finds_no_slot_ends_a_batch_only_where_that_costs_nothing() -> None:
     assert fake.lost_s == pytest.approx(0.01), "the first token of the ubatch after"
     drain(engine)
     assert collector.text[2] == text_of(alone([6] * 10, 2))
+
+
+def test_who_begins_with_a_prefix_that_is_awaited_already_ends_no_batch_and_who_does_not_is_computed_next() -> None:
+    fake, engine, collector = make(num_slots=4)
+    engine.submit(Sequence(1, [5] * 60 + [6], sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(2, [5] * 60 + [7], sampling=GREEDY, max_tokens=1))
+    began_s = fake.now_s
+    late = [Sequence(id, prompt, sampling=GREEDY, max_tokens=2) for id, prompt in ((3, [5] * 60 + [8]), (4, [9] * 10))]
+    at(fake, began_s + 0.03, lambda: engine.submit(late[0]))
+    engine.step()
+    assert fake.lost_s == pytest.approx(0.01), "the first token of the ubatch after"
+    at(fake, fake.now_s + 0.03, lambda: engine.submit(late[1]))
+    engine.step()
+    assert fake.lost_s == pytest.approx(0.03), "little is lost, and it need not wait"
+    drain(engine)
+    assert [collector.finish[id].usage.cached_tokens for id in (2, 3)] == [60, 60]
+    assert [collector.text[each.id] for each in late] == [text_of(alone(each.prompt.tolist(), 2)) for each in late]
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
@@ -343,6 +361,16 @@ def test_a_step_takes_as_much_of_prompts_as_makes_nobody_wait_for_long(lengths: 
     assert whole.budget(bounded, prompts_of(*lengths), []).step_s <= LONGEST_UBATCH_S, "no longer ubatch is lost"
 
 
+def test_short_prompts_get_their_first_tokens_in_one_step_beside_longer_ones() -> None:
+    cost = StepCost()
+    cost.observe([(0, 0, 512)], 2.0)
+    whole = WholeBatches(cost, batch_capacity=2048, ubatch_capacity=512)
+    running = prompts_of(205, 205, 205, 205, 27, 27, 27, 27)
+    budget = whole.budget(StepBudget(0.3, 0.6, cost), running, [])
+    share = Shares(batch_capacity=2048).of(running, budget)
+    assert set(share.values()) == {27}, "one pass, although 0.3 s is enough for fewer rows"
+
+
 def test_a_batch_ends_where_a_prefix_ends_that_others_wait_for() -> None:
     fake, engine, collector = make(batch_capacity=256)
     engine.submit(Sequence(1, [5] * 400, sampling=GREEDY, max_tokens=1))
@@ -351,6 +379,31 @@ def test_a_batch_ends_where_a_prefix_ends_that_others_wait_for() -> None:
     computed = list(itertools.accumulate(len(batch[0].tokens) for batch in fake.batches if len(batch) == 1))
     assert 100 in computed, "the prefix, and no more before the other begins"
     assert collector.finish[2].usage.cached_tokens == 100
+
+
+def test_prefixes_that_end_nearly_together_are_computed_in_one_step_and_waited_for_once() -> None:
+    """Prompts go on alike by chance after what they share on purpose."""
+    fake, engine, collector = make(batch_capacity=256)
+    shared = [5] * 100
+    for id, tail in enumerate(([6, 7, 8] + [6] * 30, [9] * 20, [6] + [9] * 20, [6, 7] + [9] * 20), start=1):
+        engine.submit(Sequence(id, shared + tail, sampling=GREEDY, max_tokens=1))
+    drain(engine)
+    first = itertools.takewhile(lambda batch: len(batch) == 1, fake.batches)
+    assert [len(batch[0].tokens) for batch in first] == [64, 38], "the longest of the prefixes"
+    assert [collector.finish[id].usage.cached_tokens for id in (2, 3, 4)] == [100, 101, 102]
+
+
+def test_nobody_waits_for_a_step_that_would_compute_one_shared_token_more() -> None:
+    fake, engine, collector = make(batch_capacity=256, num_slots=4)
+    shared = [5] * 100
+    engine.submit(Sequence(1, [*shared, 6, *([7] * 30)], sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(2, [*shared, 9, 9], sampling=GREEDY, max_tokens=1))
+    while sum(len(segment.tokens) for batch in fake.batches for segment in batch) < 100:
+        engine.step()
+    engine.submit(Sequence(3, [*shared, 6, 9], sampling=GREEDY, max_tokens=1))
+    engine.step()
+    assert {2, 3} <= collector.finish.keys(), "computed side by side at once"
+    assert collector.finish[3].usage.cached_tokens == 100
 
 
 def test_what_was_taken_is_announced_no_more_and_what_arrives_later_is() -> None:

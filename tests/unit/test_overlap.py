@@ -192,7 +192,7 @@ def test_tokens_are_told_before_a_prompt_is_computed() -> None:
     engine.step()
     engine.step()
     engine.submit(Sequence(1, [3] * 9, sampling=GREEDY))
-    assert events_of_a_step(engine, backend) == ["told 0", "decode a prompt", "computed", "told 0 1"]
+    assert events_of_a_step(engine, backend) == ["told 0", "decode a prompt", "computed", "told 1"]
 
 
 def test_tokens_are_told_before_texts_are_embedded() -> None:
@@ -209,10 +209,27 @@ def test_tokens_are_told_before_texts_are_embedded() -> None:
     assert events_of_a_step(engine, backend) == ["decode", "computed", "told 0", "texts beside 1"]
 
 
+def test_texts_do_not_come_between_a_part_of_a_prompt_and_the_tokens_of_streams() -> None:
+    """Streams would wait for both."""
+    backend = Device([])
+
+    class Texts:
+        has_work = True
+
+        def step(self, num_streams: int) -> None:
+            backend.events.append(f"texts beside {num_streams}")
+
+    engine = running(backend, Sequence(0, [1], sampling=GREEDY), beside=Texts())
+    engine.step()
+    engine.submit(Sequence(1, [3] * 40, sampling=GREEDY))
+    assert events_of_a_step(engine, backend) == ["decode a prompt", "computed"]
+    assert events_of_a_step(engine, backend) == ["decode", "computed", "told 0", "texts beside 1"]
+
+
 @pytest.mark.parametrize("way", ["cancel", "deadline"])
 def test_who_ends_is_told_what_came_before(way: str) -> None:
     backend = Device([], is_asynchronous=True, decode_s=1.0)
-    ended = Sequence(0, [1, 2], sampling=GREEDY, due=Due(deadline_s=2.0 if way == "deadline" else 99.0))
+    ended = Sequence(0, [1], sampling=GREEDY, due=Due(deadline_s=2.0 if way == "deadline" else 99.0))
     engine = running(backend, ended, Sequence(1, [3], sampling=GREEDY))
     engine.step()
     engine.step()

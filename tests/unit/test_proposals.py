@@ -259,7 +259,7 @@ def test_the_answer_with_guesses_is_the_answer_without(
     for id in range(count):
         assert guessed.of(id) == plain.of(id)
         accepted, rejected = guessed.guesses(id)
-        assert 0 <= accepted <= guessed.of(id).num_tokens
+        assert 0 <= accepted <= guessed.of(id).num_tokens + 1, "the end of an answer can be guessed, too"
         assert rejected >= 0
         assert plain.guesses(id) == (0, 0)
     if count == 1:
@@ -385,7 +385,7 @@ def test_beside_a_prompt_streams_get_one_row(what: str) -> None:
     answers = run(sequences, backend, proposer=proposer)
     beside = [batch for batch in backend.batches if len(batch) == 2]
     assert len(beside) > 10
-    assert all(len(batch[0].tokens) == 1 for batch in beside[1:])
+    assert all(len(batch[0].tokens) == 1 for batch in beside[1:-1]), "the last row of the prompt is like a stream's"
     assert answers.of(0).num_tokens == 40
 
 

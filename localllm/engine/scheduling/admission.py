@@ -23,6 +23,9 @@ from localllm.kvdisk.prefix import common_prefix
 WORTH_WAITING = 32
 """The fewest shared tokens that a running sequence must be about to compute for another to wait for them."""
 
+WAITING_SLACK = 1
+"""Shared tokens that a sequence computes itself rather than wait for another step: eight that compute one more each
+take about as long as a pass for one."""
 MAX_LEADERS = 8
 """A sequence waits for at most this many prefixes, one after the other: each leader may be cancelled."""
 IDLE_CELLS = 256
@@ -236,6 +239,7 @@ class Admitter:
         if not sequence.cache_prompt or not (can_rewind or self._kv.most_checkpoints):
             return None
         has_patience = len(sequence.leaders) < MAX_LEADERS
+        slack = WAITING_SLACK if can_rewind else 0  # elsewhere only the checkpoint made there helps
         most = sequence.num_prompt - 1
         before = None if sequence.wait is None or sequence.wait.leader is None else sequence.wait.leader.sequence
         for leader in sorted(running, key=lambda other: other is not before):
@@ -247,9 +251,9 @@ class Admitter:
                 elsewhere = max((*found.saved, *lent), default=0)
                 worth = max(WORTH_WAITING, self._kv.residency.copy_cost(leader.num_prompt) if can_rewind else 0)
                 is_known = has_patience or leader.id in sequence.leaders
-                if is_known and leader.num_computed < common and common - elsewhere > worth:
+                if is_known and leader.num_computed < common - slack and common - elsewhere > worth:
                     sequence.leaders.add(leader.id)
                     if not can_rewind:
                         leader.pause_at(common)
-                    return Leader(leader, common, worth)
+                    return Leader(leader, common, worth, slack)
         return None

@@ -24,10 +24,11 @@ from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.drafting import Drafter
+from localllm.engine.scheduling.evening import evened
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.shares import Shares
-from localllm.engine.scheduling.waits import Waits
+from localllm.engine.scheduling.waits import Leader, Waits
 from localllm.engine.scheduling.whole import WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.types.states import SlotStatus
@@ -52,7 +53,7 @@ class Scheduler:
         self.whole: WholeBatches | None = None
         """Gives prompts more than the budget while nothing streams."""
         self._slots: list[Sequence | None] = [None] * kv.num_slots
-        self._shares = Shares(batch_capacity=batch_capacity)
+        self._shares = Shares(batch_capacity=batch_capacity, takes_turns=not kv.is_unified)
         self.drafter = Drafter(
             slot_capacity=kv.slot_capacity,
             batch_capacity=batch_capacity,
@@ -83,6 +84,11 @@ class Scheduler:
         return sum(sequence.num_generated > 0 for sequence in self.running)
 
     @property
+    def streams_are_due(self) -> bool:
+        """Whether streams wait for the next step, since the last one computed only prompts."""
+        return self._shares.is_streams_turn
+
+    @property
     def num_hungry(self) -> int:
         """Sequences that wait for their first token only because their prompts are not computed."""
         running = self.running
@@ -96,6 +102,15 @@ class Scheduler:
     @property
     def num_waiting(self) -> int:
         return len(self._waiting)
+
+    @property
+    def awaited(self) -> list[Leader]:
+        """The prefixes that waiting sequences wait for: of each running one that computes any, the shortest."""
+        leaders = [other.wait.leader for other in self._waiting if other.wait is not None and other.wait.leader]
+        shortest: dict[int, Leader] = {}
+        for leader in sorted(leaders, key=lambda leader: -leader.until):
+            shortest[leader.sequence.id] = leader
+        return list(shortest.values())
 
     @property
     def has_work(self) -> bool:
@@ -213,7 +228,10 @@ class Scheduler:
             sequences.append(sequence)
         self._settled = [] if changes or any(sequence.is_prefilling for sequence in running) else everybody
         plan = StepPlan(segments, sequences)
-        return plan if only is not None else self.drafter.drafted(plan)
+        if only is not None:
+            return plan
+        room = self._batch_capacity - sum(len(segment.tokens) for segment in segments)
+        return self.drafter.drafted(evened(plan, self.kv, budget.cost, room=room))
 
     def slot_status(self) -> tuple[SlotStatus, ...]:
         """What every slot holds and does."""

@@ -1,7 +1,9 @@
 """How many tokens each running sequence gets in a step: one per stream, and a share of the rest for each prompt.
 
 Among a few possible shapes of the step, takes the one that computes most prompt tokens in the available time, as
-predicted by the cost model. Knows nothing of waiting sequences or what is cached.
+predicted by the cost model. In a partitioned cache, where prompts' rows take passes of their own in any case, prompts
+and streams have steps of their own, by turns, which share that time: so an answer that begins streams in the same pass
+as the others, instead of after it. Knows nothing of waiting sequences or what is cached.
 
 `rows` chooses among shapes, too, but solves another problem: its rows may be in vain and its time is open, so it
 maximizes a rate. That rule here would leave steps shorter than they may be and prompts later (LOG.md, "One solver").
@@ -10,6 +12,7 @@ maximizes a rate. That rule here would leave steps shorter than they may be and 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
@@ -18,6 +21,8 @@ from localllm.engine.sequence import Sequence
 
 LEAST_PART = 16
 """Fewer tokens each of several prompts are expensive: 4 of each of 8, after 2,048 others, take 442 ms, 16 of 2 263."""
+MOST_ENDING = 1.5
+"""A step may take this many times as long if all of its prompts then end and only such a part of each would be left."""
 OVERHEAD = 3
 """A step may always take this many times its duration without prompts: on slow machines a shorter one achieves little.
 """
@@ -40,8 +45,12 @@ class Shape(NamedTuple):
 class Shares:
     """Remembers whose turn it is, and how much time prompts have not used."""
 
-    def __init__(self, *, batch_capacity: int) -> None:
+    def __init__(self, *, batch_capacity: int, takes_turns: bool = False) -> None:
+        """`takes_turns`: the cache is partitioned. Prompts to be scored never do: their rows are bounded otherwise."""
         self._batch_capacity = batch_capacity
+        self._takes_turns = takes_turns
+        self.is_streams_turn = False
+        """After a step of prompts beside streams: the next one is the streams'."""
         self._is_oldests_turn = False
         """Until the oldest prompt gets something; then the one that needs least is next."""
         self._saved_s = 0.0
@@ -51,15 +60,21 @@ class Shares:
     def of(self, running: list[Sequence], budget: StepBudget) -> dict[int, int]:
         """Id -> tokens in the next step, for each of them."""
         prompts = sorted((each for each in running if each.is_prefilling), key=lambda each: each.num_pending)
+        is_streams_turn, self.is_streams_turn = self.is_streams_turn, False
+        if is_streams_turn or not prompts:  # without prompts' rows, streams beside their slots would take two passes
+            return {each.id: 1 for each in running}
         share = {each.id: 1 for each in running} | {prompt.id: 0 for prompt in prompts}
-        if not prompts:
-            return share
         if self._is_oldests_turn:
             oldest = min(prompts, key=lambda prompt: (prompt.created_s, prompt.id))
             prompts = [oldest, *(prompt for prompt in prompts if prompt is not oldest)]
-        chosen = self._choose(Shapes(running, prompts, budget, self._batch_capacity), prompts, budget)
+        takes_turns = self._takes_turns and not any(prompt.wants_scores for prompt in prompts)
+        shapes = Shapes(running, prompts, budget, self._batch_capacity, takes_turns=takes_turns)
+        chosen = self._choose(shapes, prompts, budget)
         if len(chosen) < len(prompts) and prompts[0].id in chosen:
             self._is_oldests_turn = not self._is_oldests_turn
+        if takes_turns and not shapes.is_alone and max(chosen.values(), default=0) > 1:
+            self.is_streams_turn = True
+            share = dict.fromkeys(share, 0)
         return share | chosen
 
     def _choose(self, shapes: Shapes, prompts: list[Sequence], budget: StepBudget) -> dict[int, int]:
@@ -92,48 +107,67 @@ class Shapes:
     """Possible shapes of a step, and their cost."""
 
     def __init__(
-        self, running: Many[Sequence], prompts: Many[Sequence], budget: StepBudget, batch_capacity: int
+        self,
+        running: Many[Sequence],
+        prompts: Many[Sequence],
+        budget: StepBudget,
+        batch_capacity: int,
+        *,
+        takes_turns: bool,
     ) -> None:
+        """`takes_turns`: streams get a step of their own after that of the prompts; both count as one here."""
         self._cost = budget.cost
+        self._takes_turns = takes_turns
         self._running = running
         ids = {prompt.id for prompt in prompts}
         self._streams = {each.id: 1 for each in running if each.id not in ids}
-        self.room = min(batch_capacity, budget.most_tokens) - len(self._streams)
+        self.room = min(batch_capacity, budget.most_tokens) - (0 if takes_turns else len(self._streams))
         self.is_alone = not self._streams
         self.streams_s = self.of([], 0).seconds
         self.overhead_s = self.streams_s + self._cost.pass_s
-        self.tile = self._cost.tile + (0 if self.is_alone else 1)
-        """Rows of a prompt that are computed in a tile: its first goes with the streams' tokens."""
+        self.tile = self._cost.tile + (0 if self.is_alone or takes_turns else 1)
+        """Rows of a prompt that are computed in a tile: in a step of both, its first goes with the streams' tokens."""
 
     def of(self, prompts: Many[Sequence], most_rows: int) -> Shape:
         """The shape in which each of these gets `most_rows` rows, or all it needs."""
         rows = {prompt.id: min(prompt.num_pending, most_rows) for prompt in prompts}
-        of_all = self._streams | rows
-        parts = [(each.slot or 0, each.num_computed, of_all[each.id]) for each in self._running if each.id in of_all]
-        return Shape(rows, sum(rows.values()), self._cost.seconds(parts))
+        if self._takes_turns:
+            seconds = self._seconds(self._streams) + self._seconds(rows)
+        else:
+            seconds = self._seconds(self._streams | rows)
+        return Shape(rows, sum(rows.values()), seconds)
 
     def largest(self, prompts: Many[Sequence], most_s: float) -> Shape:
         """The shape in which each of these gets the same number of rows, or all it needs, and as many as the time
         allows.
 
-        In whole tiles, if these fit: a tile may take less time than a part of it.
+        In whole tiles, if these fit: a tile may take less time than a part of it. If few rows of each would be left,
+        the step takes these, too.
         """
         most = max(prompt.num_pending for prompt in prompts)
         tile, grain = self.tile, self._cost.grain
         least = 1 if len(prompts) == 1 else min(LEAST_PART, most // 2, self.room // len(prompts))
+        whole = self.of(prompts, most)
+        if self._fits(whole, most_s):
+            return whole
         for levels in (
-            range(most, most + 1),
             range(tile, min(most, self.room) + 1, grain),
             range(max(1, least), min(most, tile)),
         ):
             count = bisect_left(levels, 1, key=lambda rows: not self._fits(self.of(prompts, rows), most_s))
             if count:
-                return self.of(prompts, levels[count - 1])
+                rows = levels[count - 1]
+                ends = most - rows < LEAST_PART and self._fits(whole, MOST_ENDING * most_s)
+                return whole if ends else self.of(prompts, rows)
         return self.of(prompts[:1], 1)
 
     def rate(self, shape: Shape) -> float:
         """Prompt tokens per second of the time that prompts take."""
         return shape.num_tokens / max(shape.seconds - self.streams_s, 1e-12)
+
+    def _seconds(self, rows: Mapping[int, int]) -> float:
+        parts = [(each.slot or 0, each.num_computed, rows[each.id]) for each in self._running if each.id in rows]
+        return self._cost.seconds(parts)
 
     def _fits(self, shape: Shape, most_s: float) -> bool:
         return shape.num_tokens <= self.room and shape.seconds <= most_s

@@ -14,6 +14,7 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.residency import Found
 from localllm.engine.sequence import Sequence
 from localllm.kvdisk.entry import DiskEntry
+from localllm.kvdisk.prefix import common_prefix
 
 MAX_READING_S = 10.0
 """The total time that a sequence waits for the disk before it computes what it could still load."""
@@ -31,10 +32,18 @@ class Leader(NamedTuple):
     """Tokens that both have in common."""
     worth: int
     """If fewer of them than this are missing elsewhere, the sequence enters at once."""
+    slack: int = 0
+    """It does not wait for the last of them either: computing so few costs less than another step for them."""
 
     @property
     def is_at_work(self) -> bool:
-        return self.sequence.slot is not None and self.sequence.num_computed < self.until
+        return self.sequence.slot is not None and self.sequence.num_computed < self.until - self.slack
+
+    def serves(self, other: Sequence) -> bool:
+        """Whether another sequence has the awaited prefix in common with it, too, so that it would wait as well."""
+        if not other.cache_prompt or other.domain != self.sequence.domain:
+            return False
+        return common_prefix(other.prompt[:-1], self.sequence.prompt) >= self.until
 
     @property
     def elsewhere(self) -> int:

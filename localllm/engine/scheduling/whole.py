@@ -22,6 +22,8 @@ LEAST_PROMPT = 64
 """Tokens of each prompt in a step of several, time permitting, however short the shortest is."""
 NEARLY_ALL = 1.25
 """Prompts of nearly equal lengths end together, if the shortest then waits at most this many times as long."""
+ONE_EVENT = 8
+"""Awaited prefixes of one prompt that differ by at most this many tokens are computed in one step."""
 MUCH_LONGER = 4
 """Prompts this many times as long let the shorter ones go first."""
 ALLOWED_LOSS_S = 0.3
@@ -95,16 +97,20 @@ class WholeBatches:
         if sum(needs) <= NEARLY_ALL * most_tokens:
             most_tokens = sum(needs)
         most_tokens = min(most_tokens, self._batch_capacity if count == 1 else self._ubatch_capacity)
-        if needs[0] < LEAST_PROMPT < needs[-1]:
-            most_s = bounded.step_s  # others exceed what the shortest needs only if time allows
+        if needs[0] < LEAST_PROMPT < needs[-1]:  # others exceed what the shortest needs only if time allows
+            most_s = self._cost.seconds([(each.slot or 0, each.num_computed, needs[0]) for each in running])
         return bounded._replace(step_s=max(bounded.step_s, most_s), most_tokens=most_tokens)
 
 
 def _next_event(sequence: Sequence, waiting: Many[Sequence]) -> int:
-    """Tokens until its prompt ends, or the prefix of it that another sequence waits for."""
-    events = [sequence.num_pending]
-    for other in waiting:
-        leader = None if other.wait is None else other.wait.leader
-        if leader is not None and leader.sequence is sequence and leader.until > sequence.num_computed:
-            events.append(leader.until - sequence.num_computed)
-    return min(events)
+    """Tokens until its prompt ends, or the prefix of it that another sequence waits for.
+
+    Prefixes of nearly the same length, as prompts have that go on alike by chance, are one event: the longest of them.
+    """
+    leaders = [other.wait.leader for other in waiting if other.wait is not None and other.wait.leader is not None]
+    awaited = [leader for leader in leaders if leader.sequence is sequence and leader.is_at_work]
+    if not awaited:
+        return sequence.num_pending
+    first = min(leader.until for leader in awaited)
+    until = max(leader.until for leader in awaited if leader.until <= first + ONE_EVENT)
+    return min(sequence.num_pending, until - sequence.num_computed)
