@@ -1,33 +1,36 @@
-"""Prompts whose parts of a step are nearly equally long are made equally long, since each excess takes a pass.
+"""Parts of prompts that begin a few tokens earlier than they need to, because the step is then faster.
 
-Prompts of a burst often differ by a few tokens in what is left of them, if only because some begin with tokens that are
-cached by chance. A shorter part then begins a few tokens earlier: computing these again costs less than a pass over the
-weights. In numbers: LOG.md, "bursts, step by step".
+In a burst, parts that are nearly equally long become equally long: each excess takes a pass, and prompts often differ
+by a few tokens in what is left of them, if only because some begin with tokens that are cached by chance. Behind a long
+prefix, a part that is a little shorter than a tile becomes one: llama.cpp's flash attention then takes half as long. In
+numbers: LOG.md, "bursts" and "nearly a tile".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
+from typing import NamedTuple
 
-from localllm.engine.backend import Segment
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.scheduling.cost import Part, StepCost
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
 
 MOST_AGAIN = 8
-"""Tokens of a prompt that a step computes again."""
+"""Tokens that are computed again to make a prompt's part as long as others'."""
+FASTER = 0.9
+"""A tile must take at most this share of the time without it, since costs are predictions."""
 
 
 def evened(plan: StepPlan, kv: KvCache, cost: StepCost, *, room: int) -> StepPlan:
-    """The plan with prompts' parts made equally long where that saves passes; their slots are cut for it.
+    """The plan with the beginnings of prompts' parts where the step takes least time; their slots are cut for it.
 
     `room`: tokens that the step may have beside the plan's.
     """
-    if kv.is_unified or not kv.can_rewind or len(plan.segments) < 2:
+    if kv.is_unified or not kv.can_rewind:
         return plan
-    most = [_most_again(*both) for both in zip(plan.segments, plan.sequences, strict=True)]
-    again = computed_again(plan.parts, most, cost, room=room)
+    most = [most_again(sequence) for sequence in plan.sequences]
+    again, _ = computed_again(plan.parts, most, cost, room=room)
     if not any(again):
         return plan
     segments = []
@@ -41,27 +44,51 @@ def evened(plan: StepPlan, kv: KvCache, cost: StepCost, *, room: int) -> StepPla
     return plan._replace(segments=segments)
 
 
-def computed_again(parts: Many[Part], most: Many[int], cost: StepCost, *, room: int) -> list[int]:
-    """How many tokens before each part's rows are computed again with them: none, unless that makes the step faster.
+class Again(NamedTuple):
+    """Tokens before each part that are computed again, and how long the step then takes."""
+
+    counts: list[int]
+    seconds: float
+
+
+def computed_again(parts: Many[Part], most: Many[int], cost: StepCost, *, room: int) -> Again:
+    """What is computed again before each part's rows: nothing, unless that makes the step faster.
 
     `parts` are in slot order; at most `most[i]` tokens before part i, and `room` before all of them.
     """
-    nothing, goals, goal = [0] * len(parts), {}, 0
+    best = [0] * len(parts)
+    best_s = before_s = cost.seconds(parts)
+    if not any(most) or not cost.is_measured:
+        return Again(best, best_s)
+    for again, most_s in ((_to_equal(parts, most), before_s), (_to_tile(parts, most, cost), FASTER * before_s)):
+        if any(again) and sum(again) <= room:
+            longer = [(slot, depth - more, rows + more) for (slot, depth, rows), more in zip(parts, again, strict=True)]
+            seconds = cost.seconds(longer)
+            if seconds < min(best_s, most_s):
+                best, best_s = again, seconds
+    return Again(best, best_s)
+
+
+def _to_equal(parts: Many[Part], most: Many[int]) -> list[int]:
+    """Each part as long as the next longer ones, if it nearly is."""
+    goals, goal = {}, 0
     for rows in sorted({part[2] for part in parts}, reverse=True):
         if goal - rows not in range(MOST_AGAIN + 1):
             goal = rows
         goals[rows] = goal
     wanted = [goals[rows] - rows for _, _, rows in parts]
-    again = [count if count <= its_most else 0 for count, its_most in zip(wanted, most, strict=True)]
-    if not any(again) or sum(again) > room or not cost.is_measured:
-        return nothing
-    longer = [(slot, depth - more, rows + more) for (slot, depth, rows), more in zip(parts, again, strict=True)]
-    return again if cost.seconds(longer) < cost.seconds(parts) else nothing
+    return [count if count <= its_most else 0 for count, its_most in zip(wanted, most, strict=True)]
 
 
-def _most_again(segment: Segment, sequence: Sequence) -> int:
+def _to_tile(parts: Many[Part], most: Many[int], cost: StepCost) -> list[int]:
+    """Each part that is shorter than a tile as long as one."""
+    wanted = [max(0, cost.tile - rows) for _, _, rows in parts]
+    return [count if count <= its_most else 0 for count, its_most in zip(wanted, most, strict=True)]
+
+
+def most_again(sequence: Sequence) -> int:
     """Tokens before a part of a prompt that may be computed again: those of an intact prompt of which no
     log-probabilities are wanted."""
     if not sequence.is_prefilling or sequence.num_shifted or sequence.wants_scores:
         return 0
-    return min(segment.start, MOST_AGAIN)
+    return sequence.num_computed

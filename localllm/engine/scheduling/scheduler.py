@@ -53,7 +53,7 @@ class Scheduler:
         self.whole: WholeBatches | None = None
         """Gives prompts more than the budget while nothing streams."""
         self._slots: list[Sequence | None] = [None] * kv.num_slots
-        self._shares = Shares(batch_capacity=batch_capacity, takes_turns=not kv.is_unified)
+        self._shares = Shares(batch_capacity=batch_capacity, takes_turns=not kv.is_unified, can_rewind=kv.can_rewind)
         self.drafter = Drafter(
             slot_capacity=kv.slot_capacity,
             batch_capacity=batch_capacity,

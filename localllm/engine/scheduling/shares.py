@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
+from localllm.engine.scheduling.evening import Again, computed_again, most_again
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.sequence import Sequence
 
@@ -45,8 +46,12 @@ class Shape(NamedTuple):
 class Shares:
     """Remembers whose turn it is, and how much time prompts have not used."""
 
-    def __init__(self, *, batch_capacity: int, takes_turns: bool = False) -> None:
-        """`takes_turns`: the cache is partitioned. Prompts to be scored never do: their rows are bounded otherwise."""
+    def __init__(self, *, batch_capacity: int, takes_turns: bool = False, can_rewind: bool = False) -> None:
+        """`takes_turns`: the cache is partitioned. Prompts to be scored never do: their rows are bounded otherwise.
+
+        `can_rewind`: tokens may be computed again (`evening`).
+        """
+        self._can_rewind = can_rewind
         self._batch_capacity = batch_capacity
         self._takes_turns = takes_turns
         self.is_streams_turn = False
@@ -68,7 +73,8 @@ class Shares:
             oldest = min(prompts, key=lambda prompt: (prompt.created_s, prompt.id))
             prompts = [oldest, *(prompt for prompt in prompts if prompt is not oldest)]
         takes_turns = self._takes_turns and not any(prompt.wants_scores for prompt in prompts)
-        shapes = Shapes(running, prompts, budget, self._batch_capacity, takes_turns=takes_turns)
+        fills = takes_turns and self._can_rewind
+        shapes = Shapes(running, prompts, budget, self._batch_capacity, takes_turns=takes_turns, fills=fills)
         chosen = self._choose(shapes, prompts, budget)
         if len(chosen) < len(prompts) and prompts[0].id in chosen:
             self._is_oldests_turn = not self._is_oldests_turn
@@ -92,7 +98,8 @@ class Shares:
             found.append(shapes.largest(prompts[:count], most_s))
         enough = NEARLY * max(shape.num_tokens for shape in found)
         chosen = next(s for s in (found if shapes.is_alone else reversed(found)) if s.num_tokens >= enough)
-        if max(chosen.rows.values()) >= shapes.tile or not shapes.tile <= min(prompts[0].num_pending, shapes.room):
+        has_tile = shapes.tile <= min(prompts[0].num_pending, shapes.room) or shapes.fills(prompts[0])
+        if max(chosen.rows.values()) >= shapes.tile or not has_tile:
             return chosen.rows
         tile = shapes.of(prompts[:1], shapes.tile)
         if shapes.rate(tile) < (1 if shapes.is_alone else WORTH_IT) * shapes.rate(chosen):
@@ -114,8 +121,13 @@ class Shapes:
         batch_capacity: int,
         *,
         takes_turns: bool,
+        fills: bool,
     ) -> None:
-        """`takes_turns`: streams get a step of their own after that of the prompts; both count as one here."""
+        """`takes_turns`: streams get a step of their own after that of the prompts; both count as one here.
+
+        `fills`: what is left of prompts may be computed with tokens before it, where that is faster.
+        """
+        self._fills = fills
         self._cost = budget.cost
         self._takes_turns = takes_turns
         self._running = running
@@ -131,7 +143,9 @@ class Shapes:
     def of(self, prompts: Many[Sequence], most_rows: int) -> Shape:
         """The shape in which each of these gets `most_rows` rows, or all it needs."""
         rows = {prompt.id: min(prompt.num_pending, most_rows) for prompt in prompts}
-        if self._takes_turns:
+        if self._fills and prompts and all(prompt.num_pending <= most_rows for prompt in prompts):
+            seconds = self._seconds(self._streams) + self._again(prompts).seconds
+        elif self._takes_turns:
             seconds = self._seconds(self._streams) + self._seconds(rows)
         else:
             seconds = self._seconds(self._streams | rows)
@@ -160,6 +174,16 @@ class Shapes:
                 ends = most - rows < LEAST_PART and self._fits(whole, MOST_ENDING * most_s)
                 return whole if ends else self.of(prompts, rows)
         return self.of(prompts[:1], 1)
+
+    def fills(self, prompt: Sequence) -> bool:
+        """Whether what is left of a prompt is computed as a tile, though it is less."""
+        return self._fills and prompt.num_pending < self.tile and any(self._again([prompt]).counts)
+
+    def _again(self, prompts: Many[Sequence]) -> Again:
+        prompts = sorted(prompts, key=lambda prompt: prompt.slot or 0)
+        parts = [(prompt.slot or 0, prompt.num_computed, prompt.num_pending) for prompt in prompts]
+        room = self.room - sum(prompt.num_pending for prompt in prompts)
+        return computed_again(parts, [most_again(prompt) for prompt in prompts], self._cost, room=room)
 
     def rate(self, shape: Shape) -> float:
         """Prompt tokens per second of the time that prompts take."""
