@@ -247,7 +247,7 @@ class Sequence:
     def progress(self, now_s: float) -> PromptProgress:
         """How far its prompt is computed."""
         began_s = now_s if self.admitted_s is None else self.admitted_s
-        num_computed = min(self.num_computed, self.num_prompt)
+        num_computed = min(max(self.num_computed, self.num_cached), self.num_prompt)  # some are computed again
         slot = -1 if self.slot is None else self.slot
         return PromptProgress(self.num_prompt, self.num_cached, num_computed, now_s - began_s, slot)
 

@@ -18,6 +18,8 @@ from localllm.engine.sequence import Sequence
 
 MOST_AGAIN = 8
 """Tokens that are computed again to make a prompt's part as long as others'."""
+LEAST_FILLED = 8
+"""A part of fewer rows becomes no tile, whatever its predicted cost."""
 FASTER = 0.9
 """A tile must take at most this share of the time without it, since costs are predictions."""
 
@@ -25,6 +27,7 @@ FASTER = 0.9
 def evened(plan: StepPlan, kv: KvCache, cost: StepCost, *, room: int) -> StepPlan:
     """The plan with the beginnings of prompts' parts where the step takes least time; their slots are cut for it.
 
+    `num_cached` stays: what a request is told of its savings does not depend on the speed of the machine.
     `room`: tokens that the step may have beside the plan's.
     """
     if kv.is_unified or not kv.can_rewind:
@@ -38,7 +41,6 @@ def evened(plan: StepPlan, kv: KvCache, cost: StepCost, *, room: int) -> StepPla
         start = segment.start
         if count:
             start = kv.cut(segment.slot, start - count)
-            sequence.num_cached = min(sequence.num_cached, start)
         tokens = sequence.tokens[start : segment.start + len(segment.tokens)]
         segments.append(segment._replace(start=start, tokens=tokens))
     return plan._replace(segments=segments)
@@ -81,8 +83,8 @@ def _to_equal(parts: Many[Part], most: Many[int]) -> list[int]:
 
 
 def _to_tile(parts: Many[Part], most: Many[int], cost: StepCost) -> list[int]:
-    """Each part that is shorter than a tile as long as one."""
-    wanted = [max(0, cost.tile - rows) for _, _, rows in parts]
+    """Each part that is shorter than a tile as long as one, unless it is very short."""
+    wanted = [max(0, cost.tile - rows) if rows >= LEAST_FILLED else 0 for _, _, rows in parts]
     return [count if count <= its_most else 0 for count, its_most in zip(wanted, most, strict=True)]
 
 
