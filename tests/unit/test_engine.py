@@ -105,6 +105,18 @@ def test_a_stream_gets_a_token_after_each_part_of_a_long_prompt_and_the_prompt_a
     assert 2 in collector.finish, "its second token was drawn in the same pass as the stream's"
 
 
+def test_a_prompt_loses_no_step_to_the_turn_of_a_stream_that_has_ended() -> None:
+    backend = FakeBackend(slot_capacity=256, batch_capacity=8)
+    engine = Engine(backend, Collector())
+    engine.submit(Sequence(1, [5], sampling=GREEDY, max_tokens=100))
+    engine.step()
+    engine.submit(Sequence(2, [7] * 70, sampling=GREEDY, max_tokens=1))
+    engine.step()
+    engine.cancel(1)
+    engine.step()
+    assert [len(segment.tokens) for segment in backend.batches[-1]] == [8]
+
+
 def test_in_a_unified_cache_a_stream_gets_its_token_in_every_step_while_a_long_prompt_is_computed() -> None:
     backend, collector = FakeBackend(slot_capacity=256, batch_capacity=8, num_cells=512), Collector()
     engine = Engine(backend, collector)

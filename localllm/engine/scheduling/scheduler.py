@@ -24,11 +24,11 @@ from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.drafting import Drafter
-from localllm.engine.scheduling.evening import evened
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.recompute import with_recomputed
 from localllm.engine.scheduling.shares import Shares
-from localllm.engine.scheduling.waits import Leader, Waits
+from localllm.engine.scheduling.waits import Leader, Waits, leaders_of
 from localllm.engine.scheduling.whole import WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.types.states import SlotStatus
@@ -106,11 +106,8 @@ class Scheduler:
     @property
     def awaited(self) -> list[Leader]:
         """The prefixes that waiting sequences wait for: of each running one that computes any, the shortest."""
-        leaders = [other.wait.leader for other in self._waiting if other.wait is not None and other.wait.leader]
-        shortest: dict[int, Leader] = {}
-        for leader in sorted(leaders, key=lambda leader: -leader.until):
-            shortest[leader.sequence.id] = leader
-        return list(shortest.values())
+        by_length = sorted(leaders_of(self._waiting), key=lambda leader: leader.until, reverse=True)
+        return list({leader.sequence.id: leader for leader in by_length}.values())
 
     @property
     def has_work(self) -> bool:
@@ -231,7 +228,7 @@ class Scheduler:
         if only is not None:
             return plan
         room = self._batch_capacity - sum(len(segment.tokens) for segment in segments)
-        return self.drafter.drafted(evened(plan, self.kv, budget.cost, room=room))
+        return self.drafter.drafted(with_recomputed(plan, self.kv, budget.cost, room=room))
 
     def slot_status(self) -> tuple[SlotStatus, ...]:
         """What every slot holds and does."""

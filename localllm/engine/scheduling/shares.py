@@ -16,14 +16,15 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
-from localllm.engine.scheduling.evening import Again, computed_again, most_again
 from localllm.engine.scheduling.pace import StepBudget
+from localllm.engine.scheduling.recompute import Again, computed_again, most_again
 from localllm.engine.sequence import Sequence
 
 LEAST_PART = 16
 """Fewer tokens each of several prompts are expensive: 4 of each of 8, after 2,048 others, take 442 ms, 16 of 2 263."""
 MOST_ENDING = 1.5
-"""A step may take this many times as long if all of its prompts then end and only such a part of each would be left."""
+"""Beside streams a step may take this many times as long, if its prompts then end and less than such a part of each
+would be left."""
 OVERHEAD = 3
 """A step may always take this many times its duration without prompts: on slow machines a shorter one achieves little.
 """
@@ -49,7 +50,7 @@ class Shares:
     def __init__(self, *, batch_capacity: int, takes_turns: bool = False, can_rewind: bool = False) -> None:
         """`takes_turns`: the cache is partitioned. Prompts to be scored never do: their rows are bounded otherwise.
 
-        `can_rewind`: tokens may be computed again (`evening`).
+        `can_rewind`: tokens may be computed again (`recompute`).
         """
         self._can_rewind = can_rewind
         self._batch_capacity = batch_capacity
@@ -66,8 +67,9 @@ class Shares:
         """Id -> tokens in the next step, for each of them."""
         prompts = sorted((each for each in running if each.is_prefilling), key=lambda each: each.num_pending)
         is_streams_turn, self.is_streams_turn = self.is_streams_turn, False
-        if is_streams_turn or not prompts:  # without prompts' rows, streams beside their slots would take two passes
-            return {each.id: 1 for each in running}
+        has_streams = len(prompts) < len(running)
+        if not prompts or (is_streams_turn and has_streams):
+            return {each.id: 1 for each in running}  # without prompts' rows, slots between streams would cost a pass
         share = {each.id: 1 for each in running} | {prompt.id: 0 for prompt in prompts}
         if self._is_oldests_turn:
             oldest = min(prompts, key=lambda prompt: (prompt.created_s, prompt.id))
@@ -156,7 +158,7 @@ class Shapes:
         allows.
 
         In whole tiles, if these fit: a tile may take less time than a part of it. If few rows of each would be left,
-        the step takes these, too.
+        a step beside streams takes these, too.
         """
         most = max(prompt.num_pending for prompt in prompts)
         tile, grain = self.tile, self._cost.grain
@@ -171,8 +173,9 @@ class Shapes:
             count = bisect_left(levels, 1, key=lambda rows: not self._fits(self.of(prompts, rows), most_s))
             if count:
                 rows = levels[count - 1]
-                ends = most - rows < LEAST_PART and self._fits(whole, MOST_ENDING * most_s)
-                return whole if ends else self.of(prompts, rows)
+                few_are_left = most - rows < LEAST_PART and not self.is_alone
+                takes_them = few_are_left and self._fits(whole, MOST_ENDING * most_s)
+                return whole if takes_them else self.of(prompts, rows)
         return self.of(prompts[:1], 1)
 
     def fills(self, prompt: Sequence) -> bool:

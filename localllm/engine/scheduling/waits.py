@@ -51,6 +51,11 @@ class Leader(NamedTuple):
         return self.until - self.worth
 
 
+def leaders_of(waiting: Many[Sequence]) -> list[Leader]:
+    """Whom these wait for, as far as they wait for prefixes."""
+    return [one.wait.leader for one in waiting if one.wait is not None and one.wait.leader is not None]
+
+
 class Seen(NamedTuple):
     """What there was when a sequence was examined."""
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence as Many
 
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import StepBudget
+from localllm.engine.scheduling.waits import leaders_of
 from localllm.engine.sequence import Sequence
 
 LONGEST_UBATCH_S = 5.0
@@ -107,8 +108,7 @@ def _next_event(sequence: Sequence, waiting: Many[Sequence]) -> int:
 
     Prefixes of nearly the same length, as prompts have that go on alike by chance, are one event: the longest of them.
     """
-    leaders = [other.wait.leader for other in waiting if other.wait is not None and other.wait.leader is not None]
-    awaited = [leader for leader in leaders if leader.sequence is sequence and leader.is_at_work]
+    awaited = [leader for leader in leaders_of(waiting) if leader.sequence is sequence and leader.is_at_work]
     if not awaited:
         return sequence.num_pending
     first = min(leader.until for leader in awaited)

@@ -1,9 +1,9 @@
-"""Parts of prompts that begin a few tokens earlier than they need to, because the step is then faster.
+"""Cached tokens that a step computes again, because it is then faster.
 
-In a burst, parts that are nearly equally long become equally long: each excess takes a pass, and prompts often differ
-by a few tokens in what is left of them, if only because some begin with tokens that are cached by chance. Behind a long
-prefix, a part that is a little shorter than a tile becomes one: llama.cpp's flash attention then takes half as long. In
-numbers: LOG.md, "bursts" and "nearly a tile".
+In a burst, prompts' parts that are nearly equally long become equally long: each excess takes a pass, and prompts often
+differ by a few tokens in what is left of them, if only because some begin with tokens that are cached by chance. Behind
+a long prefix, a part that is a little shorter than a tile becomes one: llama.cpp's flash attention then takes half as
+long. In numbers: LOG.md, "bursts" and "nearly a tile".
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FASTER = 0.9
 """A tile must take at most this share of the time without it, since costs are predictions."""
 
 
-def evened(plan: StepPlan, kv: KvCache, cost: StepCost, *, room: int) -> StepPlan:
-    """The plan with the beginnings of prompts' parts where the step takes least time; their slots are cut for it.
+def with_recomputed(plan: StepPlan, kv: KvCache, cost: StepCost, *, room: int) -> StepPlan:
+    """The plan with prompts' parts beginning where the step takes least time; their slots are cut for it.
 
     `num_cached` stays: what a request is told of its savings does not depend on the speed of the machine.
     `room`: tokens that the step may have beside the plan's.
@@ -62,7 +62,9 @@ def computed_again(parts: Many[Part], most: Many[int], cost: StepCost, *, room: 
     best_s = before_s = cost.seconds(parts)
     if not any(most) or not cost.is_measured:
         return Again(best, best_s)
-    for again, most_s in ((_to_equal(parts, most), before_s), (_to_tile(parts, most, cost), FASTER * before_s)):
+    for goals, most_s in ((_equal(parts), before_s), (_tiles(parts, cost.tile), FASTER * before_s)):
+        wanted = [goal - part[2] for goal, part in zip(goals, parts, strict=True)]
+        again = [count if count <= its_most else 0 for count, its_most in zip(wanted, most, strict=True)]
         if any(again) and sum(again) <= room:
             longer = [(slot, depth - more, rows + more) for (slot, depth, rows), more in zip(parts, again, strict=True)]
             seconds = cost.seconds(longer)
@@ -71,21 +73,19 @@ def computed_again(parts: Many[Part], most: Many[int], cost: StepCost, *, room: 
     return Again(best, best_s)
 
 
-def _to_equal(parts: Many[Part], most: Many[int]) -> list[int]:
-    """Each part as long as the next longer ones, if it nearly is."""
+def _equal(parts: Many[Part]) -> list[int]:
+    """Rows of each part, as many as the next longer ones have, if it nearly is as long."""
     goals, goal = {}, 0
     for rows in sorted({part[2] for part in parts}, reverse=True):
         if goal - rows not in range(MOST_AGAIN + 1):
             goal = rows
         goals[rows] = goal
-    wanted = [goals[rows] - rows for _, _, rows in parts]
-    return [count if count <= its_most else 0 for count, its_most in zip(wanted, most, strict=True)]
+    return [goals[part[2]] for part in parts]
 
 
-def _to_tile(parts: Many[Part], most: Many[int], cost: StepCost) -> list[int]:
-    """Each part that is shorter than a tile as long as one, unless it is very short."""
-    wanted = [max(0, cost.tile - rows) if rows >= LEAST_FILLED else 0 for _, _, rows in parts]
-    return [count if count <= its_most else 0 for count, its_most in zip(wanted, most, strict=True)]
+def _tiles(parts: Many[Part], tile: int) -> list[int]:
+    """Rows of each part, a tile if it is shorter than one, unless it is very short."""
+    return [max(rows, tile) if rows >= LEAST_FILLED else rows for _, _, rows in parts]
 
 
 def most_again(sequence: Sequence) -> int:
