@@ -381,6 +381,16 @@ def test_a_batch_ends_where_a_prefix_ends_that_others_wait_for() -> None:
     assert collector.finish[2].usage.cached_tokens == 100
 
 
+def test_a_prefix_that_others_wait_for_is_computed_to_its_end_and_not_in_whole_tiles() -> None:
+    fake, engine, collector = make(batch_capacity=512)
+    engine.submit(Sequence(1, [5] * 133 + [6] * 20, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(2, [5] * 133 + [7] * 20, sampling=GREEDY, max_tokens=1))
+    first = len(fake.batches)
+    drain(engine)
+    assert [len(part.tokens) for part in fake.batches[first]] == [133]
+    assert collector.finish[2].usage.cached_tokens == 133
+
+
 def test_prefixes_that_end_nearly_together_are_computed_in_one_step_and_waited_for_once() -> None:
     """Prompts go on alike by chance after what they share on purpose."""
     fake, engine, collector = make(batch_capacity=256)
@@ -389,7 +399,7 @@ def test_prefixes_that_end_nearly_together_are_computed_in_one_step_and_waited_f
         engine.submit(Sequence(id, shared + tail, sampling=GREEDY, max_tokens=1))
     drain(engine)
     first = itertools.takewhile(lambda batch: len(batch) == 1, fake.batches)
-    assert [len(batch[0].tokens) for batch in first] == [64, 38], "the longest of the prefixes"
+    assert [len(batch[0].tokens) for batch in first] == [102], "the longest of the prefixes"
     assert [collector.finish[id].usage.cached_tokens for id in (2, 3, 4)] == [100, 101, 102]
 
 

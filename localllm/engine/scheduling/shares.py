@@ -130,6 +130,8 @@ class Shapes:
         `fills`: what is left of prompts may be computed with tokens before it, where that is faster.
         """
         self._fills = fills
+        self._is_limited = budget.most_tokens < batch_capacity
+        """Something is to happen after so many tokens: others wait for that prefix."""
         self._cost = budget.cost
         self._takes_turns = takes_turns
         self._running = running
@@ -161,6 +163,8 @@ class Shapes:
         a step beside streams takes these, too.
         """
         most = max(prompt.num_pending for prompt in prompts)
+        if len(prompts) == 1 and self._is_limited:  # not in whole tiles, which would leave a few rows to another step
+            most = min(most, self.room)
         tile, grain = self.tile, self._cost.grain
         least = 1 if len(prompts) == 1 else min(LEAST_PART, most // 2, self.room // len(prompts))
         whole = self.of(prompts, most)
