@@ -86,11 +86,11 @@ def engine_rate(
     return Rate(num * OUT / seconds, outside_s / OUT * 1e3)
 
 
-def raw(peers: Path, model: Path, num: int, prompt: int, out: int) -> dict[str, float]:
+def raw(peers: Path, model: Path, num: int, prompt: int, out: int, threads: int = THREADS) -> dict[str, float]:
     """llama-batched-bench's figures for `num` sequences: seconds and rates of prompts, answers and both."""
     command = [
         peers / "bin/llama-batched-bench", "-m", model, "-c", str((prompt + out) * num), "-npp", str(prompt),
-        "-ntg", str(out), "-npl", str(num), "-t", str(THREADS), "-tb", str(THREADS), "--output-format", "jsonl",
+        "-ntg", str(out), "-npl", str(num), "-t", str(threads), "-tb", str(threads), "--output-format", "jsonl",
     ]  # fmt: skip
     done = subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]

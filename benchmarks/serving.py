@@ -1,11 +1,12 @@
 """Serving over HTTP, against llama-server on the same file with equal slots, threads and context; in turns.
 
-    python -m benchmarks.serving PEERS [--rounds N] [--only SCENARIO] [--serve=OPTION ...]
+    python -m benchmarks.serving PEERS [--rounds N] [--only SCENARIO] [--threads N] [--serve=OPTION ...]
 
 PEERS is the folder of `benchmarks.peers`. Both servers of a group run at the same time, and requests go to one at a
 time: idle servers sleep. Prints each scenario's median figures of both servers and their ratio (above 1: localllm is
-better). For distinct prompts, also prints the ceiling: the tokens/s of llama-batched-bench, which neither samples nor
-serves, against llama-server's.
+better). Also prints the ceiling, the library's own figure against llama-server's, without sampling or serving: for
+distinct prompts that of llama-batched-bench, for crowds that of `benchmarks.crowds`, where every step is planned in
+advance.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Scenario(NamedTuple):
     figure: str
     more_is_better: bool = True
     sequences: int = 0
-    """Number of concurrent sequences for the raw library; 0: it cannot run this scenario."""
+    """Number of concurrent sequences for llama-batched-bench; 0: it cannot run this scenario."""
+    crowd: tuple[str, ...] = ()
+    """Arguments of `benchmarks.crowds`, which count tokens as llama-server does; (): it cannot run this scenario."""
 
 
 def load(
@@ -52,23 +55,43 @@ def load(
     ]  # fmt: skip
 
 
+def crowd(kind: str, requests: int, prefix: int, message: int, out: int) -> tuple[str, ...]:
+    lengths = {"requests": requests, "prefix": prefix, "message": message, "out": out}
+    return (kind, *(f"--{name}={value}" for name, value in lengths.items()))
+
+
 SCENARIOS = (
     Scenario("1 stream", 2048, load("distinct", 1, 64, OUT), "tokens_per_s", sequences=1),
     Scenario("8 streams, greedy", 2048, load("distinct", 8, 64, OUT), "tokens_per_s", sequences=8),
     Scenario("8 streams, top_p", 2048, load("distinct", 8, 64, OUT, TOP_P), "tokens_per_s", sequences=8),
     Scenario("8 streams, log-probabilities", 2048, load("distinct", 8, 64, OUT, LOGPROBS), "tokens_per_s", sequences=8),
-    Scenario("16 at once, 700 tokens shared", 2048, load("shared", 16, 700, 16), "tokens_per_s"),
-    Scenario("12 chats of 4 turns", 2048, load("turns", 12, 200, 24), "tokens_per_s"),
-    Scenario("32 at once, 2,048 tokens shared", 3072, load("shared", 32, 2048, 8), "ttft_max_ms", False),
+    Scenario(
+        "16 at once, 700 tokens shared",
+        2048,
+        load("shared", 16, 700, 16),
+        "tokens_per_s",
+        crowd=crowd("shared", 16, 708, 17, 16),
+    ),
+    Scenario(
+        "12 chats of 4 turns", 2048, load("turns", 12, 200, 24), "tokens_per_s", crowd=crowd("turns", 12, 205, 27, 24)
+    ),
+    Scenario(
+        "32 at once, 2,048 tokens shared",
+        3072,
+        load("shared", 32, 2048, 8),
+        "ttft_max_ms",
+        False,
+        crowd=crowd("shared", 32, 2056, 17, 8),
+    ),
     Scenario("a prompt of 1,000 alone", 8192, load("distinct", 1, 1000, 4), "ttft_p50_ms", False),
     Scenario("a prompt of 6,000 alone", 8192, load("distinct", 1, 6000, 4, requests=1), "ttft_p50_ms", False),
     Scenario("4 streams, a 6k prompt arrives", 8192, load("stall", 1, 6000, 1500), "gap_max_during_ms", False),
 )
 
 
-def llama_server(peers: Path, model: Path, ctx: int) -> AbstractContextManager[str]:
+def llama_server(peers: Path, model: Path, ctx: int, threads: int = THREADS) -> AbstractContextManager[str]:
     """Run llama-server; yields its URL."""
-    return started(peers, model, "-np", SLOTS, "-c", SLOTS * ctx, "-t", THREADS)
+    return started(peers, model, "-np", SLOTS, "-c", SLOTS * ctx, "-t", threads)
 
 
 def measure(url: str, key: str, model: str, arguments: list[str], seed: int) -> dict[str, float]:
@@ -79,7 +102,16 @@ def measure(url: str, key: str, model: str, arguments: list[str], seed: int) -> 
     return figures
 
 
-def compare(scenario: Scenario, theirs: str, ours: Sidecar, peers: Path, rounds: int) -> dict[str, Any]:
+def planned_crowd(model: Path, arguments: tuple[str, ...], threads: int) -> dict[str, float]:
+    """`benchmarks.crowds`, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.crowds", str(model), *arguments, f"--threads={threads}"]
+    figures: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return figures
+
+
+def compare(
+    scenario: Scenario, theirs: str, ours: Sidecar, peers: Path, *, rounds: int, threads: int
+) -> dict[str, Any]:
     """All figures of both servers, and the ratio of the figure that counts."""
     path = peers / MODEL
     runs: dict[str, list[dict[str, float]]] = {"llama-server": [], "localllm": []}
@@ -90,8 +122,12 @@ def compare(scenario: Scenario, theirs: str, ours: Sidecar, peers: Path, rounds:
         runs["localllm"].append(measure(ours.url, ours.token or "", path.stem, scenario.load, seed))
         if scenario.sequences:
             served = runs["llama-server"][-1]
-            bare = raw(peers, path, scenario.sequences, round(served["prompt_tokens"]), OUT)
+            bare = raw(peers, path, scenario.sequences, round(served["prompt_tokens"]), OUT, threads)
             ceilings.append(scenario.sequences * OUT / bare["t"] / served["tokens_per_s"])
+        if scenario.crowd:
+            served, planned = runs["llama-server"][-1], planned_crowd(path, scenario.crowd, threads)[scenario.figure]
+            ratio = planned / served[scenario.figure]
+            ceilings.append(ratio if scenario.more_is_better else 1 / ratio)
     medians = {
         name: {
             figure: round(statistics.median(each[figure] for each in figures), 3)
@@ -111,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("peers", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=THREADS, help="fewer than cores leave one to the servers")
     parser.add_argument("--only", default="", help="scenarios with this in their name")
     parser.add_argument("--serve", action="append", default=[], metavar="OPTION", help="for `localllm serve`")
     arguments = parser.parse_args()
@@ -123,17 +160,20 @@ def main() -> None:
             str(model),
             f"--slots={SLOTS}",
             f"--ctx={ctx}",
-            f"--threads={THREADS}",
+            f"--threads={arguments.threads}",
             "--log-level=warning",
             UNGUESSED,
         ]
         options += arguments.serve
-        with llama_server(peers, model, ctx) as theirs, Sidecar.start(options) as ours:
+        with llama_server(peers, model, ctx, arguments.threads) as theirs, Sidecar.start(options) as ours:
             for scenario in chosen:
                 if scenario.ctx == ctx:
-                    figures[scenario.name] = compare(scenario, theirs, ours, peers, arguments.rounds)
+                    figures[scenario.name] = compare(
+                        scenario, theirs, ours, peers, rounds=arguments.rounds, threads=arguments.threads
+                    )
         # Saved after every group, which takes minutes, so that a failure loses only one.
-        save(f"serving-{model.stem}", {"rounds": arguments.rounds, "serve": arguments.serve, "scenarios": figures})
+        settings = {"rounds": arguments.rounds, "threads": arguments.threads, "serve": arguments.serve}
+        save(f"serving-{model.stem}", {**settings, "scenarios": figures})
 
 
 if __name__ == "__main__":
