@@ -87,6 +87,8 @@ class LlamaBackend:
         params.flash_attn_type = FLASH_ATTN[flash_attn]
         rope.apply(self._api, params)
         params.swa_full = False  # keep only the window in windowed layers: the rest would be most of the memory
+        # llama.cpp copies no vectors for guesses (`headed`) if the header states a pooling, meant for embeddings.
+        params.pooling_type = self._api.LLAMA_POOLING_TYPE_NONE
         params.no_perf = True
         mark = library.log.mark()
         self._context: Any = self._api.llama_init_from_model(model.handle, params)

@@ -69,6 +69,7 @@ class LlamaHeads:
         params.n_threads = params.n_threads_batch = threads
         params.kv_unified = False
         params.flash_attn_type = FLASH_ATTN[flash_attn]
+        params.pooling_type = api.LLAMA_POOLING_TYPE_NONE  # else llama.cpp copies no vectors if the header states one
         params.ctx_other = target.context
         self._configure(params)
         params.no_perf = True

@@ -29,7 +29,11 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def most_connections(wanted: int, max_files: int | None) -> int:
-    """`wanted`, reduced to what the limit of open files allows; None if there is no such limit."""
+    """The number of connections to allow: `wanted`, or fewer if the process may open fewer files.
+
+    `max_files`: the process's limit of open files, of which `RESERVED_FILES`, but at most half, are left for other
+    uses; None: there is no limit, so `wanted` is returned. Never less than 1.
+    """
     if max_files is None:
         return wanted
     return max(1, min(wanted, max_files - min(RESERVED_FILES, max_files // 2)))

@@ -104,18 +104,19 @@ def load_model(
         tokens = Later(lambda: GrammarTokens(library.api, model.vocab), "grammar-tokens")
     vocab = Vocab(library.api, model.vocab)
     format = Later(lambda: _format(templates, load, vocab), "chat-format")
-    if load.draft is not None:
-        check_layers(library, load.draft, model, load.info.architecture)
+    wanted, no_draft = load.draft, load.no_draft
+    if wanted is not None:
+        try:
+            check_layers(library, wanted, model, load.info.architecture)
+        except LoadFailed as error:
+            wanted, kept, no_draft = None, None, _excused(load, error)
     backend = None if attention is None else _backend(library, model, load, threads, attention, kept)
     draft: LlamaBackend | LlamaHeads | None = None
-    no_draft = load.no_draft
-    if load.draft is not None and backend is not None:
+    if wanted is not None and backend is not None:
         try:
-            draft = load_draft(library, load, load.draft, model, backend, threads)
+            draft = load_draft(library, load, wanted, model, backend, threads)
         except LoadFailed as error:
-            if load.options.draft != "auto":
-                raise
-            no_draft = error.message  # a draft that nobody named costs no model its load
+            no_draft = _excused(load, error)
     heads, no_heads = load_heads(library, model, load, backend, threads)
     report = LoadedModel(
         id=load.model_id,
@@ -156,6 +157,13 @@ def load_model(
     streams = None if following is None else HeadStreams(following)
     vocab = vocab if backend is None else backend.vocab
     return Loaded(report, vocab, backend, make_embedder, tokens, heads if draft is None else draft, streams)
+
+
+def _excused(load: Load, error: LoadFailed) -> str:
+    """Why the model is loaded without its draft; raises the error again if the user named the draft."""
+    if load.options.draft != "auto":
+        raise error
+    return error.message
 
 
 def _spread(load: Load) -> Spread:

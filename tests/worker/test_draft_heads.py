@@ -125,6 +125,28 @@ def test_a_dflash_draft_for_another_model_is_refused_in_words(
 
 
 @pytest.mark.parametrize(
+    ("write", "how", "reason"),
+    [
+        (write_eagle, {"layers": (1, 2, 4)}, "what enters layer 4"),
+        (write_dflash, {"layers": (4,)}, "what enters layer 4"),
+        (write_eagle, {"layers": LAYERS, "tokens": (5, 6, 320)}, "guesses token 320"),
+        (write_dflash, {"layers": LAYERS, "tokens": (5, 6, 320)}, "guesses token 320"),
+    ],
+)
+def test_a_pair_for_another_model_costs_no_model_its_load(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[..., Path], how: Any, reason: str
+) -> None:
+    """Wherever the draft that `auto` chose turns out to be wrong."""
+    draft = write(tmp_path / "draft.gguf", **how)
+    monkeypatch.setattr("localllm.registry.drafts.pair_of", lambda _id: str(draft))
+    with LLM(target, slots=2, threads=1, draft="auto") as llm:
+        assert llm.info.draft == ""
+        assert reason in llm.info.draft_reason
+        assert llm.info.sources == ("lookup", "prediction")
+        assert llm.complete("Hello", params=GREEDY).text
+
+
+@pytest.mark.parametrize(
     ("write", "reason"),
     [
         (families.write_sliding_window, "does not give out for gemma3"),
