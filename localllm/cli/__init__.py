@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """The `localllm` command; ends the process with an exit code of `cli.report`."""
+    # `import httpx` tries to import its own command line, whose rich and pygments were a seventh of what `run` imports.
+    sys.modules["httpx._main"] = None  # type: ignore[assignment]
     from localllm.cli.app import run_app
 
     raise SystemExit(run_app())

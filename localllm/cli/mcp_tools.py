@@ -17,7 +17,7 @@ from localllm.cli import report, tools
 from localllm.errors import InvalidParameter, RequestError
 from localllm.mcp import check_installed
 from localllm.mcp.names import is_allowed
-from localllm.mcp.servers import load_servers
+from localllm.mcp.servers import Servers, load_servers
 from localllm.settings.config import Settings
 from localllm.types import Delta, ToolCall
 
@@ -39,6 +39,8 @@ class McpOptions(NamedTuple):
     """The options of the command line."""
 
     file: Path
+    servers: Servers
+    """What the file says."""
     allowed: tuple[str, ...] = ()
     """Names of tools, `SERVER__*` or `*`."""
 
@@ -46,7 +48,8 @@ class McpOptions(NamedTuple):
 def mcp_options(file: Path | None, allowed: Sequence[str], *, is_alone: bool) -> McpOptions | None:
     """`is_alone`: neither --tools nor --schema nor --json is given.
 
-    Raises `InvalidParameter` for conflicting options, `UnsupportedParameter` without the SDK.
+    Reads the file, so that a mistake in it costs no download and no load. Raises `InvalidParameter` for conflicting
+    options or a wrong file, `UnsupportedParameter` without the SDK.
     """
     if file is None:
         if allowed:
@@ -55,7 +58,7 @@ def mcp_options(file: Path | None, allowed: Sequence[str], *, is_alone: bool) ->
     if not is_alone:
         raise InvalidParameter("--mcp cannot be combined with --tools, --schema or --json; leave it out", param="mcp")
     check_installed("mcp")
-    return McpOptions(file, tuple(allowed))
+    return McpOptions(file, load_servers(file, os.environ, param="mcp"), tuple(allowed))
 
 
 class McpTools:
@@ -129,12 +132,11 @@ def opened(options: McpOptions | None, settings: Settings) -> Iterator[McpTools 
     if options is None:
         yield None
         return
-    found = load_servers(options.file, os.environ, param="mcp")
     from localllm.mcp.blocking import BlockingHub
 
-    for note in found.notes:
+    for note in options.servers.notes:
         report.say(f"localllm: {options.file}: {note}")
-    with BlockingHub(found.servers, timeout_s=settings.mcp_timeout_s) as hub:
+    with BlockingHub(options.servers.servers, timeout_s=settings.mcp_timeout_s) as hub:
         mcp_tools = McpTools(hub, options.file, options.allowed, max_rounds=settings.mcp_max_rounds)
         mcp_tools.say_notes()
         if not mcp_tools.entries:

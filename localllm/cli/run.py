@@ -57,6 +57,8 @@ class RunOptions(NamedTuple):
 
 def run_model(options: RunOptions) -> int:
     """Answer or chat; returns the exit code. Raises `LocalLLMError`s, `KeyboardInterrupt`, `BrokenPipeError`."""
+    if options.raw:
+        _check_raw(options)
     settings = config.load(options.load)
     options = options._replace(model=settings.sections().model_named(options.model))
     interactive = options.prompt is None and sys.stdin.isatty()

@@ -7,17 +7,46 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from localllm.client.sidecar import Sidecar
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
+from tests.homes import share_findings
 
-GREEDY = ("--temperature", "0", "--max-tokens", "8", "--threads", "1")
+SHORT = ("--temperature", "0", "--max-tokens", "8")
+GREEDY = (*SHORT, "--threads", "1")
 ENDLESS = ("--temperature", "0", "--ctx", "65536", "--threads", "1")
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds children in /proc")
+
+
+@pytest.fixture(scope="module")
+def asked_server(
+    home: Path, cli: Cli, tiny_model: Path, tiny_chat_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """The environment of commands that ask a server for `tiny` and `tiny-chat`, where what is tested is not that they
+    start one."""
+    folder = tmp_path_factory.mktemp("home")
+    share_findings(home, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOCALLLM_HOME", str(folder))
+        for path in (tiny_model, tiny_chat_model):
+            assert cli("import", path, "--name", path.stem).returncode == 0
+        with Sidecar.start(["--threads=1"]) as sidecar:
+            yield {
+                "LOCALLLM_HOME": str(folder),
+                "LOCALLLM_PORT": sidecar.url.rpartition(":")[2],
+                "LOCALLLM_API_KEYS": sidecar.token,
+            }
+
+
+@pytest.fixture
+def beside_a_server(asked_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in asked_server.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="module")
@@ -41,19 +70,22 @@ def test_a_prompt_is_continued_by_a_model_without_template_and_that_is_said(cli:
     assert (raw.stdout, raw.stderr) == (done.stdout, "")
 
 
-def test_a_chat_model_answers_through_its_template(cli: Cli, tiny_chat_model: Path, answer: Callable[..., str]) -> None:
-    templated = cli("run", tiny_chat_model, "Hi", "--system", "Be brief.", *GREEDY)
+@pytest.mark.usefixtures("beside_a_server")
+def test_a_chat_model_answers_through_its_template(cli: Cli) -> None:
+    templated = cli("run", "tiny-chat", "Hi", "--system", "Be brief.", *SHORT)
     rendered = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
     assert templated.returncode == 0
-    assert templated.stdout == answer(tiny_chat_model, rendered, "--raw")
-    assert templated.stdout != answer(tiny_chat_model, "Hi")
+    assert templated.stdout == cli("run", "tiny-chat", rendered, "--raw", *SHORT).stdout
+    assert templated.stdout != cli("run", "tiny-chat", "Hi", *SHORT).stdout
 
 
-def test_the_prompt_comes_from_stdin_or_from_both(cli: Cli, tiny_model: Path) -> None:
-    asked = cli("run", tiny_model, "Sum up:\n\nOnce ✓", *GREEDY).stdout
-    assert cli("run", tiny_model, *GREEDY, stdin="Sum up:\n\nOnce ✓\n").stdout == asked
-    assert cli("run", tiny_model, "-", *GREEDY, stdin="Sum up:\n\nOnce ✓\n").stdout == asked
-    assert cli("run", tiny_model, "Sum up:", *GREEDY, stdin="Once ✓\n").stdout == asked
+@pytest.mark.usefixtures("beside_a_server")
+def test_the_prompt_comes_from_stdin_or_from_both(cli: Cli) -> None:
+    asked = cli("run", "tiny", "Sum up:\n\nOnce ✓", *SHORT).stdout
+    assert len(asked) > 1
+    assert cli("run", "tiny", *SHORT, stdin="Sum up:\n\nOnce ✓\n").stdout == asked
+    assert cli("run", "tiny", "-", *SHORT, stdin="Sum up:\n\nOnce ✓\n").stdout == asked
+    assert cli("run", "tiny", "Sum up:", *SHORT, stdin="Once ✓\n").stdout == asked
 
 
 def test_verbose_adds_timings_and_the_librarys_log_on_stderr(
@@ -162,23 +194,28 @@ def test_stats_are_one_line_on_stderr(cli: Cli, tiny_model: Path, answer: Callab
     assert " tokens/s; first after " in done.stderr
     assert done.stderr.endswith(" of 512\n")
     assert done.stderr.count("\n") == 1
-    assert done.stdout == answer(tiny_model, "Once", "--raw")
+    assert done.stdout == answer(tiny_model, "Once")  # the same, raw or not: see above
 
 
-def test_a_pipe_gets_what_was_generated_whatever_the_look(tiny_chat_model: Path, answer: Callable[..., str]) -> None:
-    plain = answer(tiny_chat_model, "Hi")
-    assert plain == answer(tiny_chat_model, "Hi", "--plain")
-    assert plain == answer(tiny_chat_model, "Hi", "--think", "hide")
+@pytest.mark.usefixtures("beside_a_server")
+def test_a_pipe_gets_what_was_generated_whatever_the_look(cli: Cli) -> None:
+    plain, *others = (cli("run", "tiny-chat", "Hi", *look, *SHORT) for look in ((), ("--plain",), ("--think", "hide")))
+    assert len(plain.stdout) > 1
+    assert [other.stdout for other in others] == [plain.stdout] * 2
 
 
-def test_limits_and_seeds_as_llama_cpp_has_them(cli: Cli, tiny_model: Path) -> None:
-    nothing = cli("run", tiny_model, "Once", "--max-tokens", "0")
-    assert (nothing.returncode, nothing.stdout.strip()) == (0, "")
+def test_an_answer_may_be_as_long_as_the_context_but_not_shorter_than_nothing(cli: Cli, tiny_model: Path) -> None:
     endless = cli("run", tiny_model, "Once", "--ctx", "64", "--max-tokens", "-1", "--seed", "-1")
     assert (endless.returncode, endless.stdout.strip() != "") == (0, True)
-    for seed in ("9223372036854775807", "-9223372036854775808"):
-        one, other = (cli("run", tiny_model, "Once", "--max-tokens", "8", "--seed", seed) for _ in range(2))
-        assert one.stdout == other.stdout != ""
     refused = cli("run", tiny_model, "Once", "--max-tokens", "-2")
     assert refused.returncode == 2
     assert "max_tokens must be from -1" in refused.stderr
+
+
+@pytest.mark.usefixtures("beside_a_server")
+def test_limits_and_seeds_as_llama_cpp_has_them(cli: Cli) -> None:
+    nothing = cli("run", "tiny", "Once", "--max-tokens", "0")
+    assert (nothing.returncode, nothing.stdout.strip()) == (0, "")
+    for seed in ("9223372036854775807", "-9223372036854775808"):
+        one, other = (cli("run", "tiny", "Once", "--max-tokens", "8", "--seed", seed) for _ in range(2))
+        assert one.stdout == other.stdout != ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -91,15 +91,27 @@ TRIED = ("Llama 3.2 1B", "Gemma 3 1B", "Qwen3 30B-A3B", "TinyLlama")
 """One of each kind: tied, with windows, with experts, with a small vocabulary."""
 
 
+@pytest.fixture(scope="module")
+def hollow_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Written once: their vocabularies are large."""
+    folder = tmp_path_factory.mktemp("hollow")
+
+    @cache
+    def file(name: str) -> Path:
+        return write_hollow(folder / f"{name}.gguf", (ENCODERS | SHAPES)[name])
+
+    return file
+
+
 @pytest.fixture(
     scope="module",
     params=[*TRIED, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SHAPES if name not in TRIED)],
 )
 def hollow(
-    request: pytest.FixtureRequest, loaded_library: library.Library, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, loaded_library: library.Library, hollow_file: Callable[[str], Path]
 ) -> Iterator[tuple[ModelInfo, LlamaModel, float]]:
     """A model of real widths, loaded; its weights are holes of a file, and nothing is computed with them."""
-    path = write_hollow(tmp_path_factory.mktemp("hollow") / "a.gguf", SHAPES[request.param])
+    path = hollow_file(request.param)
     mark = loaded_library.log.mark()
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     yield read_model_info(path), model, reported_bytes(loaded_library, mark)
@@ -139,16 +151,22 @@ def reported_bytes(loaded: library.Library, mark: int) -> float:
     return sum(float(found[1]) for line in lines if (found := LOGGED.search(line))) * MIB
 
 
-@pytest.mark.parametrize(("ctx", "flash_attn"), [(128, "off"), (2048, "auto"), (2048, "off")])
-@pytest.mark.parametrize("name", [*ENCODERS, "Llama 3.2 1B"])
-def test_embedding_takes_what_is_planned(
-    loaded_library: library.Library, tmp_path: Path, name: str, ctx: int, flash_attn: FlashAttn
-) -> None:
-    shape = (ENCODERS | SHAPES)[name]
-    options = LoadOptions(embedding_ctx=min(ctx, shape.ctx), flash_attn=flash_attn)
-    path = write_hollow(tmp_path / "a.gguf", shape)
-    info = read_model_info(path)
+@pytest.fixture(scope="module", params=[*ENCODERS, "Llama 3.2 1B"])
+def embedding_model(
+    request: pytest.FixtureRequest, loaded_library: library.Library, hollow_file: Callable[[str], Path]
+) -> Iterator[tuple[ModelInfo, LlamaModel]]:
+    path = hollow_file(request.param)
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    yield read_model_info(path), model
+    model.close()
+
+
+@pytest.mark.parametrize(("ctx", "flash_attn"), [(128, "off"), (2048, "auto"), (2048, "off")])
+def test_embedding_takes_what_is_planned(
+    loaded_library: library.Library, embedding_model: tuple[ModelInfo, LlamaModel], ctx: int, flash_attn: FlashAttn
+) -> None:
+    info, model = embedding_model
+    options = LoadOptions(embedding_ctx=min(ctx, info.context_length or ctx), flash_attn=flash_attn)
     mark = loaded_library.log.mark()
     embedder = LlamaEmbedder(
         loaded_library, model, causal=info.causal, pooling="rank" if info.causal else "mean", threads=2,
@@ -156,5 +174,4 @@ def test_embedding_takes_what_is_planned(
     )  # fmt: skip
     allocated = reported_bytes(loaded_library, mark)
     embedder.free()
-    model.close()
     assert embedding_bytes(info, options) == pytest.approx(allocated, rel=0.1)

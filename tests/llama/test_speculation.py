@@ -72,8 +72,10 @@ def ask(
     *,
     cancelled: tuple[int, int] = (-1, -1),
     shifts: bool = False,
+    stops: Sequence[str] = (),
 ) -> tuple[dict[int, list[Delta]], dict[int, list[int]], int]:
-    """What three requests are told, their tokens, and the steps that it took. `cancelled`: which one, at which step."""
+    """What three requests are told, their tokens, and the steps that it took. `cancelled`: which one, at which step.
+    `stops`: the stop string of each."""
     for slot in range(backend.num_slots):
         backend.truncate(slot, 0)
     told: dict[int, list[Delta]] = {}
@@ -95,6 +97,8 @@ def ask(
         prompt = text_of(id, 9 + id)
         dry = None if sampling.dry is None else Dry(sampling.dry, backend.token_bytes, prompt)
         wanted = {"max_tokens": 40, "ignore_eos": True, "detail": Detail(tokens=True), **options}
+        if stops:
+            wanted["stop"] = [stops[id]]
         one = Request(id, prompt, sampling=sampling, dry=dry, **grouped(wanted))
         if predictions and one.takes_guesses:
             one.guesser = Guesser(Speculative(), experience, prediction=predictions[id])
@@ -142,18 +146,21 @@ def test_the_answer_with_a_prediction_is_the_one_without(backend: LlamaBackend, 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_stop_string_ends_an_answer_at_the_same_place_wherever_guesses_end(backend: LlamaBackend, size: int) -> None:
-    """Of every place of the text some characters are a stop string, which may begin in one step and end in another."""
+    """Some characters of each text are a stop string, which may begin in one step and end in another. The places are a
+    twelfth of a text apart, and each request's own, so that three of them are asked for at once."""
     sampling = ResolvedSampling(seed=3, temperature=1.0)
     plain_told, plain, _ = ask(backend, sampling, {}, {})
     predictions = {id: edited(tokens[9 + id :]) for id, tokens in plain.items()}
-    whole = "".join(delta.text for delta in plain_told[0])
-    for start in range(0, len(whole) - size, max(1, len(whole) // 12)):
-        options = {"stop": [whole[start : start + size]]}
-        told, guessed, _ = ask(backend, sampling, options, predictions)
-        expected, tokens, _ = ask(backend, sampling, options, {})
+    texts = ["".join(delta.text for delta in deltas) for _, deltas in sorted(plain_told.items())]
+    for number in range(4):
+        places = [(3 * number + id) * (len(text) - size) // 12 for id, text in enumerate(texts)]
+        stops = [text[place : place + size] for text, place in zip(texts, places, strict=True)]
+        told, guessed, _ = ask(backend, sampling, {}, predictions, stops=stops)
+        expected, tokens, _ = ask(backend, sampling, {}, {}, stops=stops)
         assert guessed == tokens
         for id in told:
             assert _whole(told[id]) == _whole(expected[id])
+            assert _whole(told[id])[2] == stops[id]
 
 
 def test_a_request_that_is_cancelled_among_guesses_leaves_the_others_as_they_are(backend: LlamaBackend) -> None:

@@ -135,10 +135,10 @@ def test_a_long_text_takes_many_steps_and_has_the_same_tokens(
 def test_a_run_of_one_character_is_cut_and_comes_back_whole(
     loaded_library: Library, models: dict[str, LlamaModel], name: str, character: str
 ) -> None:
-    text = "x" + character * (5 * MAX_PIECE_CHARACTERS)
+    text = "x" + character * (3 * MAX_PIECE_CHARACTERS)
     vocab = Vocab(loaded_library.api, models[name].vocab)
     steps = list(vocab.tokenize_in_steps(text, add_special=False))
-    assert len(steps) >= 5
+    assert len(steps) >= 3
     data = b"".join(vocab.piece(token, special=False) for step in steps for token in step)
     assert data.decode().removeprefix(" " if "before" in name else "") == text
 

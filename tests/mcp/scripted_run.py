@@ -19,6 +19,8 @@ if __name__ == "__main__":
         sys.argv = ["scripted_server", script, *options]
         runpy.run_module("tests.agents.scripted_server", run_name="__main__")
     else:
+        # What jsonschema imports for IRIs takes 2 s; it is there for other tests, and no schema here has one.
+        sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
         script = sys.argv.pop(1)
         command = [sys.executable, "-P", "-m", "tests.mcp.scripted_run", SERVER, script]
         with pytest.MonkeyPatch.context() as patch:

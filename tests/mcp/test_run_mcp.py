@@ -49,9 +49,9 @@ def environment(home: Path) -> Iterator[dict[str, str]]:
 def run(environment: dict[str, str], calling_model: Path) -> Run:
     """A question of a program: stdin is no terminal."""
 
-    def start(script: Path, *args: str | Path) -> subprocess.CompletedProcess[str]:
+    def start(script: Path, *args: str | Path, model: Path = calling_model) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [*COMMAND, str(script), "run", str(calling_model), "How much?", *OPTIONS, *map(str, args)],
+            [*COMMAND, str(script), "run", str(model), "How much?", *OPTIONS, *map(str, args)],
             input="",
             env=environment,
             capture_output=True,
@@ -172,11 +172,13 @@ def test_a_server_that_does_not_start_is_named_and_the_others_serve(
         ('{"mcpServers": {"a": {"url": "http://x", "headers": {"a b": "c"}}}}', "headers.a b"),
     ],
 )
-def test_what_is_wrong_with_a_configuration_is_named(run: Run, tmp_path: Path, content: str, reason: str) -> None:
+def test_what_is_wrong_with_a_configuration_is_named_before_the_model_is_looked_for(
+    run: Run, tmp_path: Path, content: str, reason: str
+) -> None:
     file, script = tmp_path / "mcp.json", tmp_path / "script.json"
     file.write_text(content, "utf-8")
     script.write_text("[]", "utf-8")
-    done = run(script, "--mcp", file)
+    done = run(script, "--mcp", file, model=tmp_path / "nothing.gguf")
     assert done.returncode == 2
     assert reason in done.stderr
     assert str(file) in done.stderr
