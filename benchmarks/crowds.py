@@ -79,8 +79,7 @@ def turns(backend: LlamaBackend, *, requests: int, prefix: int, message: int, ou
     started = time.perf_counter()
     for turn in range(NUM_TURNS):
         crowd.compute(message if turn else prefix)
-        crowd.answer(out)
-        crowd.compute(1)  # the answer's last token is part of the next prompt
+        crowd.answer(out)  # its last token is computed with the next message, which counts it
     seconds = (time.perf_counter() - started) * requests / SLOTS
     return {"tokens_per_s": requests * NUM_TURNS * out / seconds}
 
@@ -100,7 +99,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         loaded = library.load(selftest.choose(Path(folder)).choice)
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
-    longest = arguments["prefix"] + NUM_TURNS * (arguments["message"] + arguments["out"] + 1)
+    longest = arguments["prefix"] + NUM_TURNS * (arguments["message"] + arguments["out"])
     backend = LlamaBackend(
         loaded, model, ctx=longest, slots=SLOTS, threads=threads, batch_tokens=BATCH, ubatch_tokens=512
     )
