@@ -37,6 +37,9 @@ class Point(msgspec.Struct, frozen=True):
     prompt_without_s: float
 
 
+_SECONDS = Point.__struct_fields__[1:]
+
+
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One measurement."""
 
@@ -110,6 +113,17 @@ def merged(before: Figures | None, now: Figures, ctx: int) -> Figures:
     else:
         better = now if _reverses(before, now, ctx) else before
     return msgspec.structs.replace(better, attempts=before.attempts + now.attempts)
+
+
+def fastest(one: Figures, other: Figures) -> Figures:
+    """Of two measurements made one after the other; other work only ever makes a pass slower."""
+    if not one.points or not other.points:
+        return Figures(took_s=one.took_s + other.took_s)
+    points = tuple(
+        Point(first.depth, *(min(getattr(first, name), getattr(second, name)) for name in _SECONDS))
+        for first, second in zip(one.points, other.points, strict=True)
+    )
+    return Figures(points=points, spread=max(one.spread, other.spread), took_s=one.took_s + other.took_s)
 
 
 def _reverses(before: Figures, now: Figures, ctx: int) -> bool:

@@ -48,16 +48,18 @@ class Opened:
         self.model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
         self.num_measured = 0
 
-    def settle(self, result: Figures | None = None, *, threads: int = 1, **options: object) -> Settled:
-        """`result`: instead of a real measurement."""
+    def settle(self, *results: Figures, threads: int = 1, **options: object) -> Settled:
+        """`results`: of the measurements, the last of any further ones; none: they are real."""
         info = read_model_info(self.path)
         wishes = msgspec.convert({"ctx": 1024, "slots": 1, **options}, LoadOptions)
         load = Load("m", str(self.path), info, wishes, plan(info, wishes, []), ModelDefaults())
-        real = attention_probe.measure
+        real, given_results = attention_probe.measure, list(results)
 
         def measure(*arguments: object, **given: object) -> Figures:
             self.num_measured += 1
-            return real(*arguments, **given) if result is None else result  # type: ignore[arg-type]
+            if not results:
+                return real(*arguments, **given)  # type: ignore[arg-type]
+            return given_results.pop(0) if len(given_results) > 1 else given_results[0]
 
         with mock.patch.object(attention_probe, "measure", measure):
             return attention.settle(self.library, self.model, load, threads, self.folder)
@@ -153,25 +155,25 @@ def test_what_was_measured_is_remembered_for_this_library_cpu_model_and_thread_c
     opened: Opened, loaded_library: library.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = opened.settle(FASTER_WITHOUT)
-    assert (first.flash_attn, opened.num_measured) == ("off", 1)
+    assert (first.flash_attn, opened.num_measured) == ("off", 2)
     assert "decoding 0.50 x as fast behind 512 tokens" in first.reason
     assert opened.settle() == first
-    assert opened.num_measured == 1, "a second load measures nothing"
+    assert opened.num_measured == 2, "a second load measures nothing"
     opened.settle(FASTER_WITHOUT, threads=2)
-    assert opened.num_measured == 2
+    assert opened.num_measured == 4
     with monkeypatch.context() as patch:
         patch.setattr(osdep, "cpu_model", lambda: "another CPU")
         opened.settle(FASTER_WITHOUT)
-    assert opened.num_measured == 3
+    assert opened.num_measured == 6
     with monkeypatch.context() as patch:
         patch.setattr(loaded_library, "build", msgspec.structs.replace(loaded_library.build, fingerprint="another"))
         opened.settle(FASTER_WITHOUT)
-    assert opened.num_measured == 4
+    assert opened.num_measured == 8
     other = Opened(loaded_library, write_llama(tmp_path / "other.gguf", ctx=1024, seed=7), opened.folder)
     other.settle(FASTER_WITHOUT)
-    assert other.num_measured == 1
+    assert other.num_measured == 2
     assert opened.settle() == first
-    assert opened.num_measured == 4
+    assert opened.num_measured == 8
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"outcomes": {"x": {"points": 1}}}', b"\xff\xfe"])
@@ -182,7 +184,7 @@ def test_a_damaged_memory_is_measured_again_and_whole_afterwards(
     settled = opened.settle(FASTER_WITHOUT)
     assert "unreadable" in caplog.text
     assert opened.settle() == settled
-    assert opened.num_measured == 1
+    assert opened.num_measured == 2
 
 
 def test_a_noisy_measurement_is_made_again_at_the_next_load(opened: Opened) -> None:
@@ -191,7 +193,18 @@ def test_a_noisy_measurement_is_made_again_at_the_next_load(opened: Opened) -> N
     assert opened.settle(msgspec.structs.replace(FASTER_WITHOUT, spread=0.2)).flash_attn == "off"
     assert opened.settle(msgspec.structs.replace(AS_FAST, spread=0.19)).flash_attn == "off", "no clearer than before"
     assert opened.settle(AS_FAST).flash_attn == "off"
-    assert opened.num_measured == 3, "not for ever"
+    assert opened.num_measured == 4, "not for ever"
+
+
+def test_flash_attention_is_given_up_only_if_a_second_measurement_finds_the_same(opened: Opened) -> None:
+    """Another process may slow down all passes of one kind in a short measurement, and equally."""
+    disturbed = Figures(points=(Point(192, 1, 1, 1, 1), Point(512, 2, 1, 1, 1)), took_s=0.5)
+    assert opened.settle(disturbed, AS_FAST).flash_attn == "auto"
+    assert opened.settle().flash_attn == "auto"
+    assert opened.num_measured == 2, "and it is remembered"
+    too_busy = opened.settle(disturbed, Figures(), threads=2)
+    assert too_busy.flash_attn == "auto"
+    assert opened.settle(FASTER_WITHOUT, threads=2).flash_attn == "off", "measured again at the next load"
 
 
 def test_a_model_that_is_too_slow_to_measure_has_flash_attention_and_says_so(

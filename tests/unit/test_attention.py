@@ -14,6 +14,7 @@ from localllm.llama.attention import (
     Figures,
     Point,
     choose,
+    fastest,
     gain_without,
     merged,
     spread,
@@ -30,8 +31,12 @@ def points(draw: st.DrawFn) -> tuple[Point, ...]:
     return tuple(Point(depth, *(draw(SECONDS) for _ in FIELDS)) for depth in depths)
 
 
+def scaled_by(point: Point, factors: dict[str, float]) -> Point:
+    return msgspec.structs.replace(point, **{field: getattr(point, field) * by for field, by in factors.items()})
+
+
 def scaled(point: Point, factor: float, *fields: str) -> Point:
-    return msgspec.structs.replace(point, **{field: getattr(point, field) * factor for field in fields})
+    return scaled_by(point, dict.fromkeys(fields, factor))
 
 
 def measured(*, decode: float, prompt: float, **given: float) -> Figures:
@@ -138,3 +143,20 @@ def test_a_choice_stays_where_a_clear_measurement_finds_no_difference() -> None:
 
 def test_the_spread_is_what_the_second_fastest_took_more_so_that_a_single_slow_pass_is_no_noise() -> None:
     assert spread([[1.0, 1.0, 9.0], [2.0, 2.2, 2.4]]) == pytest.approx(0.05)
+
+
+@given(points(), CTX, st.floats(0, 2), st.floats(0, 2), st.data())
+def test_of_two_measurements_the_fastest_passes_count_whichever_was_disturbed(
+    true: tuple[Point, ...], ctx: int, noise: float, other_noise: float, data: st.DataObject
+) -> None:
+    slower = st.floats(1, 10)
+    one, other = [], []
+    for point in true:
+        first = {field: data.draw(slower) for field in FIELDS}
+        hit = {field: data.draw(st.booleans()) for field in FIELDS}
+        one.append(scaled_by(point, {field: factor for field, factor in first.items() if hit[field]}))
+        other.append(scaled_by(point, {field: factor for field, factor in first.items() if not hit[field]}))
+    both = fastest(Figures(points=tuple(one), spread=noise), Figures(points=tuple(other), spread=other_noise))
+    assert both.points == true
+    assert both.spread == max(noise, other_noise)
+    assert fastest(Figures(), both) == fastest(both, Figures()) == Figures(), "what was not measured decides nothing"
