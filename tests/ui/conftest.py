@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, BrowserContext, Page, expect  # noqa: E402
 
 from localllm.settings.config import Settings  # noqa: E402
+from tests.homes import share_findings  # noqa: E402
 from tests.server.conftest import Served, running, serving  # noqa: E402
 
 ARGUMENTS = [
@@ -23,7 +25,7 @@ WITNESS = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
 """
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 expect.set_options(timeout=TIMEOUT_MS)
 
 
@@ -57,9 +59,11 @@ def served(scripted: Served) -> Served:
 
 
 @pytest.fixture(scope="package")
-def demo_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def demo_url(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with the demo model."""
-    settings = Settings(home=tmp_path_factory.mktemp("home"), port=0, ctx=2048)
+    folder = tmp_path_factory.mktemp("home")
+    share_findings(home, folder)
+    settings = Settings(home=folder, port=0, ctx=2048)
     with serving(settings, model="demo") as url:
         yield url
 
@@ -105,3 +109,15 @@ def answered(page: Page) -> str:
 def press(page: Page, name: str) -> None:
     """A button of the dialog that is open."""
     page.locator("dialog[open]").last.get_by_role("button", name=name, exact=True).click()
+
+
+def cpu_time_of(page: Page) -> Callable[[], float]:
+    """Tells the milliseconds that the page's thread has computed, which do not depend on what else the machine does."""
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def cpu_ms() -> float:
+        metrics = devtools.send("Performance.getMetrics")["metrics"]
+        return next(1000 * float(each["value"]) for each in metrics if each["name"] == "TaskDuration")
+
+    return cpu_ms

@@ -115,9 +115,9 @@ def test_a_damaged_file_gives_a_clean_error_or_the_truth(model: Path, tmp_path: 
         for number in range(NUM_MUTATIONS):
             damaged = mutator.mutate(number)
             overwrite_file(path, damaged)
-            start = time.perf_counter()
+            start = time.process_time()
             outcome = read_one(path, damaged)
-            slowest = max(slowest, time.perf_counter() - start)
+            slowest = max(slowest, time.process_time() - start)
             outcomes[outcome] += 1
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
@@ -168,10 +168,10 @@ def test_cve_2025_0315_a_huge_sparse_file_is_refused_in_time_and_memory(
         file.write(raw.gguf([head], []))
         file.truncate(1 << 30)
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InvalidModelFile, match=reason):
         read_header(path)
-    took_s = time.perf_counter() - start
+    took_s = time.process_time() - start
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert took_s < 2 * MAX_S  # tracemalloc doubles it
