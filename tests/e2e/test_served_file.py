@@ -46,6 +46,16 @@ def test_it_is_loaded_again_as_it_was_when_it_is_asked_for(server: Sidecar, http
     assert (loaded["ctx"], loaded["slots"]) == (256, 3)
 
 
+def test_its_id_with_the_tag_latest_is_the_same_model(server: Sidecar, http: httpx.Client) -> None:
+    body = BODY | {"model": "tiny-chat:latest"}
+    for _ in range(2):  # loaded, then loaded again as it was
+        assert http.post("/v1/completions", json=body).status_code == 200
+        (loaded,) = http.get("/localllm/ps").json()["models"]
+        assert (loaded["model"], loaded["ctx"], loaded["slots"]) == ("tiny-chat", 256, 3)
+        with Client(server.url, server.token) as client:
+            client.unload("tiny-chat:latest")
+
+
 def test_no_other_file_can_be_asked_for(server: Sidecar, http: httpx.Client, tiny_model: Path) -> None:
     for name in (str(tiny_model), "tiny"):
         assert http.post("/v1/completions", json=BODY | {"model": name}).status_code == 404
