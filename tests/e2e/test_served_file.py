@@ -38,6 +38,8 @@ def test_it_is_loaded_again_as_it_was_when_it_is_asked_for(server: Sidecar, http
             http.post("/v1/completions", json=BODY | {"keep_alive": 0})
             until(lambda: client.processes() == [])
     assert http.get("/ready").status_code == 200
+    props = http.get("/props", params={"model": "tiny-chat"}).json()
+    assert (props["is_sleeping"], props["default_generation_settings"]["n_ctx"]) == (True, 0)
     assert "tiny-chat" in [model["id"] for model in http.get("/v1/models").json()["data"]]
     again = http.post("/v1/completions", json=BODY)
     assert again.status_code == 200, again.text
