@@ -181,17 +181,19 @@ def _loaded(client: Client, asked: str | None, ctx: int | None) -> ModelEntry | 
     ready = [client.model(process.model) for process in client.processes() if process.status == "ready"]
     fitting = [entry for entry in ready if entry.loaded and entry.slots and (ctx is None or entry.ctx >= ctx)]
     if asked is not None:
-        from localllm.registry.names import parse
-        from localllm.registry.resolve import canonical
+        from localllm.registry.resolve import among
 
-        name = str(canonical(parse(asked)))
-        return next((entry for entry in fitting if entry.id in (asked, name)), None)
+        found = {entry.id: entry for entry in fitting}
+        id = among(found, asked)
+        return None if id is None else found[id]
     chatting = [entry for entry in fitting if entry.chat_template and entry.id != DEMO]
     return max(chatting, key=lambda entry: entry.ctx, default=None)
 
 
 def _is_loaded(client: Client, model: str) -> bool:
-    return any(process.model == model for process in client.processes())
+    from localllm.registry.resolve import among
+
+    return among([process.model for process in client.processes()], model) is not None
 
 
 def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[str, ModelInfo, Path]:

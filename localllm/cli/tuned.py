@@ -70,8 +70,7 @@ def _as_object(kept: TuningFile) -> dict[str, Any]:
 
 def _found(settings: Settings, model: str | None) -> list[TuningFile]:
     """By content for a model on this machine, else by name. Raises `ModelNotFound`."""
-    from localllm.registry.names import parse
-    from localllm.registry.resolve import canonical, resolve
+    from localllm.registry.resolve import among, resolve
 
     tunings = Tunings(settings.data_dir)
     every = list(tunings.every())
@@ -81,8 +80,8 @@ def _found(settings: Settings, model: str | None) -> list[TuningFile]:
     try:
         file = resolve(name, settings.data_dir)
     except ModelNotFound:
-        names = {name, str(canonical(parse(name)))}
-        found = [each for each in every if any(tuning.model in names for tuning in each.tunings)]
+        id = among({tuning.model for each in every for tuning in each.tunings}, name)
+        found = [each for each in every if any(tuning.model == id for tuning in each.tunings)]
         if not found:
             raise
         return found

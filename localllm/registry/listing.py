@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
+from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError, ModelNotFound
 from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.manifests import DamagedManifest
 from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
-from localllm.registry.names import DEMO, Demo, parse
+from localllm.registry.names import DEMO, Demo, PathName, parse
+from localllm.registry.naming import storable
 from localllm.registry.resolve import canonical, carried, find, not_here
 from localllm.tuning.results import TuningFile, Tunings
 from localllm.tuning.results import forget as forget_tunings
@@ -90,6 +91,21 @@ def stored(name: str, data_dir: Path) -> Manifest:
     if manifest is None:
         raise not_here(wanted)
     return manifest
+
+
+def id_of(name: str, data_dir: Path) -> str:
+    """The id under which the model of that name is loaded, whether it is on this machine or not.
+
+    Raises `InvalidParameter` for an invalid name.
+    """
+    wanted = parse(name)
+    if isinstance(wanted, Demo | PathName):
+        return str(wanted)
+    try:
+        manifest = find(wanted, store_of(data_dir))
+    except LoadFailed:  # loading or removing it reports the damage
+        manifest = None
+    return str(canonical(wanted)) if manifest is None else manifest.name
 
 
 class Removed(NamedTuple):
@@ -179,4 +195,4 @@ def copy(source: str, target: str, data_dir: Path) -> Manifest:
         raise InvalidParameter(
             "demo is part of localllm; to build on it, use localllm create with FROM demo", param="source"
         )
-    return store_of(data_dir).copy(parse(stored(source, data_dir).name), parse(target))
+    return store_of(data_dir).copy(parse(stored(source, data_dir).name), parse(storable(target)))

@@ -1,7 +1,7 @@
 """Model names, as users type them and as they are printed: one type per kind of source.
 
     demo                              the bundled model
-    qwen3   qwen3:0.6b                a short name of the catalog
+    qwen3   qwen3:0.6b                a short name of the catalog; without a tag, or with `latest`: its default
     hf.co/USER/REPO[:QUANT][@REV]     a repository on Hugging Face, in one quantization
     hf:USER/REPO/PATH.gguf[@REV]      one file of such a repository
     ollama:[[HOST/]NAMESPACE/]MODEL[:TAG]    an OCI registry, such as Ollama's
@@ -125,7 +125,7 @@ def parse(text: str) -> ModelName:
         raise _wrong(text, f"it has {len(text)} characters; a name has 1 to {MAX_NAME_CHARS}")
     if any(ord(char) < 32 or ord(char) == 127 for char in text):
         raise _wrong(text, "it contains a control character")
-    if text == DEMO:
+    if text in (DEMO, f"{DEMO}:{DEFAULT_TAG}"):
         return Demo()
     lower = text.lower()
     if lower.startswith(("https://", "http://")):

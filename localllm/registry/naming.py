@@ -6,7 +6,7 @@ import re
 
 from localllm.errors import InvalidParameter
 from localllm.registry import catalog, names
-from localllm.registry.names import MAX_PART_CHARS, Demo, PathName
+from localllm.registry.names import DEFAULT_TAG, MAX_PART_CHARS, CatalogName, Demo, PathName
 from localllm.registry.sources.quants import split_shard
 
 _NOT_SHORT = re.compile(r"[^a-z0-9._-]+", re.ASCII)
@@ -22,6 +22,8 @@ def storable(text: str) -> str:
         raise InvalidParameter("demo is the model that comes with localllm; choose another name", param="name")
     if isinstance(name, PathName):
         raise InvalidParameter(f"{text[:80]!r} is a path; choose a name such as my-model or my-model:8b", param="name")
+    if isinstance(name, CatalogName) and name.tag == DEFAULT_TAG:
+        return name.name  # else `x` and `x:latest` could be two models
     return str(name)
 
 

@@ -5,7 +5,7 @@ Knows nothing of networks: for a missing model, the error gives the command that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +13,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter, ModelNotFound, clipped
 from localllm.registry.again import again
-from localllm.registry.names import CatalogName, Demo, ModelName, PathName, parse
+from localllm.registry.names import DEFAULT_TAG, CatalogName, Demo, ModelName, PathName, parse
 from localllm.types import ModelDefaults
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> Mo
 
 
 def canonical(name: ModelName) -> ModelName:
-    """Adds the default tag to a short name of the catalog; returns other names unchanged."""
-    if isinstance(name, CatalogName) and name.tag is None:
+    """Adds the default tag to a short name of the catalog, which `latest` stands for; returns other names unchanged."""
+    if isinstance(name, CatalogName) and name.tag in (None, DEFAULT_TAG):
         from localllm.registry import catalog
 
         entry = catalog.load().find(name.name)
@@ -79,15 +79,33 @@ def canonical(name: ModelName) -> ModelName:
 
 
 def find(name: ModelName, store: Store) -> Manifest | None:
-    """The stored model of this name; a short name without a tag means a local model first, then the catalog's."""
-    manifest = store.find(name)
-    if manifest is None and canonical(name) != name:
-        manifest = store.find(canonical(name))
-    return manifest
+    """The stored model of this name; a short name without a tag means a local model first, then the catalog's.
+
+    `x:latest` means `x`, as for Ollama, unless a model has that very name.
+    """
+    meant = [name]
+    if isinstance(name, CatalogName) and name.tag == DEFAULT_TAG:
+        meant.append(CatalogName(name.name))
+    if canonical(name) != name:
+        meant.append(canonical(name))
+    return next((found for each in meant if (found := store.find(each)) is not None), None)
+
+
+def among(ids: Collection[str], name: str) -> str | None:
+    """Which of these models the name means, in the order of `find`; None: none of them."""
+    bare = name.removesuffix(f":{DEFAULT_TAG}")
+    if name in ids or bare in ids:
+        return name if name in ids else bare
+    try:
+        full = str(canonical(parse(name)))
+    except InvalidParameter:
+        return None
+    return full if full in ids else None
 
 
 def not_here(name: ModelName) -> ModelNotFound:
     """The error for a model that is not on this machine; it says how to get it."""
+    name = canonical(name)
     if not isinstance(name, CatalogName):
         return ModelNotFound(f"{name} is not on this machine; localllm pull {name} downloads it", param="model")
     from localllm.registry import catalog

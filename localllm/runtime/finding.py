@@ -7,7 +7,7 @@ Knows nothing of what is loaded now.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,6 +68,16 @@ class Finder:
     def started(self, id: str) -> Started | None:
         """How the owner had the model of this id loaded; None if the owner had not."""
         return self._started.get(id)
+
+    def known(self, name: str, loaded: Collection[str]) -> str:
+        """The id of the model with this name, if it is `loaded` or the owner had it loaded; else the name."""
+        return among({*loaded, *self._started}, name) or name
+
+    async def id_of(self, name: str) -> str:
+        """The id under which the model of this name is loaded. Raises `InvalidParameter` for an invalid name."""
+        from localllm.registry.listing import id_of
+
+        return await self._threads.run(id_of, name, self._data_dir)
 
     def remember(self, candidate: Candidate, started: Started) -> None:
         """Find the model by its id from now on, wherever its file is."""
@@ -142,12 +152,11 @@ class Finder:
             raise
 
 
-def canonical_id(name: str) -> str:
-    """Id of a model requested by this name. Raises `InvalidParameter` for an invalid name."""
-    from localllm.registry.names import parse
-    from localllm.registry.resolve import canonical
+def among(ids: Collection[str], name: str) -> str | None:
+    """Which of these models the name means; None: none of them."""
+    from localllm.registry import resolve
 
-    return str(canonical(parse(name)))
+    return name if name in ids else resolve.among(ids, name)
 
 
 def _let_go(finding: asyncio.Future[Found]) -> None:

@@ -21,7 +21,7 @@ from localllm.runtime.answers import Answer as Answer
 from localllm.runtime.answers import reading_for
 from localllm.runtime.finding import Described as Described
 from localllm.runtime.finding import Finder, Started
-from localllm.runtime.finding import canonical_id as canonical_id
+from localllm.runtime.finding import among as among
 from localllm.runtime.making import Making
 from localllm.runtime.pulling import Pulls
 from localllm.runtime.threads import Threads
@@ -140,9 +140,9 @@ class Runtime:
 
     async def remove(self, name: str) -> None:
         """Delete a model of this machine, after unloading it, with what only it needs. Raises `ModelNotFound`."""
-        from localllm.registry.listing import remove_whole
+        from localllm.registry.listing import id_of, remove_whole
 
-        id = canonical_id(name)
+        id = await self._removing.run(id_of, name, self._settings.data_dir)
         if id in self._supervisor.ids():
             await self._supervisor.unload(id)
         await self._removing.run(remove_whole, id, self._settings.data_dir)
@@ -304,6 +304,7 @@ class Runtime:
         with contextlib.ExitStack() as claim:
             claimed: str | None = None
             while True:
+                model_id = self._finder.known(model_id, supervisor.ids())
                 try:
                     return await acquire(model_id, keep_alive_s, is_claimed=claimed is not None)
                 except ModelNotFound as error:
@@ -314,15 +315,15 @@ class Runtime:
                         finding = set()
                         continue
                     if claimed is None:
-                        claimed = self._name_to_load(model_id, error)
+                        claimed = await self._name_to_load(model_id, error)
                         claim.enter_context(supervisor.claimed(claimed))
                     model_id = await self._load_on_demand(model_id, claimed)
 
-    def _name_to_load(self, model_id: str, not_loaded: ModelNotFound) -> str:
+    async def _name_to_load(self, model_id: str, not_loaded: ModelNotFound) -> str:
         if self._finder.started(model_id) is not None:
             return model_id
         try:
-            return canonical_id(model_id)
+            return await self._finder.id_of(model_id)
         except LocalLLMError:
             raise not_loaded from None
 
@@ -384,7 +385,7 @@ class Runtime:
 
     async def unload(self, model_id: str) -> None:
         """Stop the model's process. Raises `ModelNotFound`."""
-        await self._supervisor.unload(model_id)
+        await self._supervisor.unload(self._finder.known(model_id, self._supervisor.ids()))
 
     def dismiss(self) -> None:
         """Ask every process to leave, from any thread, for callers that cannot wait for `aclose`. Never blocks."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from localllm.errors import LocalLLMError
+from localllm.runtime.runtime import among
 from localllm.server.state import ServerState
 from localllm.types import Capability, LoadedModel, ModelInfo, capabilities
 from localllm.types.states import AvailableModel
@@ -67,10 +68,11 @@ async def entries(state: ServerState) -> list[Entry]:
     return [each._replace(settings=state.own_settings(each.id)) for each in found]
 
 
-async def entry(state: ServerState, id: str) -> Entry | None:
-    """The model with that id or alias, if any."""
-    id = state.aliased(id)
-    return next((each for each in await entries(state) if each.id == id), None)
+async def entry(state: ServerState, name: str) -> Entry | None:
+    """The model with that name or alias, if any."""
+    found = {each.id: each for each in await entries(state)}
+    meant = among(found, state.aliased(name))
+    return None if meant is None else found[meant]
 
 
 def of_loaded(model: LoadedModel) -> list[Capability]:

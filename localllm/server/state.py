@@ -15,7 +15,7 @@ from starlette.types import Receive
 
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
 from localllm.offers.asking import Asking
-from localllm.runtime.runtime import Answer, Runtime, canonical_id
+from localllm.runtime.runtime import Answer, Runtime, among
 from localllm.runtime.threads import Threads
 from localllm.server import sse
 from localllm.server.mcp import McpHubs
@@ -89,6 +89,8 @@ class ServerState:
             return model
         if (own := self.aliased(model)) != model:
             return own
+        if (meant := among(loaded, model)) is not None:
+            return meant
         for pattern, other in self._aliases:
             if fnmatchcase(model, pattern):
                 return other or (self.first if self.first in loaded else next(iter(loaded), self.loading or model))
@@ -151,13 +153,8 @@ class ServerState:
     def loaded(self, name: str) -> LoadedModel | None:
         """The model of that name, if it is loaded."""
         models = {loaded.id: loaded for loaded in self.runtime.loaded()}
-        name = self.named(name)
-        if name in models:
-            return models[name]
-        try:
-            return models.get(canonical_id(name))
-        except LocalLLMError:  # a path, from the command line
-            return None
+        id = among(models, self.named(name))
+        return None if id is None else models[id]
 
     async def model_id(self, asked: str | None) -> str:
         """The requested model: the named one, else the only one loaded, or the first of the command line; waits until

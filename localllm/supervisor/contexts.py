@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from localllm.supervisor.drafting import DraftModel, draft_bytes
+from localllm.supervisor.drafting import DraftModel, beside, draft_bytes
 from localllm.supervisor.plan import cpu_compute_bytes, cpu_memory_bytes, heads_of, longest_context, output_bytes
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
@@ -66,7 +66,7 @@ def _is_sensible(info: ModelInfo, options: LoadOptions, memory: Memory, draft: D
         return False
     weights = info.size_bytes
     slots_bytes = cpu_memory_bytes(info, options) + cpu_compute_bytes(info, options) + output_bytes(info, options)
-    slots_bytes += heads_of(info, options).total
+    slots_bytes += heads_of(info, beside(draft, options)).total
     if draft is not None:
         weights += draft.info.size_bytes
         slots_bytes += draft_bytes(info, options, draft) - draft.info.size_bytes

@@ -44,6 +44,12 @@ def check_is_model(id: str, info: ModelInfo) -> None:
         )
 
 
+def beside(draft: DraftModel | None, options: LoadOptions) -> LoadOptions:
+    """The options of the model that has this draft, which guesses in place of its own NextN layers even if nobody named
+    it."""
+    return options if draft is None else msgspec.structs.replace(options, draft=draft.id)
+
+
 def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> LoadOptions:
     """The draft's options: the target's slots and context, the latter at most as the draft was trained for. Raises
     `LoadFailed`."""

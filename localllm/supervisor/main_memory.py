@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localllm.supervisor.drafting import DraftModel, draft_bytes, states_bytes
+import msgspec
+
+from localllm.supervisor.drafting import DraftModel, beside, draft_bytes, states_bytes
 from localllm.supervisor.room import embedding_bytes, need_bytes
 from localllm.tuning import results as tuned
 from localllm.tuning.results import Tuning
@@ -20,11 +22,12 @@ class MainMemory:
     ) -> None:
         """Until it is loaded, the most that any of these tunings may need. Raises `InvalidParameter`, `LoadFailed`."""
         self._info = info
+        self._possible = tuned.possible(tunings, options)
         self.draft = draft
         self._embedding_bytes = embedding_bytes(info, options)
         self._draft_bytes = 0 if draft is None else draft_bytes(info, options, draft)
         self._states_bytes = 0 if draft is None else states_bytes(info, options, draft)
-        self._bytes = max(need_bytes(info, each) for each in tuned.possible(tunings, options)) + self._draft_bytes
+        self._bytes = self._planned()
         self.embeds = not info.causal
         """Whether it embeds. Embedding is counted only once it was requested, unless the model does nothing else."""
 
@@ -41,11 +44,16 @@ class MainMemory:
     def drop_draft(self) -> None:
         """Count no draft from now on: it will not be loaded."""
         self.draft = None
-        self._bytes -= self._draft_bytes
         self._draft_bytes = self._states_bytes = 0
+        self._bytes = self._planned()
+
+    def _planned(self) -> int:
+        return max(need_bytes(self._info, beside(self.draft, each)) for each in self._possible) + self._draft_bytes
 
     def take(self, loaded: LoadedModel, options: LoadOptions) -> None:
         """Count what its worker holds now. A draft that failed is freed, but not the buffers in which llama.cpp
-        hands out its target's vectors."""
+        hands out its target's vectors. NextN layers that do not guess have no cache and no buffers."""
+        if "mtp" not in loaded.sources:
+            options = msgspec.structs.replace(options, mtp="off")
         self._bytes = need_bytes(self._info, options, loaded.flash_attn)
         self._bytes += self._draft_bytes if loaded.draft else self._states_bytes

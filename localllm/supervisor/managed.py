@@ -223,6 +223,8 @@ class ManagedModel:
         self._memory.take(loaded, self._used_options)
         if not loaded.draft:
             self.on_devices.free_draft()
+        if "mtp" not in loaded.sources:
+            self.on_devices.free_heads()
 
     def _reported_again(self, loaded: LoadedModel) -> None:
         if self.loaded is not None and not self._closing:

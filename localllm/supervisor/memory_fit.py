@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LocalLLMError
-from localllm.supervisor.drafting import DraftModel, draft_bytes, place_draft, states_bytes
+from localllm.supervisor.drafting import DraftModel, beside, draft_bytes, place_draft, states_bytes
 from localllm.supervisor.placing import CPU, DRIVER_BYTES
 from localllm.supervisor.plan import (
     CTX_STEP,
@@ -207,6 +207,7 @@ def _all_fit(info: ModelInfo, options: LoadOptions, memory: Memory) -> bool:
 
 def _shares(info: ModelInfo, options: LoadOptions, memory: Memory) -> tuple[Share, ...]:
     """The need of a load on each GPU, then in main memory."""
+    options = beside(memory.draft, options)
     devices, free_bytes, on_gpu, in_main = memory.devices, memory.free_bytes, dict[str, int](), 0
     if memory.draft is not None:
         placed = place_draft(info, options, memory.draft, devices)

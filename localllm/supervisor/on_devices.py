@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from localllm.errors import DeviceUnavailable, LocalLLMError
-from localllm.supervisor.drafting import DraftModel, PlacedDraft, place_draft
+from localllm.supervisor.drafting import DraftModel, PlacedDraft, beside, place_draft
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.placing import CPU, DRIVER_BYTES
-from localllm.supervisor.plan import plan
+from localllm.supervisor.plan import plan, shares_without_heads
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare, Placement
@@ -55,6 +55,8 @@ class OnDevices:
         """The model's placement in its last load."""
         self.draft: PlacedDraft | None = None
         """The draft's placement in that load."""
+        self._without_heads: tuple[DeviceShare, ...] = ()
+        """What devices hold of it without the NextN layers that it was planned with; empty: there are none."""
 
     @property
     def every(self) -> int:
@@ -83,13 +85,16 @@ class OnDevices:
         options = used or self._options
         if self._most_layers is not None:
             options = msgspec.structs.replace(options, gpu_layers=self._options.gpu_layers)
-        placement, draft = self._plan(options, self.free(reported))
+        free = self.free(reported)
+        placement, draft = self._plan(options, free)
         note = self._shortage and f"{self._shortage}: {layers_on_gpus(placement)} of {self.every} layers there instead"
         placement = msgspec.structs.replace(placement, note=note or self._crowded(placement, reported))
         if placement.note:
             logger.warning("placed_with_less", extra={"fields": {"model": self._id, "note": placement.note}})
         self._ledger.hold(self._id, (*placement.shares, *_shares_of(draft)), reported)
-        self.placement, self.draft = placement, draft
+        self.placement, self.draft, self._without_heads = placement, draft, ()
+        if placement.heads_ctx:
+            self._without_heads = shares_without_heads(self._info, options, placement, free)
         return placement
 
     def layers_without(self, gone: Collection[str]) -> int:
@@ -121,6 +126,18 @@ class OnDevices:
         """To be called when its worker has no draft any more; the next load places one again."""
         draft, self.draft = self.draft, None
         self._ledger.freed(self._id, _shares_of(draft), self._ledger.known(self._library))
+
+    def free_heads(self) -> None:
+        """To be called when its worker has no NextN layers that guess, or no longer."""
+        if self.placement is None or not self._without_heads:
+            return
+        rest, self._without_heads = self._without_heads, ()
+        gone = (
+            DeviceShare(old.device, 0, old.weights - new.weights, old.kv - new.kv, old.compute - new.compute)
+            for old, new in zip(self.placement.shares, rest, strict=True)
+        )
+        self._ledger.freed(self._id, gone, self._ledger.known(self._library))
+        self.placement = msgspec.structs.replace(self.placement, shares=rest)
 
     def allocated(self) -> None:
         """To be called when the load is complete."""
@@ -162,7 +179,7 @@ class OnDevices:
         if self._draft is not None:
             draft = place_draft(self._info, options, self._draft, devices)
             devices = draft.devices
-        return plan(self._info, options, devices, self._most_layers), draft
+        return plan(self._info, beside(self._draft, options), devices, self._most_layers), draft
 
     def _crowded(self, placement: Placement, reported: Sequence[DeviceInfo]) -> str:
         """A note naming the models that hold the memory it lacks; empty if that memory would make no difference."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.supervisor import buffers, choosing, encoders
+from localllm.supervisor import buffers, choosing, encoders, placing
 from localllm.supervisor.buffers import Step, scores_bytes
 from localllm.supervisor.heads import HeadsBytes, context_of_heads, heads_bytes, why_none
 from localllm.supervisor.placing import CPU, Demand, Placed, Sizes, Wish, fit_layers, put_layers, sizes_of
 from localllm.supervisor.snapshots import snapshots_of
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import Placement
+from localllm.worker.messages import DeviceShare, Placement
 
 DEFAULT_SLOTS = 4
 MAX_DEFAULT_CTX = 8192
@@ -294,6 +296,18 @@ def place(
             param="gpu_layers",
         )
     return gpus, put_layers(demand, gpus, wish, wanted), wanted > 0
+
+
+def shares_without_heads(
+    info: ModelInfo, options: LoadOptions, placement: Placement, devices: Sequence[DeviceInfo]
+) -> tuple[DeviceShare, ...]:
+    """What a placement, planned for the same devices, holds if the model's own NextN layers do not guess after all."""
+    layers = {share.device: share.layers for share in placement.shares}
+    gpus = choosing.gpus_of(options, devices)
+    wish = Wish(options.split, choosing.shares_of(options, gpus))
+    overrides = choosing.overrides_of(options, devices, gpus)
+    demand = demand_of(info, msgspec.structs.replace(options, mtp="off"), sizes_of(info, overrides))
+    return placing.place(demand, gpus, wish, [layers.get(gpu.name, 0) for gpu in gpus]).shares[-len(layers) :]
 
 
 def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:

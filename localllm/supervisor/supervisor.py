@@ -19,7 +19,7 @@ from localllm import osdep
 from localllm.errors import LoadConflict, Loading, LocalLLMError, ModelNotFound, QueueFull, clipped
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import Memory, with_context
-from localllm.supervisor.drafting import DraftModel, draft_bytes
+from localllm.supervisor.drafting import DraftModel, beside, draft_bytes
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
@@ -190,7 +190,7 @@ class Supervisor:
             held = context_of(info, chosen) if there is None or there.loaded is None else there.loaded.ctx
             if not info.causal or wanted <= held or (options.kv_cells or wanted) < wanted:
                 return options
-            need = need_bytes(info, wider) + (0 if draft is None else draft_bytes(info, wider, draft))
+            need = need_bytes(info, beside(draft, wider)) + (0 if draft is None else draft_bytes(info, wider, draft))
         except LocalLLMError:
             return options
         room = self._room()

@@ -17,7 +17,7 @@ from localllm import osdep
 from localllm.bench.prompts import words
 from localllm.errors import InternalError, Loading, WorkerCrashed
 from localllm.settings.config import Settings
-from localllm.supervisor.drafting import draft_bytes, place_draft
+from localllm.supervisor.drafting import beside, draft_bytes, place_draft
 from localllm.supervisor.plan import plan
 from localllm.supervisor.room import need_bytes
 from localllm.supervisor.session import Session
@@ -76,7 +76,7 @@ class Workers:
         """When the last measurement of each candidate ended."""
         self._text: list[int] = []
         free = osdep.available_memory()
-        need = need_bytes(model.info, options)
+        need = need_bytes(model.info, beside(model.draft, options))
         need += 0 if model.draft is None else draft_bytes(model.info, options, model.draft)
         room = MOST_LOADED if free is None else int(USED_SHARE * free // need)
         self._most = max(1, min(MOST_LOADED, room))
@@ -127,7 +127,7 @@ class Workers:
             devices: Sequence[DeviceInfo] = hello.devices
             if model.draft is not None:
                 draft, _, devices = place_draft(model.info, options, model.draft, devices)
-            placement = plan(model.info, options, devices)
+            placement = plan(model.info, beside(model.draft, options), devices)
             return Load(
                 model.id, str(model.path), model.info, options, placement, model.defaults,
                 draft=draft, no_draft=model.no_draft,

@@ -118,6 +118,8 @@ def load_model(
         except LoadFailed as error:
             no_draft = _excused(load, error)
     heads, no_heads = load_heads(library, model, load, backend, threads)
+    if isinstance(backend, HeadedBackend) and draft is None and heads is None:
+        backend.keep_no_rows()
     report = LoadedModel(
         id=load.model_id,
         path=load.path,

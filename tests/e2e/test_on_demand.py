@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -97,6 +97,51 @@ def test_loading_ahead_and_stopping(client: Client) -> None:
     assert fractions[-1] == 1.0
     client.unload("first:1b")
     assert client.processes() == []
+
+
+@pytest.fixture
+def named(store: Store) -> Iterator[Callable[[str], None]]:
+    """Gives `first:1b` another name for a while."""
+    names: list[str] = []
+
+    def name(new: str) -> None:
+        store.copy(parse("first:1b"), parse(new))
+        names.append(new)
+
+    yield name
+    there = {manifest.name for manifest in store.list()}
+    for new in there & {*names}:
+        store.remove(parse(new))
+
+
+def test_latest_is_the_same_model_and_the_same_process_as_the_name_without_it(
+    server: Sidecar, client: Client, named: Callable[[str], None], data_dir: Path
+) -> None:
+    named("plain")
+    assert client.load("plain:latest") == "plain"
+    (loaded,) = client.processes()
+    assert text_of(client, "plain:latest", ASK) == text_of(client, "plain", ASK)
+    assert [(process.model, process.pid) for process in client.processes()] == [("plain", loaded.pid)]
+    assert client.model("plain:latest").id == "plain"
+    headers = {"authorization": f"Bearer {server.token}"}
+    for action, status in (("load", 400), ("unload", 200), ("load", 200)):
+        url = f"{server.url}/models/{action}"
+        asked = httpx.post(url, json={"model": "plain:latest"}, headers=headers)
+        assert asked.status_code == status, f"{action}: {asked.text}"
+    assert text_of(client, "plain:latest", ASK)
+    client.unload("plain:latest")
+    assert client.processes() == []
+    assert text_of(client, "plain:latest", ASK)
+    client.remove("plain:latest")
+    assert client.processes() == [], "it is unloaded before it is removed"
+    assert store_of(data_dir).find(parse("plain")) is None
+
+
+def test_a_model_of_ones_own_may_be_called_as_one_of_the_catalog(client: Client, named: Callable[[str], None]) -> None:
+    named("qwen3")
+    assert text_of(client, "qwen3", ASK)
+    assert [process.model for process in client.processes()] == ["qwen3"]
+    client.unload("qwen3")
 
 
 def test_what_is_not_here_says_how_to_get_it(client: Client) -> None:

@@ -38,12 +38,24 @@ def test_it_is_loaded_again_as_it_was_when_it_is_asked_for(server: Sidecar, http
             http.post("/v1/completions", json=BODY | {"keep_alive": 0})
             until(lambda: client.processes() == [])
     assert http.get("/ready").status_code == 200
+    props = http.get("/props", params={"model": "tiny-chat"}).json()
+    assert (props["is_sleeping"], props["default_generation_settings"]["n_ctx"]) == (True, 0)
     assert "tiny-chat" in [model["id"] for model in http.get("/v1/models").json()["data"]]
     again = http.post("/v1/completions", json=BODY)
     assert again.status_code == 200, again.text
     assert again.json()["choices"] == first.json()["choices"]
     (loaded,) = [model for model in http.get("/localllm/ps").json()["models"] if model["model"] == "tiny-chat"]
     assert (loaded["ctx"], loaded["slots"]) == (256, 3)
+
+
+def test_its_id_with_the_tag_latest_is_the_same_model(server: Sidecar, http: httpx.Client) -> None:
+    body = BODY | {"model": "tiny-chat:latest"}
+    for _ in range(2):  # loaded, then loaded again as it was
+        assert http.post("/v1/completions", json=body).status_code == 200
+        (loaded,) = http.get("/localllm/ps").json()["models"]
+        assert (loaded["model"], loaded["ctx"], loaded["slots"]) == ("tiny-chat", 256, 3)
+        with Client(server.url, server.token) as client:
+            client.unload("tiny-chat:latest")
 
 
 def test_no_other_file_can_be_asked_for(server: Sidecar, http: httpx.Client, tiny_model: Path) -> None:

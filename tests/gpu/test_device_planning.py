@@ -34,7 +34,9 @@ def allocated(home: Path, cases: list[Case], **environment: str) -> list[Outcome
         cwd=Path(__file__).parents[2],
         check=True,
     )
-    return [msgspec.json.decode(line, type=Outcome) for line in child.stdout.splitlines()]
+    outcomes = [msgspec.json.decode(line, type=Outcome) for line in child.stdout.splitlines()]
+    assert len(outcomes) == len(cases)
+    return outcomes
 
 
 def cases_of(path: Path, modes: list[str]) -> list[Case]:

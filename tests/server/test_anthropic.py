@@ -463,6 +463,8 @@ def test_a_name_that_clients_know_by_heart_is_another_models() -> None:
         served.runtime.models = [tiny_model(), tiny_model("claude-mine")]
         served.http.post("/v1/messages", json={**BODY, "model": "claude-mine"})
         assert served.runtime.asked[-1][0] == "claude-mine"
+        served.http.post("/v1/messages", json={**BODY, "model": "claude-mine:latest"})
+        assert served.runtime.asked[-1][0] == "claude-mine", "the name of a loaded model, not one to be replaced"
 
 
 @pytest.mark.parametrize("wrong", ["=tiny", "claude-*="])

@@ -10,6 +10,7 @@ from localllm.settings.config import Settings
 from localllm.types import Finish, Timings, Usage
 from localllm.types.states import EngineStatus, SlotStatus
 from tests.server.conftest import Served, running
+from tests.server.fake_runtime import tiny_model
 
 
 def test_props_tell_what_requests_have_by_default(served: Served) -> None:
@@ -19,6 +20,22 @@ def test_props_tell_what_requests_have_by_default(served: Served) -> None:
     assert props["default_generation_settings"]["n_ctx"] == 512
     assert (props["total_slots"], props["model_alias"], props["is_sleeping"]) == (4, "tiny", False)
     assert props["model_path"] == "tiny.gguf", "where it lies is nobody's business"
+
+
+def test_props_of_a_model_that_is_not_loaded_tell_what_its_file_says_and_nothing_of_its_last_load(
+    served: Served,
+) -> None:
+    served.runtime.models = [tiny_model("other:1b")]
+    loaded = served.http.get("/props?model=other:1b").json()
+    served.runtime.models = []
+    props = served.http.get("/props?model=other:1b").json()
+    assert (loaded["is_sleeping"], props["is_sleeping"]) == (False, True)
+    assert props["default_generation_settings"] == {"params": {}, "n_ctx": 0}
+    assert (props["total_slots"], props["bos_token"]) == (0, "")
+    assert {props[key] == loaded[key] for key in ("model_alias", "model_ftype", "chat_template")} == {True}
+    served.runtime.others = []
+    gone = served.http.get("/props?model=other:1b")
+    assert (gone.status_code, gone.json()["error"]["type"]) == (404, "not_found_error")
 
 
 def test_without_a_model_props_are_those_of_a_router(served: Served) -> None:

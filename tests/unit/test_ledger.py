@@ -15,7 +15,7 @@ from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.on_devices import OnDevices, layers_on_gpus
 from localllm.supervisor.placing import DRIVER_BYTES
 from localllm.supervisor.room import Evict, Held, Load, decide_devices
-from localllm.types import DeviceInfo
+from localllm.types import DeviceInfo, LayerMemory
 from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare
 from tests.unit.test_placing import NAMED
@@ -185,3 +185,22 @@ def test_a_draft_on_a_gpu_counts_for_the_model_beside_it_for_others_and_until_it
     ledger.release("first")
     ledger.see("lib", [gpu(1900)], "second")
     assert free_mb(ledger, gpu(1900)) == 1900
+
+
+@pytest.mark.parametrize("free", [1900, 900])
+def test_nextn_layers_that_do_not_guess_after_all_count_no_more_than_if_they_were_off(free: int) -> None:
+    """Whether all layers are on the GPU or only some."""
+    ledger = Ledger()
+    headed = msgspec.structs.replace(NAMED, heads=LayerMemory(keys=512, values=512))
+    model = OnDevices(ledger, "lib", "m", headed, LoadOptions(slots=1))
+    placed = model.place([CPU, gpu(free)])
+    off = OnDevices(ledger, "lib", "off", headed, LoadOptions(slots=1, mtp="off", gpu_layers=placed.gpu_layers))
+    ledger.allocated("m")
+    planned = ledger.holders()["m"]
+    model.free_heads()
+    off.place([CPU, gpu(free)])
+    assert 0 < placed.gpu_layers < headed.num_layers + 1 or free == 1900
+    assert ledger.holders()["m"] == ledger.holders()["off"] < planned
+    assert model.device_bytes() == off.device_bytes()
+    model.free_heads()
+    assert ledger.holders()["m"] == ledger.holders()["off"], "they go once"

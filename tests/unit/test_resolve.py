@@ -10,9 +10,10 @@ import pytest
 
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.registry.disk.store import now_text
-from localllm.registry.listing import store_of
+from localllm.registry.listing import copy, id_of, remove, store_of
 from localllm.registry.manifest import Manifest
-from localllm.registry.resolve import resolve
+from localllm.registry.naming import storable
+from localllm.registry.resolve import among, resolve
 from localllm.types import Message, SamplingParams
 
 NOWHERE = Path("no-such-folder")
@@ -45,6 +46,7 @@ def test_the_carried_model_is_found_wherever_one_is_even_beside_a_file_of_its_na
     [
         ("nothing.gguf", r"no model file 'nothing\.gguf'"),
         ("qwen3:0.6b", r"localllm pull qwen3:0\.6b downloads it: hf\.co/Qwen/Qwen3-0\.6B-GGUF \(Q8_0, about 0\.6 GB,"),
+        ("qwen3:latest", r"localllm pull qwen3:4b downloads it"),
         ("qwen33", "did you mean qwen3 "),
         ("wholly-unheard-of", r"no model is called 'wholly-unheard-of'; localllm search finds more \(a file"),
         ("hf.co/a/b:Q4_K_M", r"hf\.co/a/b:Q4_K_M is not on this machine"),
@@ -92,6 +94,30 @@ def test_a_short_name_without_a_tag_is_one_of_ours_else_the_catalogs_own(tmp_pat
     found = resolve("qwen3", tmp_path)
     found.release()
     assert found.id == "qwen3"
+
+
+def test_latest_is_the_tag_that_a_name_without_one_has(tmp_path: Path) -> None:
+    put(tmp_path, "mine")
+    put(tmp_path, "qwen3:4b")
+    for name, id in (("mine:latest", "mine"), ("qwen3:latest", "qwen3:4b"), ("demo:latest", "demo")):
+        found = resolve(name, tmp_path)
+        found.release()
+        assert found.id == id
+    with pytest.raises(ModelNotFound, match="no model is called 'mine:1b'"):
+        resolve("mine:1b", tmp_path)
+    assert storable("mine:latest") == "mine", "a new model cannot be confused with the one without a tag"
+    assert copy("mine", "yours:latest", tmp_path).name == "yours"
+    put(tmp_path, "mine:latest")
+    assert id_of("mine:latest", tmp_path) == "mine:latest", "a model stored under that very name comes first"
+    assert remove("qwen3:latest", tmp_path).name == "qwen3:4b"
+
+
+def test_a_name_means_one_of_those_that_are_loaded() -> None:
+    for name, id in (("a", "a"), ("a:latest", "a"), ("Tiny-Q8_0:latest", "Tiny-Q8_0"), ("qwen3", "qwen3:4b")):
+        assert among(["a", "Tiny-Q8_0", "qwen3:4b"], name) == id
+    assert among(["a:latest", "a"], "a:latest") == "a:latest"
+    for name in ("a:1b", "b:latest", "a b"):
+        assert among(["a", "qwen3:0.6b"], name) is None
 
 
 def test_names_from_outside_tell_nothing_of_files(tmp_path: Path) -> None:

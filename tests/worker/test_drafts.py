@@ -199,13 +199,18 @@ main()
 
 def failing_drafts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Workers are real, but for this method of theirs."""
+    changed_workers(monkeypatch, FAILING.format(name=name))
 
-    def broken(**arguments: Any) -> list[str]:
+
+def changed_workers(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Workers run this program, which changes something and calls their `main`."""
+
+    def changed(**arguments: Any) -> list[str]:
         made = worker_command(**arguments)
         place = made.index("-m")
-        return [*made[:place], "-c", FAILING.format(name=name), *made[place + 2 :]]
+        return [*made[:place], "-c", program, *made[place + 2 :]]
 
-    monkeypatch.setattr(managed, "worker_command", broken)
+    monkeypatch.setattr(managed, "worker_command", changed)
 
 
 def test_a_draft_that_cannot_be_warmed_up_is_refused_if_it_was_named_and_else_said(

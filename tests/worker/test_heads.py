@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,13 +13,16 @@ from localllm import LLM, SamplingParams
 from localllm.gguf import read_model_info
 from localllm.gguf.nextn import FORMS
 from localllm.llama import next_rows
+from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
 from localllm.supervisor import heads
-from localllm.supervisor.memory_fit import needs
+from localllm.supervisor.drafting import DraftModel, draft_bytes
+from localllm.supervisor.main_memory import MainMemory
+from localllm.supervisor.memory_fit import fit_in_memory, needs
 from localllm.supervisor.placing import sizes_of
 from localllm.supervisor.plan import demand_of, plan
 from localllm.supervisor.room import need_bytes
-from localllm.types import ModelInfo
+from localllm.types import GenerationRequest, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker import heads as loaded_heads
 from localllm.worker import loading
@@ -26,7 +30,7 @@ from tests.homes import share_findings
 from tests.models import families
 from tests.models.builder import Builder
 from tests.models.headed import write_headed
-from tests.worker.test_drafts import failing_drafts
+from tests.worker.test_drafts import changed_workers, failing_drafts
 
 GREEDY = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
 PROMPTS = ("Hello", "one two three " * 20)
@@ -168,6 +172,61 @@ def test_their_memory_is_planned(model: Path) -> None:
     assert more.outputs - less.outputs == of.host
     assert (heads.KEPT_ROWS, heads.MOST_BATCH) == (next_rows.KEPT, loading.WHOLE_BATCH)
     assert (heads.BATCH_TOKENS, heads.OUTPUTS) == (loaded_heads.BATCH_TOKENS, loaded_heads.OUTPUTS)
+
+
+def test_a_draft_that_nobody_named_is_planned_in_their_place_and_they_are_if_it_is_dropped(
+    model: Path, tmp_path: Path
+) -> None:
+    info, path = read_model_info(model), families.write_draft(tmp_path / "draft.gguf")
+    draft = DraftModel("draft", path, read_model_info(path))
+    auto, off = LoadOptions(ctx=512, slots=2, draft="auto"), LoadOptions(ctx=512, slots=2, mtp="off")
+    memory = MainMemory(info, auto, draft, ())
+    assert memory.slots_bytes == need_bytes(info, off) + draft_bytes(info, off, draft)
+    assert fit_in_memory(info, auto, free_bytes=None, draft=draft).need_bytes == memory.slots_bytes
+    memory.drop_draft()
+    assert memory.slots_bytes == need_bytes(info, LoadOptions(ctx=512, slots=2))
+
+
+NO_CONTEXT = """
+import os
+from localllm.errors import LoadFailed
+from localllm.llama.next_rows import NextRows
+from localllm.worker import heads, process
+
+def fails(*_, **__):
+    NextRows.computed = lambda *_: os.abort()
+    raise LoadFailed("no room for them")
+
+heads.LlamaHeads = fails
+process.main()
+"""
+"""A worker that cannot create their context, and ends if it keeps vectors for them all the same."""
+
+
+@pytest.mark.parametrize("when", ["while they are loaded", "as they warm up", "as they guess"])
+def test_their_memory_is_not_counted_once_they_are_found_not_to_guess(
+    model: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    async def held(mtp: Literal["auto", "off"]) -> int:
+        runtime = Runtime(Settings(threads=1, slots=2))
+        try:
+            loaded = await runtime.load(model, LoadOptions(ctx=512, slots=2, threads=1, mtp=mtp))
+            (answer,) = await runtime.submit(loaded.id, [GenerationRequest(prompt="Hello", params=GREEDY)])
+            async for _ in answer:
+                pass
+            (running,) = runtime.running()
+            assert running.loaded is not None
+            assert "mtp" not in running.loaded.sources
+            return running.memory_bytes
+        finally:
+            await runtime.aclose()
+
+    off = asyncio.run(held("off"))
+    if when == "while they are loaded":
+        changed_workers(monkeypatch, NO_CONTEXT)
+    else:
+        failing_drafts(monkeypatch, "warm_up" if when == "as they warm up" else "_draft")
+    assert asyncio.run(held("auto")) == off
 
 
 def test_a_section_turns_them_off() -> None:

@@ -11,11 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm import __version__
-from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.errors import InvalidParameter, ModelNotFound, clipped
+from localllm.server import catalog
 from localllm.server.body import json_response, read_json
 from localllm.server.errors import FeatureDisabled, NotServed
 from localllm.server.state import ServerState
-from localllm.types import DrySampling, LoadedModel
+from localllm.types import DrySampling, LoadedModel, ModelInfo
 
 BUILD = f"b0-localllm-{__version__}"
 """llama-server's build info begins with `b` and a number."""
@@ -53,7 +54,8 @@ class Props(msgspec.Struct, frozen=True, kw_only=True):
     eos_token: str
     build_info: str = BUILD
     is_sleeping: bool = False
-    """Whether it was unloaded; the next request loads it again."""
+    """Whether it is not loaded; the next request loads it. Then what only a load decides is 0 or empty, as in
+    `RouterProps`."""
     cors_proxy_enabled: bool = False
 
 
@@ -92,21 +94,25 @@ async def get_props(request: Request) -> Response:
     except ModelNotFound:
         return json_response(RouterProps(max_instances=state.settings.max_loaded_models))
     loaded = state.loaded(id)
-    known = loaded or state.metrics.known.get(id)
-    if known is None:
-        raise ModelNotFound(f"{id} is not loaded; its first request loads it", param="model")
-    return json_response(props_of(known, is_sleeping=loaded is None))
+    if loaded is not None:
+        return json_response(props_of(loaded.id, loaded.info, loaded))
+    found = await catalog.entry(state, id)
+    if found is None:
+        raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
+    if found.info is None:
+        raise ModelNotFound(f"{found.id} is not loaded, and its file cannot be read now", param="model")
+    return json_response(props_of(found.id, found.info))
 
 
-def props_of(model: LoadedModel, *, is_sleeping: bool) -> Props:
-    """The properties of a model."""
-    templates, chats = model.info.chat_templates, "default" in model.info.chat_templates
+def props_of(id: str, info: ModelInfo, loaded: LoadedModel | None = None) -> Props:
+    """The properties of a model, by its file as it is now and by its load."""
+    templates, chats = info.chat_templates, "default" in info.chat_templates
     return Props(
-        default_generation_settings=Settings(_params(model), model.ctx),
-        total_slots=model.slots,
-        model_alias=model.id,
-        model_ftype=model.info.file_type,
-        model_path=f"{model.id.replace('/', '_').replace(':', '_')}.gguf",
+        default_generation_settings=Settings({}, 0) if loaded is None else Settings(_params(loaded), loaded.ctx),
+        total_slots=0 if loaded is None else loaded.slots,
+        model_alias=id,
+        model_ftype=info.file_type,
+        model_path=f"{id.replace('/', '_').replace(':', '_')}.gguf",
         modalities={"vision": False, "video": False, "audio": False},
         chat_template=templates.get("default", ""),
         chat_template_tool_use=templates.get("tool_use", UNSET),
@@ -114,9 +120,9 @@ def props_of(model: LoadedModel, *, is_sleeping: bool) -> Props:
         chat_template_caps=dict.fromkeys(
             ("supports_tools", "supports_tool_calls", "supports_parallel_tool_calls", "supports_system_role"), chats
         ),
-        bos_token=model.bos_text,
-        eos_token=model.eos_text,
-        is_sleeping=is_sleeping,
+        bos_token="" if loaded is None else loaded.bos_text,
+        eos_token="" if loaded is None else loaded.eos_text,
+        is_sleeping=loaded is None,
     )
 
 

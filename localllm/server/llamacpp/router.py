@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, clipped
+from localllm.runtime.runtime import among
 from localllm.server import log
 from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
@@ -36,8 +37,8 @@ def routes() -> list[Route]:
 
 async def load(request: Request) -> Response:
     """`POST /models/load`: starts loading and replies immediately."""
-    state, model, headers = await _asked(request)
-    if await _phase(state, model) == "ready":
+    state, model, phase, headers = await _asked(request)
+    if phase == "ready":
         raise InvalidParameter(f"{clipped(model)} is already loaded", param="model")
     task = asyncio.create_task(_load(state, model))
     _loads.add(task)
@@ -55,8 +56,8 @@ async def _load(state: ServerState, model: str) -> None:
 async def unload(request: Request) -> Response:
     """`POST /models/unload`: running answers end with an error."""
     caller_of(request).check_may("unload models")
-    state, model, headers = await _asked(request)
-    if await _phase(state, model) is None:
+    state, model, phase, headers = await _asked(request)
+    if phase is None:
         raise InvalidParameter(f"{clipped(model)} is not loaded", param="model")
     await state.runtime.unload(model)
     return json_response(Success(), headers)
@@ -73,21 +74,19 @@ async def remove(request: Request) -> Response:
     return json_response(Success())
 
 
-async def _asked(request: Request) -> tuple[ServerState, str, dict[str, str]]:
+async def _asked(request: Request) -> tuple[ServerState, str, str | None, dict[str, str]]:
+    """Also the model's id and the phase of its process; None if it is not loaded. Raises `ModelNotFound`."""
     state: ServerState = request.app.state.server
     given, asked = parse(await read_json(request, state.settings.max_body_bytes), ModelRequest)
     ignored = sorted(given.keys() - set(ModelRequest.__struct_fields__))
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     state.admit()
-    return state, state.named(asked.model), headers
-
-
-async def _phase(state: ServerState, model: str) -> str | None:
-    """The phase of the model's process; None if it is not loaded. Raises `ModelNotFound`."""
-    for running in state.runtime.running():
-        if running.id == model:
-            return running.phase
-    there = await state.listing.run(state.runtime.available)
-    if all(each.id != model for each in there):
-        raise ModelNotFound(f"no model is called {clipped(model)!r} here", param="model")
-    return None
+    name = state.named(asked.model)
+    phases: dict[str, str | None] = {model.id: model.phase for model in state.runtime.running()}
+    if name not in phases:
+        there = await state.listing.run(state.runtime.available)
+        phases = dict.fromkeys((model.id for model in there), None) | phases
+    id = among(phases, name)
+    if id is None:
+        raise ModelNotFound(f"no model is called {clipped(name)!r} here", param="model")
+    return state, id, phases[id], headers

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.runtime.runtime import canonical_id
+from localllm.errors import InvalidParameter
+from localllm.runtime.runtime import among
 
 DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
 _HUB = ("hf.co", "huggingface.co")
@@ -78,11 +78,7 @@ def found(asked: str, ids: Iterable[str]) -> str | None:
             return id
     if not name.is_short or name.tag.lower() != DEFAULT_TAG:
         return None
-    try:
-        default = canonical_id(name.model.lower())
-    except LocalLLMError:  # not one of our names
-        return None
-    return default if default in there else None
+    return among(there, name.model.lower())
 
 
 def ours(asked: str) -> str:
