@@ -42,6 +42,8 @@ class Metrics(Observer):
         """`names`: ours, per model, or llama-server's, for all models together."""
         self.names = names
         self.totals = Totals()
+        self.known: dict[str, LoadedModel] = {}
+        """The last load of every model ever loaded."""
         self._statuses: dict[str, EngineStatus] = {}
         """The models' last reports, for the totals."""
         registry = self.registry = CollectorRegistry()
@@ -158,6 +160,9 @@ class Metrics(Observer):
 
     def failed(self, model_id: str, code: str) -> None:
         self._requests.labels(model_id, code).inc()
+
+    def ready(self, model_id: str, loaded: LoadedModel) -> None:
+        self.known[model_id] = loaded
 
     def restarted(self, model_id: str) -> None:
         self._restarts.labels(model_id).inc()

@@ -31,6 +31,7 @@ def http(server: Sidecar) -> Iterator[httpx.Client]:
 @pytest.mark.parametrize("how", ["keep_alive", "unload"])
 def test_it_is_loaded_again_as_it_was_when_it_is_asked_for(server: Sidecar, http: httpx.Client, how: str) -> None:
     first = http.post("/v1/completions", json=BODY)
+    before = http.get("/props").json()
     with Client(server.url, server.token) as client:
         if how == "unload":
             client.unload("tiny-chat")
@@ -39,7 +40,8 @@ def test_it_is_loaded_again_as_it_was_when_it_is_asked_for(server: Sidecar, http
             until(lambda: client.processes() == [])
     assert http.get("/ready").status_code == 200
     props = http.get("/props", params={"model": "tiny-chat"}).json()
-    assert (props["is_sleeping"], props["default_generation_settings"]["n_ctx"]) == (True, 0)
+    assert (props["is_sleeping"], props["total_slots"]) == (True, before["total_slots"]), "as llama-server's asleep"
+    assert props["default_generation_settings"] == before["default_generation_settings"]
     assert "tiny-chat" in [model["id"] for model in http.get("/v1/models").json()["data"]]
     again = http.post("/v1/completions", json=BODY)
     assert again.status_code == 200, again.text

@@ -22,9 +22,7 @@ def test_props_tell_what_requests_have_by_default(served: Served) -> None:
     assert props["model_path"] == "tiny.gguf", "where it lies is nobody's business"
 
 
-def test_props_of_a_model_that_is_not_loaded_tell_what_its_file_says_and_nothing_of_its_last_load(
-    served: Served,
-) -> None:
+def test_props_of_a_model_that_was_never_loaded_tell_what_its_file_says(served: Served) -> None:
     served.runtime.models = [tiny_model("other:1b")]
     loaded = served.http.get("/props?model=other:1b").json()
     served.runtime.models = []

@@ -54,8 +54,8 @@ class Props(msgspec.Struct, frozen=True, kw_only=True):
     eos_token: str
     build_info: str = BUILD
     is_sleeping: bool = False
-    """Whether it is not loaded; the next request loads it. Then what only a load decides is 0 or empty, as in
-    `RouterProps`."""
+    """Whether it is not loaded; the next request loads it. Then what only a load decides is that of the last load of
+    the same file; if there was none, it is 0 or empty, as in `RouterProps`."""
     cors_proxy_enabled: bool = False
 
 
@@ -95,17 +95,19 @@ async def get_props(request: Request) -> Response:
         return json_response(RouterProps(max_instances=state.settings.max_loaded_models))
     loaded = state.loaded(id)
     if loaded is not None:
-        return json_response(props_of(loaded.id, loaded.info, loaded))
+        return json_response(props_of(loaded.id, loaded.info, loaded, is_sleeping=False))
     found = await catalog.entry(state, id)
     if found is None:
         raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
     if found.info is None:
         raise ModelNotFound(f"{found.id} is not loaded, and its file cannot be read now", param="model")
-    return json_response(props_of(found.id, found.info))
+    last = state.metrics.known.get(found.id)  # without names of tensors
+    is_same = last is not None and last.info == msgspec.structs.replace(found.info, tensors=last.info.tensors)
+    return json_response(props_of(found.id, found.info, last if is_same else None, is_sleeping=True))
 
 
-def props_of(id: str, info: ModelInfo, loaded: LoadedModel | None = None) -> Props:
-    """The properties of a model, by its file as it is now and by its load."""
+def props_of(id: str, info: ModelInfo, loaded: LoadedModel | None, *, is_sleeping: bool) -> Props:
+    """The properties of a model, by its file as it is now and by its load, or the last one."""
     templates, chats = info.chat_templates, "default" in info.chat_templates
     return Props(
         default_generation_settings=Settings({}, 0) if loaded is None else Settings(_params(loaded), loaded.ctx),
@@ -122,7 +124,7 @@ def props_of(id: str, info: ModelInfo, loaded: LoadedModel | None = None) -> Pro
         ),
         bos_token="" if loaded is None else loaded.bos_text,
         eos_token="" if loaded is None else loaded.eos_text,
-        is_sleeping=loaded is None,
+        is_sleeping=is_sleeping,
     )
 
 
