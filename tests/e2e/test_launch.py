@@ -336,15 +336,38 @@ def test_a_running_server_loads_for_an_editor_what_was_printed(
     assert {model["model"]: model["ctx"] for model in listed}["agent"] == 65_536
 
 
+PRINT_ALL = """
+import sys
+from localllm.cli.app import app
+
+model, *agents = sys.argv[1:]
+for name in agents:
+    try:
+        app(["launch", name, "--model", model, "--print"], prog_name="localllm")
+    except SystemExit as end:
+        assert not end.code, (name, end.code)
+    for stream in (sys.stdout, sys.stderr):
+        print("END", file=stream, flush=True)
+"""
+
+
 def test_print_starts_nothing_and_writes_nothing(desk: Desk, agent_model: Path) -> None:
+    """For all agents, one after the other in one process."""
     desk.zed.write_text(MINE)
     before = sorted(desk.data.rglob("*"))
-    for name in AGENTS:
-        done = desk.launch(name, "--model", agent_model, "--print", PATH="/usr/bin:/bin")
-        assert done.returncode == 0, done.stderr
-        assert "http://127.0.0.1:1" in done.stdout
-        assert "agent" in done.stdout
-        assert f"localllm serve {agent_model} --ctx=65536 --slots=2" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PRINT_ALL, agent_model, *AGENTS],
+        env=desk.environment(PATH="/usr/bin:/bin"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    printed, said = (text.split("END\n")[:-1] for text in (done.stdout, done.stderr))
+    assert len(printed) == len(said) == len(AGENTS)
+    assert all("http://127.0.0.1:1" in each and "agent" in each for each in printed)
+    assert all(f"localllm serve {agent_model} --ctx=65536 --slots=2" in each for each in said)
     assert sorted(desk.data.rglob("*")) == before
     assert desk.zed.read_text() == MINE
 

@@ -4,7 +4,6 @@ and no answer is another."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,28 @@ import pytest
 from gguf import GGUFReader
 
 from localllm.engine.backend import Segment
-from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.sequence import Sequence as Request
 from localllm.gguf import read_model_info
 from localllm.llama import library
-from localllm.llama.assistant import LlamaAssistant
-from localllm.llama.headed import HeadedBackend
-from localllm.llama.model import LlamaModel
-from localllm.llama.next_symbols import find
 from localllm.llama.rope import AS_TRAINED, Rope
 from localllm.supervisor.drafting import DraftModel, draft_bytes
-from localllm.types import FlashAttn, KvType, ResolvedSampling
 from localllm.types.load_options import LoadOptions
+from tests.llama.guessing import (
+    CTX,
+    SLOTS,
+    Headed,
+    Known,
+    Run,
+    check_interrupted,
+    check_leaving,
+    check_lost_vectors,
+    check_one_that_fails,
+    opened_draft,
+    sharing_a_prompt,
+    turns,
+)
 from tests.llama.test_buffer_planning import LOGGED, MIB
-from tests.llama.test_draft_heads import DraftRun, ask
-from tests.llama.test_drafts import SAMPLINGS, prompts
-from tests.llama.test_heads import CTX, SLOTS, Headed, check_lost_vectors
-from tests.llama.test_interrupts import stop_after
+from tests.llama.test_drafts import SAMPLINGS
 from tests.models.assistant import FULL, KV_HEADS, WINDOWED, write_assistant, write_gemma4
 from tests.models.families import N_HEAD, SLIDING_WINDOW
 from tests.models.tokenizers import bpe
@@ -44,36 +48,6 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 MOST = 32
 """Tokens that a windowed memory can take back here."""
-
-
-@contextmanager
-def opened(
-    loaded: library.Library,
-    target_path: Path,
-    path: Path,
-    *,
-    ctx: int = CTX,
-    slots: int = SLOTS,
-    ubatch: int | None = None,
-    flash_attn: FlashAttn = "auto",
-    kv_type: KvType = "f16",
-    rope: Rope = AS_TRAINED,
-) -> Iterator[Headed]:
-    functions, head = find(loaded.api), read_model_info(path).draft_head
-    assert functions is not None
-    assert head is not None
-    assert head.problem == ""
-    models = [LlamaModel(loaded, each, gpu_layers=0, devices=(), must_offload=False) for each in (target_path, path)]
-    target = HeadedBackend(
-        loaded, models[0], functions, ctx=ctx, slots=slots, threads=1, batch_tokens=64, max_outputs=48,
-        ubatch_tokens=ubatch, flash_attn=flash_attn, kv_type=kv_type, rope=rope,
-    )  # fmt: skip
-    draft = LlamaAssistant(loaded, models[1], target, functions, threads=1)
-    yield Headed(target, draft)
-    draft.free()
-    target.free()
-    for model in reversed(models):
-        model.close()
 
 
 @pytest.fixture(scope="module")
@@ -92,25 +66,26 @@ def path(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def headed(loaded_library: library.Library, target: Path, path: Path) -> Iterator[Headed]:
-    with opened(loaded_library, target, path) as both:
+def known() -> Known:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def headed(loaded_library: library.Library, target: Path, path: Path, known: Known) -> Iterator[Headed]:
+    with opened_draft(loaded_library, target, path, known=known) as both:
         yield both
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_the_answer_with_an_assistant_is_the_answer_without(headed: Headed, kind: str, sampling: str) -> None:
     """Turn after turn, with one that is cancelled among its guesses."""
-    plain = DraftRun(headed, guesses=False)
-    expected = ask(plain, sampling)
-    run = DraftRun(headed, guesses=True)
-    made = ask(run, sampling)
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
-    num_guesses, num_right = (sum(getattr(one, name) for one in made) for name in ("num_guesses", "num_right_guesses"))
-    assert num_guesses > 10
+    expected, made = headed.both(turns, sampling)
+    assert made.tokens == expected.tokens
+    assert made.num_guesses > 10
     if kind == "good" and sampling == "greedy":
-        assert num_right > 0.5 * num_guesses
-        assert num_right > 100, "of 200 tokens"
-        assert run.engine.num_steps < 0.7 * plain.engine.num_steps
+        assert made.num_right_guesses > 0.5 * made.num_guesses
+        assert made.num_right_guesses > 100, "of 200 tokens"
+        assert made.num_steps < 0.7 * expected.num_steps
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0])
@@ -121,7 +96,7 @@ def test_texts_longer_than_the_window_and_its_cells_are_guessed_on(
     path = write_assistant(tmp_path / "assistant.gguf", is_good=scale < 1)
     long = [5 + (7 * place * place) % 300 for place in range(600)]
 
-    def answers(run: DraftRun) -> list[Request]:
+    def long_turns(run: Run) -> list[Request]:
         first = [run.begin(0, long, 90), run.begin(1, long[300:], 90), run.begin(2, [17], 300)]
         run.finish()
         second = [run.begin(3, [*first[0].tokens, 9], 40), run.begin(4, [*first[1].tokens[:200], 8], 40)]
@@ -129,13 +104,12 @@ def test_texts_longer_than_the_window_and_its_cells_are_guessed_on(
         return [*first, *second]
 
     target = write_gemma4(tmp_path / "target.gguf", scale=scale)
-    with opened(loaded_library, target, path, ctx=1024) as headed:
-        expected, made = (answers(DraftRun(headed, guesses=guesses)) for guesses in (False, True))
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
-    num_guesses, num_right = (sum(getattr(one, name) for one in made) for name in ("num_guesses", "num_right_guesses"))
-    assert num_guesses > 10
+    with opened_draft(loaded_library, target, path, ctx=1024) as headed:
+        expected, made = headed.both(long_turns)
+    assert made.tokens == expected.tokens
+    assert made.num_guesses > 10
     if scale < 1:
-        assert num_right > 0.5 * num_guesses
+        assert made.num_right_guesses > 0.5 * made.num_guesses
 
 
 @pytest.mark.parametrize("how", [{"flash_attn": "off"}, {"kv_type": "q8_0"}, {"n_shared": 2}], ids=str)
@@ -147,89 +121,42 @@ def test_an_assistant_takes_on_its_targets_layout(
     target = write_gemma4(tmp_path / "target.gguf", scale=0.01, n_shared=how.get("n_shared", 0), sizes=sizes)
     path = write_assistant(tmp_path / "assistant.gguf", is_good=True, sizes=sizes)
     layout = {name: value for name, value in how.items() if name != "n_shared"}
-    with opened(loaded_library, target, path, **layout) as headed:
-        expected, made = (ask(DraftRun(headed, guesses=guesses), "greedy") for guesses in (False, True))
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
-    assert sum(one.num_right_guesses for one in made) > 0.5 * sum(one.num_guesses for one in made) > 50
+    with opened_draft(loaded_library, target, path, **layout) as headed:
+        expected, made = headed.both(turns, "greedy")
+    assert made.tokens == expected.tokens
+    assert made.num_right_guesses > 0.5 * made.num_guesses > 50
 
 
 def test_a_conversation_that_left_its_slot_and_came_back_is_guessed_on(headed: Headed) -> None:
-    """Its state comes from main memory, without the vectors of its tokens."""
-
-    def answers(run: DraftRun) -> list[Request]:
-        first = run.begin(0, [5 + (3 * place) % 300 for place in range(120)], 30)
-        run.finish()
-        for id in range(1, 2 * SLOTS + 1):
-            run.begin(id, [40 + id, *prompts()[1]], 10)
-        run.finish()
-        second = run.begin(20, [*first.tokens, 9, 10], 30)
-        run.finish()
-        assert second.num_cached > 20
-        return [first, second]
-
-    expected, made = (answers(DraftRun(headed, guesses=guesses, tiers=Tiers(2**26))) for guesses in (False, True))
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
-    assert made[1].num_guesses > 0
+    check_leaving(headed)
 
 
 def test_vectors_lost_before_a_token_is_computed_are_waited_for(headed: Headed) -> None:
-    check_lost_vectors(DraftRun, headed)
+    check_lost_vectors(headed)
 
 
 @pytest.mark.parametrize("length", [1, 2, 40])
 def test_answers_that_share_a_prompt_are_guessed_each_in_its_slot(headed: Headed, length: int) -> None:
-    """Those after the first begin from a copy, of whose tokens there are no vectors."""
-
-    def answers(run: DraftRun) -> list[Request]:
-        prompt = [5 + (3 * place) % 300 for place in range(length)]
-        first = run.begin(0, prompt, 30, ResolvedSampling(seed=0, temperature=0.9))
-        for _ in range(5):
-            run.step()
-        more = [run.begin(id, prompt, 30, ResolvedSampling(seed=id, temperature=0.9)) for id in (1, 2)]
-        run.finish()
-        return [first, *more]
-
-    expected, made = (answers(DraftRun(headed, guesses=guesses)) for guesses in (False, True))
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    expected, made = headed.both(sharing_a_prompt, length)
+    assert made.tokens == expected.tokens
 
 
 def test_interrupted_prompts_change_no_answer(headed: Headed) -> None:
     if not headed.target.can_be_interrupted:
         pytest.skip("the module that interrupts is not compiled")
-
-    def answers(run: DraftRun, stops: Iterator[int]) -> list[Request]:
-        made = [run.begin(id, [5 + (7 * id + 3 * place) % 300 for place in range(150)], 40) for id in range(SLOTS)]
-        for stop in stops:
-            stop_after(headed.target, stop)
-            run.step()
-        run.finish()
-        return made
-
-    expected, lost_s = answers(DraftRun(headed, guesses=False), iter(())), headed.target.lost_s
-    made = answers(DraftRun(headed, guesses=True), iter(range(5, 400, 60)))
-    assert headed.target.lost_s > lost_s
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
-    assert sum(one.num_guesses for one in made) > 10
+    check_interrupted(headed)
 
 
 def test_an_assistant_that_cannot_be_computed_is_freed_and_answers_go_on(
-    loaded_library: library.Library, target: Path, path: Path
+    loaded_library: library.Library, target: Path, path: Path, known: Known
 ) -> None:
-    with opened(loaded_library, target, path) as headed:
-        plain = DraftRun(headed, guesses=False)
-        expected = plain.begin(0, prompts()[0])
-        plain.finish()
-        run = DraftRun(headed, guesses=True)
-        made = run.begin(0, prompts()[0])
-        for _ in range(3):
-            run.engine.step()
-        headed.heads._width = 5  # llama.cpp takes no such vector
-        while run.engine.scheduler.has_work:
-            run.engine.step()
+    with opened_draft(loaded_library, target, path, known=known) as headed:
+
+        def spoil() -> None:
+            headed.heads._width = 5  # llama.cpp takes no such vector
+
+        check_one_that_fails(headed, spoil)
         assert headed.heads._model.handle is None
-        assert made.tokens == expected.tokens
-        assert run.drafts is not None
-        assert run.drafts.is_off
 
 
 @pytest.mark.parametrize("is_full", [False, True])
@@ -271,7 +198,7 @@ def test_its_logits_are_those_of_the_formula(
     own vectors. llama.cpp's own implementation chains them alike (common/speculative.cpp)."""
     tokens, guesses = [(11 * place * place) % 90 + 5 for place in range(40)], [17, 300, 17]
     target = write_gemma4(tmp_path / "target.gguf", n_shared=n_shared)
-    with opened(loaded_library, target, path, ubatch=ubatch, rope=rope) as headed:
+    with opened_draft(loaded_library, target, path, ubatch=ubatch, rope=rope) as headed:
         headed.target.decode([Segment(0, 0, [4] * 3, 0), Segment(1, 0, tokens[:-1], 1)])
         headed.target.synchronize()
         assert headed.target.next_rows is not None
@@ -303,7 +230,7 @@ def test_the_plan_of_its_memory_covers_what_llama_cpp_allocates(
     path = write_assistant(tmp_path / "assistant.gguf", tokenizer=words)
     target = write_gemma4(tmp_path / "target.gguf", tokenizer=words)
     mark = loaded_library.log.mark()
-    with opened(loaded_library, target, path) as headed:
+    with opened_draft(loaded_library, target, path) as headed:
         loads = [line for line in loaded_library.log.lines_since(mark) if LOGGED.search(line)]
         headed.target.decode([Segment(0, 0, [5] * 40, 1)])
     made_for_draft = loads[[number for number, line in enumerate(loads) if "output" in line][-1] :]

@@ -18,6 +18,7 @@ from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
 from localllm.registry.resolve import carried
 from localllm.types import ResolvedSampling
+from tests.samplers import sampler
 
 GREEDY = ResolvedSampling(temperature=0)
 SLOTS = 8
@@ -82,7 +83,7 @@ def test_chunk_size_changes_logits_by_less_than_what_is_called_a_tie(backend: Ll
 def test_many_requests_through_eight_slots_answer_as_each_alone(backend: LlamaBackend, num_requests: int) -> None:
     """With prefixes shared, copied and kept, chunked by what the batch had room for, some cancelled on the way."""
     rng, collector = random.Random(5), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(2**26))
+    engine = Engine(backend, collector, sampler=sampler(), tiers=Tiers(2**26))
     many = prompts(backend, num_requests)
     requests = [Sequence(id, prompt, sampling=GREEDY, max_tokens=24) for id, prompt in enumerate(many)]
     cancelled = set(rng.sample(range(num_requests), num_requests // 10))
@@ -102,7 +103,7 @@ def test_many_requests_through_eight_slots_answer_as_each_alone(backend: LlamaBa
     assert cached > 0.3 * sum(request.num_prompt for request in requests)
 
     ties = 0
-    alone = Engine(backend, collector)
+    alone = Engine(backend, collector, sampler=sampler())
     for request in requests:
         prompt, answer = request.tokens[: request.num_prompt], request.tokens[request.num_prompt :]
         solo = Sequence(request.id, prompt, sampling=GREEDY, max_tokens=24)

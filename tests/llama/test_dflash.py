@@ -14,14 +14,12 @@ from localllm.engine.backend import BackendError, Segment
 from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.types import DraftBlock
-from tests.llama.test_draft_heads import DFLASHES, MAPPED, opened
-from tests.llama.test_heads import SLOTS
+from tests.llama.guessing import DFLASHES, LAYERS, MAPPED, SLOTS, opened_draft
 from tests.models.dflash import GROUP, HEAD, KERNEL, N_HEAD, TOP_K, write_dflash
 from tests.models.headed import write_headed
 from tests.models.maker import write_llama
 
 Row = npt.NDArray[np.float32]
-LAYERS = (1, 2, 3)
 KINDS: dict[str, dict[str, Any]] = {
     **DFLASHES,
     "mapped": {"tokens": MAPPED, "has": ("output",)},
@@ -45,7 +43,7 @@ def test_its_guesses_are_those_of_the_formula(
     path = write_dflash(tmp_path / "draft.gguf", layers=LAYERS, **KINDS[kind])
     texts = [[(11 * place * place + 7 * slot) % 90 + 5 for place in range(30)] for slot in range(SLOTS)]
     formula = Formula(path, target)
-    with opened(loaded_library, target, path, ubatch=7) as headed:
+    with opened_draft(loaded_library, target, path, ubatch=7) as headed:
         for slot in range(SLOTS):
             headed.target.decode([Segment(slot, 0, texts[slot], 0)])
             headed.target.synchronize()
@@ -81,7 +79,7 @@ def test_drafts_of_models_with_positions_in_several_dimensions(loaded_library: l
     path = write_headed(tmp_path / "target.gguf", "qwen35moe")
     dflash = write_dflash(tmp_path / "draft.gguf", layers=(0, 1, 2), sections=(8, 0, 0, 0))
     formula = Formula(dflash, path)
-    with opened(loaded_library, path, dflash, snapshots=5) as headed:
+    with opened_draft(loaded_library, path, dflash, snapshots=5) as headed:
         headed.target.decode([Segment(1, 0, list(range(20, 50)), 0)])
         headed.target.synchronize()
         assert headed.target.next_rows is not None
@@ -95,7 +93,10 @@ def test_drafts_of_models_with_positions_in_several_dimensions(loaded_library: l
 def test_a_token_without_a_vector_is_an_error(loaded_library: library.Library, target: Path, tmp_path: Path) -> None:
     """Nothing is guessed from what is not there."""
     path = write_dflash(tmp_path / "draft.gguf", layers=LAYERS)
-    with opened(loaded_library, target, path) as headed, pytest.raises(BackendError, match="no vector of a token"):
+    with (
+        opened_draft(loaded_library, target, path) as headed,
+        pytest.raises(BackendError, match="no vector of a token"),
+    ):
         headed.heads.decode([Segment(0, 0, [5, 6], 1)])
 
 

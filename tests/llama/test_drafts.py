@@ -28,6 +28,7 @@ from localllm.types import ResolvedSampling, Speculative
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.models.tokenizers import spm
+from tests.samplers import sampler
 
 SLOTS, CTX = 3, 256
 GREEDY = ResolvedSampling(temperature=0)
@@ -105,8 +106,9 @@ class Run:
                 backend.truncate(slot, 0)
         self.drafts = None if draft is None else Drafts(draft, share=0.1)
         self.engine = Engine(
-            target, self._emit, proposers=Proposers(Speculator(), self.drafts), limits=StepLimits(60), **how
-        )
+            target, self._emit, sampler=sampler(), proposers=Proposers(Speculator(), self.drafts),
+            limits=StepLimits(60), **how,
+        )  # fmt: skip
         if self.drafts is not None:
             self.drafts.weigh(
                 AlwaysWorth(), max_rollback=target.max_rollback, rolls_back_equals=target.rolls_back_equals

@@ -12,13 +12,11 @@ from gguf import GGUFReader
 
 from localllm.engine.backend import Segment
 from localllm.llama import library
-from tests.llama.test_draft_heads import EAGLES, opened
-from tests.llama.test_heads import SLOTS
+from tests.llama.guessing import EAGLES, LAYERS, SLOTS, opened_draft
 from tests.models.eagle import HEAD, N_HEAD, write_eagle
 from tests.models.maker import write_llama
 
 Row = npt.NDArray[np.float32]
-LAYERS = (1, 2, 3)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +38,7 @@ def test_its_logits_are_those_of_the_formula(
     llama.cpp's own implementation chains them alike (common/speculative.cpp)."""
     tokens = [(11 * place * place) % 90 + 5 for place in range(12)]
     guesses = [17, 300, 17]
-    with opened(loaded_library, target, path, ubatch=7) as headed:
+    with opened_draft(loaded_library, target, path, ubatch=7) as headed:
         headed.target.decode([Segment(0, 0, [4] * 3, 0), Segment(1, 0, tokens, 0)])
         headed.target.synchronize()
         known = headed.target.next_rows
@@ -73,7 +71,7 @@ def test_the_first_layers_input_is_the_embedding_of_each_token(
     path = write_eagle(tmp_path / "eagle.gguf", layers=(0, 2, 0))
     texts = [[(7 * slot + 3 * place * place) % 90 + 5 for place in range(20)] for slot in range(SLOTS)]
     embeddings = Layer(path, target).embeddings
-    with opened(loaded_library, target, path, ubatch=7) as headed:
+    with opened_draft(loaded_library, target, path, ubatch=7) as headed:
         headed.target.decode([Segment(slot, 0, texts[slot], slot % 2) for slot in range(SLOTS)])
         headed.target.synchronize()
         assert headed.target.next_rows is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,60 +12,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
-from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.proposers import Proposers
-from localllm.engine.request import Ending
-from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence as Request
-from localllm.engine.speculation.drafts import Drafts
-from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
-from localllm.engine.speculation.head_streams import HeadStreams
-from localllm.gguf import read_model_info
-from localllm.gguf.nextn import FORMS
 from localllm.llama import library
-from localllm.llama.headed import HeadedBackend
-from localllm.llama.heads import LlamaHeads
-from localllm.llama.model import LlamaModel
 from localllm.llama.next_rows import NextRows
 from localllm.llama.next_symbols import find
-from localllm.types import ResolvedSampling, SourceName, Speculative
-from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts
+from localllm.types import ResolvedSampling
+from tests.llama.guessing import (
+    SLOTS,
+    Headed,
+    Run,
+    check_leaving,
+    check_lost_vectors,
+    check_one_that_fails,
+    one_answer,
+    opened_heads,
+    turns,
+)
+from tests.llama.test_drafts import SAMPLINGS, prompts
 from tests.models import families
 from tests.models import headed as headed_models
 
-SLOTS, CTX = 3, 256
 GOOD: dict[str, Any] = {"scale": 0.05, "sees_tokens": True}
 ARCHITECTURES = ("qwen35", *headed_models.KEYS)
 KINDS = [f"{architecture} {kind}" for architecture in ARCHITECTURES for kind in ("good", "random")]
-
-
-class Headed:
-    """A model with its heads."""
-
-    def __init__(self, target: HeadedBackend, heads: LlamaHeads) -> None:
-        self.target, self.heads = target, heads
-
-
-@contextmanager
-def opened(
-    loaded: library.Library, path: Path, *, snapshots: int = 5, heads_ctx: int = CTX, ubatch: int | None = None
-) -> Iterator[Headed]:
-    functions = find(loaded.api)
-    assert functions is not None
-    model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False, has_heads=True)
-    target = HeadedBackend(
-        loaded, model, functions, ctx=CTX, slots=SLOTS, threads=1, batch_tokens=64, max_outputs=48, snapshots=snapshots,
-        ubatch_tokens=ubatch,
-    )  # fmt: skip
-    cropped = FORMS[read_model_info(path).architecture].is_cropped
-    heads = LlamaHeads(
-        loaded, model, target, functions, ctx=heads_ctx, threads=1, batch_tokens=64, max_outputs=32, is_cropped=cropped
-    )  # fmt: skip
-    yield Headed(target, heads)
-    heads.free()
-    target.free()
-    model.close()
 
 
 def write(path: Path, architecture: str, kind: str = "random", **how: Any) -> Path:
@@ -88,167 +56,59 @@ def path(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def headed(loaded_library: library.Library, path: Path) -> Iterator[Headed]:
-    with opened(loaded_library, path) as both:
+    with opened_heads(loaded_library, path) as both:
         yield both
-
-
-class Run:
-    """An engine, and what came of it."""
-
-    source: SourceName = "mtp"
-
-    def __init__(self, headed: Headed, *, guesses: bool, **how: Any) -> None:
-        for slot in range(SLOTS):
-            headed.target.truncate(slot, 0)
-            headed.heads.truncate(slot, 0)
-        self.streams = HeadStreams(headed.heads)
-        self.heads = headed.heads
-        self.drafts = Drafts(headed.heads, share=0.1, streams=self.streams) if guesses else None
-        self.engine = Engine(
-            headed.target, self._emit, proposers=Proposers(Speculator(), self.drafts), limits=StepLimits(60), **how
-        )
-        if self.drafts is not None:
-            self.drafts.weigh(
-                AlwaysWorth(),
-                max_rollback=headed.target.max_rollback,
-                rolls_back_equals=headed.target.rolls_back_equals,
-            )
-            self.drafts._accounts = Generous()
-            self.engine.scheduler.drafter.cost = lambda _: 1.0
-        self.experience = Experience(drafted_by=self.source)
-
-    def _emit(self, output: StepOutput) -> None:
-        assert not output.failures
-
-    def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
-        one = Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True))
-        one.guesser = Guesser(Speculative(sources=(self.source,)), self.experience)
-        self.engine.submit(one)
-        return one
-
-    def step(self) -> None:
-        self.engine.step()
-        self.engine.check_integrity()
-        if self.drafts is not None:
-            assert not self.drafts.is_off
-            for stream in self.streams._streams:
-                assert self.heads.length(stream.slot) == len(stream.tokens), "what is believed to be there is"
-
-    def finish(self) -> None:
-        self.step()
-        while self.engine.scheduler.has_work:
-            self.step()
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_the_answer_with_heads_is_the_answer_without(headed: Headed, kind: str, sampling: str) -> None:
     """Turn after turn, with one that is cancelled among its guesses."""
-
-    def ask(run: Run) -> list[Request]:
-        first = [run.begin(id, prompt, sampling=SAMPLINGS[sampling]) for id, prompt in enumerate(prompts())]
-        run.finish()
-        second = [run.begin(10 + id, [*one.tokens, 9], sampling=SAMPLINGS[sampling]) for id, one in enumerate(first)]
-        for _ in range(9):
-            run.step()
-        run.engine.cancel(11)
-        run.finish()
-        return [*first, second[0], second[2]]
-
-    plain, run = Run(headed, guesses=False), Run(headed, guesses=True)
-    expected = ask(plain)
-    run = Run(headed, guesses=True)
-    made = ask(run)
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
-    num_guesses, num_right = (sum(getattr(one, name) for one in made) for name in ("num_guesses", "num_right_guesses"))
-    assert num_guesses > 10
+    expected, made = headed.both(turns, sampling)
+    assert made.tokens == expected.tokens
+    assert made.num_guesses > 10
     if kind.endswith("good") and sampling == "greedy":
-        assert num_right > 40, "of 200 tokens"
-        assert run.engine.num_steps < 0.8 * plain.engine.num_steps
+        assert made.num_right_guesses > 40, "of 200 tokens"
+        assert made.num_steps < 0.8 * expected.num_steps
 
 
 def test_a_conversation_that_left_its_slot_and_came_back_is_guessed_on(headed: Headed) -> None:
-    """Its state comes from main memory, without the vectors of its tokens: heads begin behind it."""
-
-    def ask(run: Run) -> list[Request]:
-        first = run.begin(0, [5 + (3 * place) % 300 for place in range(120)], 30)
-        run.finish()
-        for id in range(1, 2 * SLOTS + 1):
-            run.begin(id, [40 + id, *prompts()[1]], 10)
-        run.finish()
-        second = run.begin(20, [*first.tokens, 9, 10], 30)
-        run.finish()
-        assert second.num_cached > 20
-        return [first, second]
-
-    expected = ask(Run(headed, guesses=False, tiers=Tiers(2**26)))
-    made = ask(Run(headed, guesses=True, tiers=Tiers(2**26)))
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
-    assert made[1].num_guesses > 0
+    check_leaving(headed)
 
 
 def test_vectors_lost_before_a_token_is_computed_are_waited_for(headed: Headed) -> None:
-    """As after an interrupted decode that left one token to compute: no stream can begin before that token's end."""
-    check_lost_vectors(Run, headed)
-
-
-def check_lost_vectors(run_of: type[Run], headed: Headed) -> None:
-    def ask(run: Run) -> list[Request]:
-        made = [run.begin(id, prompt, 40) for id, prompt in enumerate(prompts())]
-        for count in range(12):
-            run.step()
-            for slot in range(SLOTS) if count % 4 == 3 else ():
-                headed.target._forget(slot)
-        run.finish()
-        return made
-
-    expected, made = ask(run_of(headed, guesses=False)), ask(run_of(headed, guesses=True))
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
-    assert all(one.num_guesses for one in made)
+    check_lost_vectors(headed)
 
 
 def test_answers_that_share_a_prompt_are_guessed_each_in_its_slot(headed: Headed) -> None:
-    def ask(run: Run) -> list[Request]:
+    def three_at_once(run: Run) -> list[Request]:
         made = [run.begin(id, prompts()[2], 30, ResolvedSampling(seed=id, temperature=0.9)) for id in range(3)]
         run.finish()
         return made
 
-    expected, made = ask(Run(headed, guesses=False)), ask(Run(headed, guesses=True))
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    expected, made = headed.both(three_at_once)
+    assert made.tokens == expected.tokens
 
 
 def test_a_context_shorter_than_the_texts_is_begun_anew(loaded_library: library.Library, path: Path) -> None:
-    with opened(loaded_library, path, heads_ctx=64) as headed:
-        plain = Run(headed, guesses=False)
-        expected = plain.begin(0, prompts()[0], 200)
-        plain.finish()
-        run = Run(headed, guesses=True)
-        made = run.begin(0, prompts()[0], 200)
-        run.finish()
+    with opened_heads(loaded_library, path, heads_ctx=64) as headed:
+        expected, made = headed.both(one_answer, 0, 200)
     assert made.tokens == expected.tokens
     assert made.num_guesses > 10
 
 
 def test_heads_that_cannot_be_computed_are_freed_and_answers_go_on(loaded_library: library.Library, path: Path) -> None:
-    with opened(loaded_library, path) as headed:
-        plain = Run(headed, guesses=False)
-        expected = plain.begin(0, prompts()[0])
-        plain.finish()
-        run = Run(headed, guesses=True)
-        made = run.begin(0, prompts()[0])
-        for _ in range(3):
-            run.engine.step()
-        headed.heads._width = 5  # llama.cpp takes no such vector
-        while run.engine.scheduler.has_work:
-            run.engine.step()
-        assert run.drafts is not None
-        assert run.drafts.is_off
-        assert made.tokens == expected.tokens
+    with opened_heads(loaded_library, path) as headed:
+
+        def spoil() -> None:
+            headed.heads._width = 5  # llama.cpp takes no such vector
+
+        run = check_one_that_fails(headed, spoil)
         headed.target.keep_no_rows()
         again = run.begin(1, prompts()[0])
         for _ in range(50):
             run.engine.step()
         assert headed.target.next_rows is None
-        assert again.tokens == expected.tokens
+        assert [again.tokens] == headed.plain(one_answer, 0, 40).tokens
 
 
 def test_rows_are_the_same_however_the_batch_is_cut(loaded_library: library.Library, path: Path) -> None:
@@ -261,7 +121,10 @@ def test_rows_are_the_same_however_the_batch_is_cut(loaded_library: library.Libr
         assert all(row is not None for row in found)
         return np.stack([row for row in found if row is not None]).copy()
 
-    with opened(loaded_library, path, snapshots=0) as whole, opened(loaded_library, path, snapshots=0, ubatch=7) as cut:
+    with (
+        opened_heads(loaded_library, path, snapshots=0) as whole,
+        opened_heads(loaded_library, path, snapshots=0, ubatch=7) as cut,
+    ):
         for headed in (whole, cut):
             headed.target.decode([Segment(slot, 0, texts[slot], slot % 2) for slot in (0, 1, 2)])
             headed.target.synchronize()

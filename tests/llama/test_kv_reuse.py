@@ -22,6 +22,7 @@ from localllm.llama.model import LlamaModel
 from localllm.types import Finish, FlashAttn, KvType, ResolvedSampling
 from tests.models import families
 from tests.models.maker import write_llama
+from tests.samplers import sampler
 
 GREEDY = ResolvedSampling(temperature=0)
 CTX, SLOTS = 512, 4
@@ -64,7 +65,7 @@ class Recorder:
     """Every request's sequence and how it ended."""
 
     def __init__(self, backend: LlamaBackend, *, context_shift: bool = False) -> None:
-        self.engine = Engine(backend, self, tiers=Tiers(2**26), context_shift=context_shift)
+        self.engine = Engine(backend, self, sampler=sampler(), tiers=Tiers(2**26), context_shift=context_shift)
         self.sequences: dict[int, Sequence] = {}
         self.finish: dict[int, Finish] = {}
 

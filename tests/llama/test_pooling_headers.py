@@ -14,8 +14,7 @@ import pytest
 from localllm.engine.backend import Segment
 from localllm.gguf import read_model_info
 from localllm.llama import library
-from tests.llama import test_assistant, test_draft_heads, test_heads
-from tests.llama.test_heads import Headed
+from tests.llama.guessing import LAYERS, Headed, opened_draft, opened_heads
 from tests.models.assistant import write_assistant, write_gemma4
 from tests.models.builder import Builder
 from tests.models.dflash import write_dflash
@@ -27,8 +26,8 @@ LAST = 3
 """LLAMA_POOLING_TYPE_LAST"""
 DRAFTS: dict[str, tuple[Callable[..., Path], Callable[..., Path]]] = {
     "assistant": (write_gemma4, write_assistant),
-    "eagle3": (partial(write_llama, n_layer=4), partial(write_eagle, layers=(1, 2, 3))),
-    "dflash": (partial(write_llama, n_layer=4), partial(write_dflash, layers=(1, 2, 3))),
+    "eagle3": (partial(write_llama, n_layer=4), partial(write_eagle, layers=LAYERS)),
+    "dflash": (partial(write_llama, n_layer=4), partial(write_dflash, layers=LAYERS)),
 }
 
 
@@ -65,22 +64,21 @@ def logits_of_guesses(opened: AbstractContextManager[Headed]) -> npt.NDArray[np.
 def test_drafts_guess_as_without_a_stated_pooling(
     loaded_library: library.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, stated_by: str
 ) -> None:
-    opened = test_assistant.opened if kind == "assistant" else test_draft_heads.opened
     writers = dict(zip(("target", "draft"), DRAFTS[kind], strict=True))
     paths = {name: write(tmp_path / f"{name}.gguf") for name, write in writers.items()}
-    expected = logits_of_guesses(opened(loaded_library, paths["target"], paths["draft"]))
+    expected = logits_of_guesses(opened_draft(loaded_library, paths["target"], paths["draft"]))
     stating_pooling(monkeypatch)
     paths[stated_by] = writers[stated_by](tmp_path / "pooled.gguf")
     assert read_model_info(paths[stated_by]).pooling == "last"
-    made = logits_of_guesses(opened(loaded_library, paths["target"], paths["draft"]))
+    made = logits_of_guesses(opened_draft(loaded_library, paths["target"], paths["draft"]))
     np.testing.assert_allclose(made, expected, rtol=0, atol=1e-3)
 
 
 def test_nextn_layers_guess_as_without_a_stated_pooling(
     loaded_library: library.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = logits_of_guesses(test_heads.opened(loaded_library, write_headed(tmp_path / "plain.gguf", "qwen35moe")))
+    plain = logits_of_guesses(opened_heads(loaded_library, write_headed(tmp_path / "plain.gguf", "qwen35moe")))
     stating_pooling(monkeypatch)
     path = write_headed(tmp_path / "pooled.gguf", "qwen35moe")
     assert read_model_info(path).pooling == "last"
-    np.testing.assert_allclose(logits_of_guesses(test_heads.opened(loaded_library, path)), plain, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(logits_of_guesses(opened_heads(loaded_library, path)), plain, rtol=0, atol=1e-3)

@@ -27,6 +27,7 @@ from localllm.types import ResolvedSampling
 from tests.models import families
 from tests.models.headed import write_headed
 from tests.models.maker import write_llama
+from tests.samplers import sampler
 
 CTX, SLOTS, BATCH = 256, 4, 96
 TOLERANCE = 2e-2
@@ -207,7 +208,7 @@ def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling:
         def emit(output: StepOutput) -> None:
             failures.extend(output.failures)
 
-        engine = Engine(backend, emit, proposers=Proposers(proposer), limits=StepLimits(60))
+        engine = Engine(backend, emit, sampler=sampler(), proposers=Proposers(proposer), limits=StepLimits(60))
         engine.scheduler.drafter.cost = count_passes
         sequences = [
             Sequence(id, text_of(id, 9 + id), sampling=sampling, max_tokens=30, ending=Ending(ignore_eos=True))

@@ -27,6 +27,7 @@ from localllm.types import Delta, DrySampling, ResolvedSampling, Speculative
 from localllm.types.details import Detail
 from tests.fakes import grouped
 from tests.llama.test_rows import LAYOUTS, Layout, opened, text_of
+from tests.samplers import sampler
 
 REQUESTS: dict[str, tuple[ResolvedSampling, dict[str, Any]]] = {
     "greedy": (ResolvedSampling(temperature=0), {}),
@@ -87,7 +88,9 @@ def ask(
 
     proposer = Speculator() if predictions else None
     engine, experience, cost = (
-        Engine(backend, emit, proposers=Proposers(proposer), limits=StepLimits(60), context_shift=shifts),
+        Engine(
+            backend, emit, sampler=sampler(), proposers=Proposers(proposer), limits=StepLimits(60), context_shift=shifts
+        ),
         Experience(),
         free,
     )

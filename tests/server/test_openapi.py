@@ -10,6 +10,10 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
+from schemathesis.core.result import Ok
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
+from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.routing import Route
 
@@ -52,15 +56,35 @@ SLOW = ["/localllm/doctor"]
 """Each starts a process that looks at the libraries; `tests/ui/test_machine.py` asks for it."""
 
 
-@schema.exclude(path=[*OTHER_NAMES, *NOT_SERVED, *ENDLESS, *SLOW]).parametrize()
-@settings(max_examples=20, suppress_health_check=list(HealthCheck))
-def test_whatever_is_sent_the_answer_is_as_documented(
-    case: schemathesis.Case[Any], served: Served, session: requests.Session
-) -> None:
+def operations() -> dict[str, APIOperation[Any, Any, Any, Any]]:
+    found = dict[str, APIOperation[Any, Any, Any, Any]]()
+    for each in schema.exclude(path=[*OTHER_NAMES, *NOT_SERVED, *ENDLESS, *SLOW]).get_all_operations():
+        assert isinstance(each, Ok), each.err()
+        found[each.ok().label] = each.ok()
+    return found
+
+
+OPERATIONS = operations()
+
+
+@pytest.mark.parametrize("label", OPERATIONS)
+def test_whatever_is_sent_the_answer_is_as_documented(label: str, served: Served, session: requests.Session) -> None:
     """Valid bodies, and those that are wrong in every way that a generator thinks of: the wrong ones are refused.
 
     A valid one may be refused as well: what several fields, the model or our limits say together is in no schema.
     """
-    if isinstance(case.body, dict) and isinstance(case.body.get("model"), str):
-        case.body["model"] = "tiny"
-    case.call_and_validate(base_url=served.url, session=session, excluded_checks=[positive_data_acceptance])
+
+    @settings(max_examples=20, suppress_health_check=list(HealthCheck))
+    def is_as_documented(case: schemathesis.Case[Any]) -> None:
+        if isinstance(case.body, dict) and isinstance(case.body.get("model"), str):
+            case.body["model"] = "tiny"
+        case.call_and_validate(base_url=served.url, session=session, excluded_checks=[positive_data_acceptance])
+
+    # `schema.parametrize` would make the cases of all operations, sixteen thousand, while tests are collected.
+    build_operation_test(
+        config=schema.config,
+        operation=OPERATIONS[label],
+        test_func=is_as_documented,
+        given_kwargs={},
+        feedback=FeedbackSources(),
+    )()

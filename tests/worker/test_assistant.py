@@ -16,6 +16,7 @@ from localllm.gguf import read_model_info
 from localllm.supervisor.drafting import DraftModel, draft_options, place_draft, states_bytes
 from localllm.types import DeviceInfo
 from localllm.types.load_options import LoadOptions
+from tests.homes import share_findings
 from tests.models import families
 from tests.models.assistant import write_assistant, write_gemma4
 from tests.models.eagle import write_eagle
@@ -126,15 +127,20 @@ def test_a_gemma_4_model_has_an_eagle_draft_too(target: Path, tmp_path: Path) ->
         assert llm.complete(LONG, params=GREEDY).text == expected
 
 
-def test_many_answers_at_once_and_turns_from_the_disk_go_on_as_without(target: Path, tmp_path: Path) -> None:
+def test_many_answers_at_once_and_turns_from_the_disk_go_on_as_without(
+    target: Path, home: Path, tmp_path: Path
+) -> None:
     draft = write_assistant(tmp_path / "helper.gguf", is_good=True)
 
     def answers(**how: Any) -> list[str]:
+        folder = tmp_path / str(len(how))
+        folder.mkdir()
+        share_findings(home, folder)
         options, texts = LoadOptions(kv_disk_mb=64, ctx=512), list[str]()
         prompts = [f"{number} " + "one two three " * (3 + 4 * number) for number in range(5)]
         for _ in range(2):
             with (
-                LLM(target, slots=3, threads=1, home=tmp_path / str(len(how)), options=options, **how) as llm,
+                LLM(target, slots=3, threads=1, home=folder, options=options, **how) as llm,
                 ThreadPoolExecutor(5) as pool,
             ):
                 made = list(pool.map(lambda prompt: llm.complete(prompt, params=GREEDY).text, prompts))

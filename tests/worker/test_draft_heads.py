@@ -22,6 +22,7 @@ from localllm.types import DeviceInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker import drafting as loaded_drafting
 from localllm.worker import loading
+from tests.homes import share_findings
 from tests.models import families
 from tests.models.dflash import write_dflash
 from tests.models.eagle import write_eagle
@@ -39,6 +40,13 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_llama(tmp_path_factory.mktemp("eagle") / "target.gguf", n_layer=4, scale=0.05)
 
 
+@pytest.fixture(scope="module")
+def expected(target: Path) -> list[str]:
+    """What the target answers without a draft."""
+    with LLM(target, slots=2, threads=1) as plain:
+        return [plain.complete(prompt, params=params).text for prompt in PROMPTS for params in (GREEDY, SEEDED)]
+
+
 @pytest.mark.parametrize(
     ("write", "how"),
     [
@@ -52,11 +60,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_model_with_a_draft_answers_as_it_does_without(
-    target: Path, tmp_path: Path, write: Callable[..., Path], how: dict[str, Any]
+    target: Path, expected: list[str], tmp_path: Path, write: Callable[..., Path], how: dict[str, Any]
 ) -> None:
     draft = write(tmp_path / "draft.gguf", layers=LAYERS, is_good=True, **how)
-    with LLM(target, slots=2, threads=1) as plain:
-        expected = [plain.complete(prompt, params=params).text for prompt in PROMPTS for params in (GREEDY, SEEDED)]
     with LLM(target, slots=2, threads=1, draft=draft) as llm:
         assert (llm.info.draft, llm.info.sources) == ("draft", ("lookup", "prediction", "draft"))
         made = [llm.complete(prompt, params=params) for prompt in PROMPTS for params in (GREEDY, SEEDED)]
@@ -178,26 +184,38 @@ def test_a_draft_is_no_model_by_itself(tmp_path: Path, write: Callable[..., Path
         LLM(write(tmp_path / "draft.gguf", has=has), slots=1, threads=1)
 
 
+def answers_from_disk(target: Path, home: Path, folder: Path, **how: Any) -> list[str]:
+    """Of many at once, and of the turns after them, for which the model was loaded anew."""
+    share_findings(home, folder)
+    options, texts = LoadOptions(kv_disk_mb=64, ctx=512), list[str]()
+    prompts = [f"{number} " + "one two three " * (3 + number) for number in range(5)]
+    for _ in range(2):
+        with (
+            LLM(target, slots=3, threads=1, home=folder, options=options, **how) as llm,
+            ThreadPoolExecutor(5) as pool,
+        ):
+            made = list(pool.map(lambda prompt: llm.complete(prompt, params=GREEDY).text, prompts))
+        texts += made
+        prompts = [prompt + text + " and" for prompt, text in zip(prompts, made, strict=True)]
+    return texts
+
+
+@pytest.fixture(scope="module")
+def expected_from_disk(target: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return answers_from_disk(target, home, tmp_path_factory.mktemp("plain"))
+
+
 @pytest.mark.parametrize(("write", "how"), [(write_eagle, {}), (write_dflash, {"form": "dspark"})])
 def test_many_answers_at_once_and_turns_from_the_disk_go_on_as_without(
-    target: Path, tmp_path: Path, write: Callable[..., Path], how: dict[str, Any]
+    target: Path,
+    home: Path,
+    expected_from_disk: list[str],
+    tmp_path: Path,
+    write: Callable[..., Path],
+    how: dict[str, Any],
 ) -> None:
     draft = write(tmp_path / "draft.gguf", layers=LAYERS, is_good=True, **how)
-
-    def answers(**how: Any) -> list[str]:
-        options, texts = LoadOptions(kv_disk_mb=64, ctx=512), list[str]()
-        prompts = [f"{number} " + "one two three " * (3 + number) for number in range(5)]
-        for _ in range(2):
-            with (
-                LLM(target, slots=3, threads=1, home=tmp_path / str(len(how)), options=options, **how) as llm,
-                ThreadPoolExecutor(5) as pool,
-            ):
-                made = list(pool.map(lambda prompt: llm.complete(prompt, params=GREEDY).text, prompts))
-            texts += made
-            prompts = [prompt + text + " and" for prompt, text in zip(prompts, made, strict=True)]
-        return texts
-
-    assert answers(draft=draft) == answers()
+    assert answers_from_disk(target, home, tmp_path, draft=draft) == expected_from_disk
 
 
 @pytest.mark.parametrize("write", [write_eagle, write_dflash])
