@@ -54,6 +54,7 @@ class Terminal:
     def _read(self) -> None:
         assert select.select([self._main], [], [], 60)[0], self.seen[-2000:]
         read = os.read(self._main, 4096)
+        assert read, f"the terminal was closed: {self.seen[-2000:]!r}"
         self.seen += read
         self.everything += read
 

@@ -13,6 +13,7 @@ from localllm.errors import PullFailed
 from localllm.registry.fetch.net import Net, NetOptions
 from tests.registry.nasty_server import Nasty
 from tests.registry.test_net import CERT, tls_server
+from tests.sockets import received, received_until
 
 LOGIN = (b"user", b"se:cret")
 
@@ -78,9 +79,7 @@ class Proxy:
             return  # one of the two hung up
 
     def _connect_port(self, client: socket.socket) -> int | None:
-        head = b""
-        while not head.endswith(b"\r\n\r\n"):
-            head += client.recv(1)
+        head = received_until(client, b"\r\n\r\n")
         self.asked.append(head)
         if self._refuses:
             client.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
@@ -89,29 +88,23 @@ class Proxy:
         return int(head.split()[1].rpartition(b":")[2])
 
     def _socks_port(self, client: socket.socket) -> int | None:
-        methods = self._exactly(client, self._exactly(client, 2)[1])
+        methods = received(client, received(client, 2)[1])
         wanted = 0 if self._login is None else 2
         client.sendall(bytes([5, wanted if wanted in methods else 0xFF]))
         if wanted not in methods:
             return None
         if self._login is not None:
-            user = self._exactly(client, self._exactly(client, 2)[1])
-            password = self._exactly(client, self._exactly(client, 1)[0])
+            user = received(client, received(client, 2)[1])
+            password = received(client, received(client, 1)[0])
             client.sendall(bytes([1, 0 if (user, password) == self._login else 1]))
             if (user, password) != self._login:
                 return None
-        kind = self._exactly(client, 4)[3]
-        host = self._exactly(client, {1: 4, 4: 16}.get(kind) or self._exactly(client, 1)[0])
+        kind = received(client, 4)[3]
+        host = received(client, {1: 4, 4: 16}.get(kind) or received(client, 1)[0])
         self.asked.append(host)
         client.sendall(b"\x05" + (b"\x05" if self._refuses else b"\0") + b"\0\x01\0\0\0\0\0\0")
-        port = int.from_bytes(self._exactly(client, 2), "big")
+        port = int.from_bytes(received(client, 2), "big")
         return None if self._refuses else port
-
-    def _exactly(self, client: socket.socket, num_bytes: int) -> bytes:
-        data = b""
-        while len(data) < num_bytes:
-            data += client.recv(num_bytes - len(data)) or b"?"
-        return data
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import HANG
+from tests.sockets import received_to_the_end, received_until
 
 GET = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 DATA = Path(__file__).with_name("data")
@@ -125,14 +126,10 @@ def test_where_all_are_busy_one_more_is_refused_with_the_number_and_a_stream_goe
         for stream in streams:
             stream.sendall(ask)
             stream.settimeout(10)
-            received = b""
-            while b"Hel" not in received:
-                received += stream.recv(65536)
+            received_until(stream, b"Hel")
         with socket.create_connection(small.address) as refused:
             refused.settimeout(10)
-            answer = b""
-            while chunk := refused.recv(65536):
-                answer += chunk
+            answer = received_to_the_end(refused)
         head, _, content = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503")
         assert b"retry-after: 1" in head
@@ -147,8 +144,7 @@ def test_where_all_are_busy_one_more_is_refused_with_the_number_and_a_stream_goe
             for connection in crowd:
                 connection.settimeout(10)
                 with contextlib.suppress(ConnectionError):
-                    while connection.recv(65536):
-                        pass
+                    received_to_the_end(connection)
     assert small.runtime.answers[0].closed.wait(10)
     with socket.create_connection(small.address) as asking:
         asking.sendall(GET)
@@ -211,9 +207,7 @@ def test_handshakes_that_never_end_keep_nobody_from_being_refused_clearly() -> N
         for _ in range(2):
             stream = stack.enter_context(_secured(served))
             stream.sendall(ask)
-            received = b""
-            while b"Hel" not in received:
-                received += stream.recv(65536)
+            received_until(stream, b"Hel")
         silent = stack.enter_context(_silent(served, MAX_REFUSED))
         for oldest in silent[:2]:
             refused = stack.enter_context(_secured(served))

@@ -17,6 +17,7 @@ from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
 from localllm.types import Delta, Finish, Message, SamplingParams, Timings, TokenLogprob, Usage
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH, HANG
+from tests.sockets import received_until
 
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 LENGTH = Finish("length", Usage(7, 3), Timings(0, 0, 0))
@@ -256,9 +257,7 @@ def test_a_client_that_goes_away_cancels_its_answer_and_nothing_is_kept(served: 
         assert served.runtime.answered.wait(5)
         (answer,) = served.runtime.answers
         assert answer.hangs.wait(5)
-        got = b""
-        while stream and b"response.output_text.delta" not in got:
-            got += connection.recv(65536)
+        got = received_until(connection, b"response.output_text.delta") if stream else b""
         assert not answer.closed.is_set()
     assert answer.closed.wait(5)
     if stream:

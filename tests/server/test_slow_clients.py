@@ -14,6 +14,7 @@ from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH, HANG
+from tests.sockets import received_to_the_end
 
 HEAD = b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n"
 POST = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -22,10 +23,7 @@ POST = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: appli
 def _read_all(connection: socket.socket) -> bytes:
     """Until the server closes; fails if it never does."""
     connection.settimeout(10)
-    received = b""
-    while chunk := connection.recv(65536):
-        received += chunk
-    return received
+    return received_to_the_end(connection)
 
 
 def _read_until_silent(connection: socket.socket, silence_s: float) -> bytes:
