@@ -18,7 +18,7 @@ from tests.llama_library import missing
 from tests.models.maker import write_llama
 from tests.models.tokenizers import SPECIAL_TOKENS
 
-# What an example takes depends on what else runs on the machine; a test that hangs is ended by faulthandler_timeout.
+# What an example takes depends on what else runs on the machine; a test that hangs fails after `timeout`.
 hypothesis.settings.register_profile("localllm", deadline=None)
 hypothesis.settings.load_profile("localllm")
 
@@ -65,12 +65,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """For `pytest -n 2`: a file's tests share servers and models, so they stay in one process. The order is that of the
-    names: by default, files of few tests come last, which are the longest, and one process would wait for the other."""
-    from xdist.scheduler import LoadFileScheduling
+    """For `pytest -n 2`."""
+    from tests.scheduler import ByFile
 
-    config.option.loadscopereorder = False
-    return LoadFileScheduling(config, log)
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
