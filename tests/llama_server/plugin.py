@@ -8,10 +8,8 @@ from __future__ import annotations
 import base64
 import json
 import os
-import signal
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from tests.llama_server.pool import Pool, Running
 
 FOLDER = "LOCALLLM_SUITE_FOLDER"
 """Environment: where models, homes and results lie."""
-TEST_TIMEOUT_S = 45
 HUB = "https://huggingface.co/"
 TEMPLATES = "../../../models/templates/"
 
@@ -115,22 +112,6 @@ def pytest_configure(config: pytest.Config) -> None:
     utils.ServerPreset.load_all = staticmethod(lambda: None)
     utils.download_file = lambda url, output_file_path=None: _download(url, output_file_path)
     config.add_cleanup(pool.end)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A test that hangs fails by itself."""
-
-    def late(*_: object) -> None:
-        raise TimeoutError(f"not done after {TEST_TIMEOUT_S} s")
-
-    previous = signal.signal(signal.SIGALRM, late)
-    signal.alarm(TEST_TIMEOUT_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -21,6 +21,7 @@ from tests.llama_server.plugin import FOLDER
 HERE = Path(__file__).parent
 LOCATION = "LOCALLLM_LLAMA_SERVER_TESTS"
 """Environment: the folder of the suite."""
+TEST_TIMEOUT_S = 45
 
 
 def prepare(suite: Path, copy: Path) -> None:
@@ -79,7 +80,8 @@ def run(suite: Path, folder: Path, arguments: Sequence[str] = ()) -> dict[str, d
     subprocess.run(
         [
             sys.executable, "-m", "pytest", "-p", "tests.llama_server.plugin", "-p", "no:cacheprovider",
-            "-c", str(copy / "pytest.ini"), "--rootdir", str(copy), "-m", "not slow", "-q", *(arguments or ["unit"]),
+            "-c", str(copy / "pytest.ini"), "--rootdir", str(copy), "-m", "not slow", "-q",
+            f"--timeout={TEST_TIMEOUT_S}", *(arguments or ["unit"]),
         ],
         cwd=copy,
         env=os.environ
