@@ -4,7 +4,6 @@ another."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,12 @@ from localllm.gguf import read_model_info
 from localllm.supervisor.drafting import DraftModel, draft_options, place_draft, states_bytes
 from localllm.types import DeviceInfo
 from localllm.types.load_options import LoadOptions
-from tests.homes import share_findings
 from tests.models import families
 from tests.models.assistant import write_assistant, write_gemma4
 from tests.models.eagle import write_eagle
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
-from tests.worker.test_draft_heads import GREEDY, PROMPTS, SEEDED
+from tests.worker.test_draft_heads import GREEDY, PROMPTS, SEEDED, answers_from_disk
 
 LONG = "one two three four " * 30
 """Longer than the window's 256 cells."""
@@ -132,23 +130,11 @@ def test_many_answers_at_once_and_turns_from_the_disk_go_on_as_without(
 ) -> None:
     draft = write_assistant(tmp_path / "helper.gguf", is_good=True)
 
-    def answers(**how: Any) -> list[str]:
-        folder = tmp_path / str(len(how))
-        folder.mkdir()
-        share_findings(home, folder)
-        options, texts = LoadOptions(kv_disk_mb=64, ctx=512), list[str]()
-        prompts = [f"{number} " + "one two three " * (3 + 4 * number) for number in range(5)]
-        for _ in range(2):
-            with (
-                LLM(target, slots=3, threads=1, home=folder, options=options, **how) as llm,
-                ThreadPoolExecutor(5) as pool,
-            ):
-                made = list(pool.map(lambda prompt: llm.complete(prompt, params=GREEDY).text, prompts))
-            texts += made
-            prompts = [prompt + text + " and" for prompt, text in zip(prompts, made, strict=True)]
-        return texts
-
-    assert answers(draft=draft) == answers()
+    plain, guessed = tmp_path / "plain", tmp_path / "guessed"
+    plain.mkdir()
+    guessed.mkdir()
+    expected = answers_from_disk(target, home, plain, growth=4)
+    assert answers_from_disk(target, home, guessed, growth=4, draft=draft) == expected
 
 
 def test_its_memory_is_planned(target: Path, tmp_path: Path) -> None:

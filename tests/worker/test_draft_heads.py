@@ -184,11 +184,14 @@ def test_a_draft_is_no_model_by_itself(tmp_path: Path, write: Callable[..., Path
         LLM(write(tmp_path / "draft.gguf", has=has), slots=1, threads=1)
 
 
-def answers_from_disk(target: Path, home: Path, folder: Path, **how: Any) -> list[str]:
-    """Of many at once, and of the turns after them, for which the model was loaded anew."""
+def answers_from_disk(target: Path, home: Path, folder: Path, *, growth: int = 1, **how: Any) -> list[str]:
+    """Of many at once, and of the turns after them, for which the model was loaded anew.
+
+    Each prompt has three times `growth` more words than the one before it.
+    """
     share_findings(home, folder)
     options, texts = LoadOptions(kv_disk_mb=64, ctx=512), list[str]()
-    prompts = [f"{number} " + "one two three " * (3 + number) for number in range(5)]
+    prompts = [f"{number} " + "one two three " * (3 + growth * number) for number in range(5)]
     for _ in range(2):
         with (
             LLM(target, slots=3, threads=1, home=folder, options=options, **how) as llm,
