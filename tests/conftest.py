@@ -18,6 +18,9 @@ from tests.llama_library import missing
 from tests.models.maker import write_llama
 from tests.models.tokenizers import SPECIAL_TOKENS
 
+EXHAUSTIVE_TIMEOUT_S = 800
+"""For tests that take minutes; `timeout` in pyproject.toml is for all others."""
+
 # What an example takes depends on what else runs on the machine; a test that hangs fails after `timeout`.
 hypothesis.settings.register_profile("localllm", deadline=None)
 hypothesis.settings.load_profile("localllm")
@@ -43,6 +46,12 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("exhaustive") is not None:
+            item.add_marker(pytest.mark.timeout(EXHAUSTIVE_TIMEOUT_S))
 
 
 CHATML = (

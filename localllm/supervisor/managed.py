@@ -154,7 +154,7 @@ class ManagedModel:
     def held(self) -> Held:
         """What `room.decide` needs to know of it."""
         stays = self._stays and not self._closing
-        return Held(self.id, self.need_bytes, self.is_busy, stays, self._last_used_s)
+        return Held(self.id, self.need_bytes, self.is_busy, stays, self._last_used_s, self._closing)
 
     def state(self) -> RunningModel:
         """Its state as shown to users."""

@@ -40,6 +40,8 @@ class Held(NamedTuple):
     stays: bool
     """Never evicted for another."""
     last_used_s: float
+    is_leaving: bool = False
+    """It is being unloaded, whatever is decided."""
 
 
 class Load(NamedTuple):
@@ -53,7 +55,7 @@ class Evict(NamedTuple):
 
 
 class WaitFor(NamedTuple):
-    """Wait for these models to finish their requests; they accept no new ones meanwhile."""
+    """Wait until these models are unloaded: they are being unloaded already, or are busy and accept no new requests."""
 
     ids: tuple[str, ...]
 
@@ -102,35 +104,40 @@ def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:
 def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
     """What to do so that a model of `need` bytes can be loaded. Raises `LoadConflict` if it never can.
 
-    Idle models go first, least recently used first; then busy ones, once their requests have ended. A model that would
-    be alone is loaded whatever the estimate says: an estimate is no reason to refuse.
+    Models that are being unloaded are waited for, if that is enough. Else idle models go, least recently used first;
+    then busy ones, once their requests have ended. A model that would be alone is loaded whatever the estimate says: an
+    estimate is no reason to refuse.
     """
     if _fits(need, held, room):
         return Load()
-    movable = sorted((one for one in held if not one.stays), key=lambda one: (one.is_busy, one.last_used_s))
-    if not movable:
-        if not held:
-            return Load()
-        raise LoadConflict(_never(id, need, held, room), param="model")
-    if not movable[0].is_busy:
+    if not held:
+        return Load()
+    gone = [one for one in held if one.is_leaving]
+    if gone and _fits_without(gone, need, held, room):
+        return WaitFor(tuple(one.id for one in gone))
+    movable = sorted(
+        (one for one in held if not one.stays and not one.is_leaving), key=lambda one: (one.is_busy, one.last_used_s)
+    )
+    if movable and not movable[0].is_busy:
         return Evict(movable[0].id)
-    leaving: list[Held] = []
     for one in movable:
-        leaving.append(one)
-        rest = [other for other in held if other not in leaving]
-        freed = room._replace(free_bytes=room.free_bytes + sum(other.need_bytes for other in leaving))
-        if not rest or _fits(need, rest, freed):
-            return WaitFor(tuple(other.id for other in leaving))
+        gone.append(one)
+        if _fits_without(gone, need, held, room):
+            return WaitFor(tuple(other.id for other in gone))
     raise LoadConflict(_never(id, need, held, room), param="model")
 
 
-def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Sequence[Held]) -> Load | Evict:
-    """Which model to evict so that the new one gets more layers on devices; `Load` if that gains nothing.
+def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Sequence[Held]) -> Decision:
+    """Which model to evict or wait for so that the new one gets more layers on devices; `Load` if that gains nothing.
 
     `layers_without`: layers it would get if these models were gone. `holders`: the models that hold device memory. Only
-    idle models are evicted: fewer layers are better than waiting, and the load reports it.
+    idle models are evicted, and only those waited for that are being unloaded: fewer layers are better than waiting for
+    requests to end, and the load reports it.
     """
     now = layers_without(frozenset())
+    leaving = tuple(one.id for one in holders if one.is_leaving)
+    if leaving and layers_without(frozenset(leaving)) > now:
+        return WaitFor(leaving)
     idle = sorted((one for one in holders if not one.is_busy and not one.stays), key=lambda one: one.last_used_s)
     if not idle or layers_without({one.id for one in idle}) <= now:
         return Load()
@@ -144,6 +151,12 @@ def _fits(need: int, held: Sequence[Held], room: Room) -> bool:
     if room.max_models and len(held) >= room.max_models:
         return False
     return need <= room.free_bytes and need + sum(one.need_bytes for one in held) <= room.max_bytes
+
+
+def _fits_without(gone: Sequence[Held], need: int, held: Sequence[Held], room: Room) -> bool:
+    rest = [one for one in held if one not in gone]
+    freed = room._replace(free_bytes=room.free_bytes + sum(one.need_bytes for one in gone))
+    return not rest or _fits(need, rest, freed)
 
 
 def _never(id: str, need: int, held: Sequence[Held], room: Room) -> str:

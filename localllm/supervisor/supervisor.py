@@ -262,8 +262,8 @@ class Supervisor:
     async def _make_room(self, model: ManagedModel) -> None:
         try:
             while not model.has_room:
-                others = [self._held(other) for other in self._models.values() if other.has_room and other is not model]
-                held = others + [leaving.held() for leaving in self._leaving]
+                others = (other for other in self._models.values() if other.has_room and other is not model)
+                held = [*map(self._held, others), *(leaving.held() for leaving in self._leaving)]
                 room = self._room()
                 try:
                     decision = decide(model.id, model.need_bytes, held, room)
@@ -276,7 +276,7 @@ class Supervisor:
                     continue
                 if isinstance(decision, Fits):
                     holders = self.ledger.holders()
-                    there = [one for one in others if one.id in holders]
+                    there = [one for one in held if one.id in holders]
                     decision = decide_devices(model.on_devices.layers_without, there)
                 self._wanted.pop(model.id, None)
                 if isinstance(decision, Fits):

@@ -14,7 +14,7 @@ from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.on_devices import OnDevices, layers_on_gpus
 from localllm.supervisor.placing import DRIVER_BYTES
-from localllm.supervisor.room import Evict, Held, Load, decide_devices
+from localllm.supervisor.room import Evict, Held, Load, WaitFor, decide_devices
 from localllm.types import DeviceInfo, LayerMemory
 from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare
@@ -131,6 +131,9 @@ def test_of_several_idle_models_the_least_recently_used_that_is_enough_goes() ->
     assert decide_devices(lambda gone: layers[frozenset(gone)], held) == Evict("b")
     both = {frozenset[str](): 3, frozenset("a"): 3, frozenset("b"): 3, frozenset("ab"): 11}
     assert decide_devices(lambda gone: both[frozenset(gone)], held) == Evict("a"), "it takes both"
+    leaving = Held("b", 1, True, False, 5.0, is_leaving=True)
+    assert decide_devices(lambda gone: layers[frozenset(gone)], [leaving, held[1]]) == WaitFor(("b",))
+    assert decide_devices(lambda gone: both[frozenset(gone)], [leaving, held[1]]) == Load()
     none = dict.fromkeys(both, 3)
     assert decide_devices(lambda gone: none[frozenset(gone)], held) == Load()
 

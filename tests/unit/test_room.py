@@ -15,8 +15,10 @@ from tests.worker.conftest import INFO
 ROOM = Room(max_models=0, max_bytes=100, free_bytes=100)
 
 
-def held(id: str, need: int, *, busy: bool = False, stays: bool = False, used: float = 0.0) -> Held:
-    return Held(id, need, busy, stays, used)
+def held(
+    id: str, need: int, *, busy: bool = False, stays: bool = False, used: float = 0.0, leaving: bool = False
+) -> Held:
+    return Held(id, need, busy or leaving, stays and not leaving, used, leaving)
 
 
 def test_what_fits_is_loaded_beside_the_others() -> None:
@@ -38,6 +40,15 @@ def test_busy_models_are_waited_for_and_only_as_many_as_needed() -> None:
     assert decide("new", 80, there, ROOM) == WaitFor(("a", "b"))
 
 
+def test_one_that_is_being_unloaded_is_waited_for_before_any_other_goes() -> None:
+    there = [held("a", 30), held("b", 30, leaving=True), held("c", 30, busy=True)]
+    assert decide("new", 40, there, ROOM) == WaitFor(("b",))
+    assert decide("new", 60, there, ROOM) == Evict("a"), "it is not enough"
+    assert decide("new", 60, there[1:], ROOM._replace(free_bytes=0)) == WaitFor(("b", "c"))
+    with pytest.raises(LoadFailed, match=r"a .*is pinned"):
+        decide("new", 60, [held("a", 50, stays=True), held("b", 30, leaving=True)], ROOM)
+
+
 def test_a_model_that_stays_is_never_put_out() -> None:
     there = [held("a", 90, stays=True)]
     with pytest.raises(LoadFailed, match=r"new needs about .* a .*is pinned; unload it first"):
@@ -56,14 +67,17 @@ def test_a_model_alone_is_loaded_whatever_is_reckoned() -> None:
     assert decide("new", 1000, [], ROOM) == Load()
 
 
+HOW: list[dict[str, bool]] = [
+    {}, {"busy": True}, {"stays": True}, {"busy": True, "stays": True}, {"leaving": True},
+]  # fmt: skip
+
+
 @given(
     st.integers(1, 120),
-    st.lists(st.tuples(st.integers(1, 60), st.booleans(), st.booleans(), st.floats(0, 9)), max_size=5),
+    st.lists(st.tuples(st.integers(1, 60), st.sampled_from(HOW), st.floats(0, 9)), max_size=5),
 )
-def test_following_the_decisions_always_ends(need: int, others: list[tuple[int, bool, bool, float]]) -> None:
-    there = [
-        held(str(n), size, busy=busy, stays=stays, used=used) for n, (size, busy, stays, used) in enumerate(others)
-    ]
+def test_following_the_decisions_always_ends(need: int, others: list[tuple[int, dict[str, bool], float]]) -> None:
+    there = [held(str(n), size, used=used, **how) for n, (size, how, used) in enumerate(others)]
     for _ in range(2 * len(others) + 2):
         room = ROOM._replace(free_bytes=100 - sum(one.need_bytes for one in there))
         try:

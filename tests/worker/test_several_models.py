@@ -165,6 +165,31 @@ def test_the_least_recently_used_idle_model_makes_room(mode: list[str]) -> None:
     run(scenario, Settings(max_loaded_models=2))
 
 
+def test_many_who_want_one_model_evict_one(mode: list[str]) -> None:
+    """Who comes while it is being unloaded waits for it, too, and evicts no other."""
+
+    async def scenario(supervisor: Supervisor) -> None:
+        await load(supervisor, "a")
+        await load(supervisor, "b")
+        await asyncio.gather(*(load(supervisor, "c") for _ in range(3)))
+        assert [model.id for model in supervisor.running()] == ["b", "c"]
+
+    run(scenario, Settings(max_loaded_models=2))
+
+
+def test_a_model_that_leaves_anyway_makes_room(mode: list[str]) -> None:
+    async def scenario(supervisor: Supervisor) -> None:
+        await load(supervisor, "a")
+        await load(supervisor, "b")
+        leaving = asyncio.create_task(supervisor.unload("b"))
+        await until(lambda: any(model.phase == "unloading" for model in supervisor.running()))
+        await load(supervisor, "c")
+        await leaving
+        assert [model.id for model in supervisor.running()] == ["a", "c"]
+
+    run(scenario, Settings(max_loaded_models=2))
+
+
 def test_memory_decides_who_fits(mode: list[str]) -> None:
     async def scenario(supervisor: Supervisor) -> None:
         await load(supervisor, "a")
