@@ -59,7 +59,10 @@ def unpack(source: Path, folder: Path) -> None:
                         if total > MAX_BYTES:
                             raise LoadFailed(f"its libraries are larger than {MAX_BYTES / 1e9:.1f} GB")
                         out.write(block)
-    except _DAMAGE as error:
+    except (*_DAMAGE, OSError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise
+        # Without a number it is bz2's "Invalid data stream".
         raise LoadFailed(f"{source.name} is not an archive of libraries: {error}") from error
 
 
@@ -87,6 +90,8 @@ def _zipped(archive: zipfile.ZipFile) -> Iterator[tuple[str, Opener]]:
     files: dict[str, Opener] = {}
     links: dict[str, str] = {}
     for entry in entries:
+        if entry.header_offset < 0:  # zipfile seeks there, and says "Invalid argument"
+            raise LoadFailed(f"{entry.filename!r} is said to begin before the archive")
         if stat.S_ISLNK(entry.external_attr >> 16):
             if entry.file_size <= MAX_LINK_BYTES:
                 links[_name(entry.filename)] = _name(archive.read(entry).decode("utf-8"))

@@ -171,6 +171,32 @@ def test_a_damaged_archive_is_an_error_of_ours_or_none(form: str, at: int, byte:
         assert [path.name for path in kept.glob("*")] == expected, "what is refused leaves nothing"
 
 
+@pytest.mark.parametrize(
+    ("mark", "at", "byte"),
+    [
+        (b"PK\5\6", 17, 1),  # where the directory begins, which all other places count from: negative then
+        (b"PK\1\2", 10, 12),  # bzip2 instead of deflate
+    ],
+)
+def test_a_zip_that_lies_about_its_content_is_an_error_of_ours(tmp_path: Path, mark: bytes, at: int, byte: int) -> None:
+    made = Path(shutil.make_archive(str(tmp_path / "made"), "zip", _libraries(tmp_path / "source")))
+    content = bytearray(made.read_bytes())
+    content[content.rindex(mark) + at] = byte
+    made.write_bytes(content)
+    with pytest.raises(LoadFailed):
+        building.add(made, tmp_path / "data", name="made", check=_nothing_against)
+    assert list(runtimes.folder_of(tmp_path / "data").iterdir()) == []
+
+
+def test_a_damaged_bz2_is_an_error_of_ours(tmp_path: Path) -> None:
+    made = Path(shutil.make_archive(str(tmp_path / "made"), "bztar", _libraries(tmp_path / "source")))
+    content = bytearray(made.read_bytes())
+    content[len(content) // 2] ^= 255
+    made.write_bytes(content)
+    with pytest.raises(LoadFailed):
+        building.add(made, tmp_path / "data", name="made", check=_nothing_against)
+
+
 def test_what_fails_its_check_leaves_nothing(tmp_path: Path) -> None:
     def refuse(_: Runtime) -> None:
         raise LoadFailed("computes wrongly")
