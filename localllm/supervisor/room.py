@@ -108,9 +108,7 @@ def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
     then busy ones, once their requests have ended. A model that would be alone is loaded whatever the estimate says: an
     estimate is no reason to refuse.
     """
-    if _fits(need, held, room):
-        return Load()
-    if not held:
+    if not held or _fits(need, held, room):
         return Load()
     gone = [one for one in held if one.is_leaving]
     if gone and _fits_without(gone, need, held, room):

@@ -44,7 +44,7 @@ def test_others_run_and_it_is_not_repeated(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_some.py").write_text(TESTS)
     (tmp_path / "test_others.py").write_text("def test_other(): pass\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 1\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 3\n")
     monkeypatch.setenv("RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     command = [sys.executable, "-m", "pytest", "-n", "2", "-p", "no:langsmith_plugin", str(tmp_path)]
