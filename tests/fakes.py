@@ -92,6 +92,7 @@ class FakeBackend:
         self._ends_s = math.inf
         """When somebody wants the decode to end at the latest."""
         self.was_asked = False
+        self.num_rests = 0
         self.tile = self.grain = TILE
         self.max_outputs = max_outputs or batch_capacity
         self.can_rewind = can_rewind and window is None
@@ -279,6 +280,9 @@ class FakeBackend:
         if self._fails_late:
             self._fails_late = False
             raise BackendError("no room in the KV cache")
+
+    def rest(self) -> None:
+        self.num_rests += 1
 
     def interrupt(self, within_s: float) -> None:
         self.was_asked = True

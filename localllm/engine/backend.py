@@ -191,6 +191,10 @@ class Backend(Protocol):
         """Wait until the last `decode`, if not interrupted, is computed. Raises `BackendError` as that does."""
         ...
 
+    def rest(self) -> None:
+        """Nothing is computed until the next `decode`: time for preparations that would compete with it."""
+        ...
+
     def interrupt(self, within_s: float) -> None:
         """From any thread: a decode that may be interrupted, this one or the next, ends with its current ubatch, or at
         the latest after `within_s`, which loses that ubatch. One that has not begun computes nothing."""

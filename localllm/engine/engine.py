@@ -187,6 +187,7 @@ class Engine:
             return None
         timeout_s = LOOK_UP_S if self.scheduler.has_work else self._store_in_s()
         self.progress.rest()
+        self._backend.rest()
         try:
             return self._inbox.wait(timeout_s)
         except queue.Empty:

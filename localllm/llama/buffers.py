@@ -1,6 +1,7 @@
 """Memory for saved states whose pages exist before it is needed, so that a save only copies.
 
-States lie in one reserved address range. A background thread provides pages for the next saves, which then use them.
+States lie in one reserved address range. A background thread provides pages for the next saves, which then use them:
+for one while steps are computed, and for all that may follow while nothing is.
 When the last reference to a state is dropped, wherever it was held (a cache, a thread that writes it to disk, a slice
 of it), its memory is free again, with its pages. Bounded:
 
@@ -36,9 +37,9 @@ CHUNK_BYTES = 4 * 1024 * 1024
 """Made ready at once, during which a save waits: 1 to 15 ms."""
 PAUSE_S = 0.001
 """Minimum pause between two chunks."""
-SHARE = 1 / 16
-"""Share of a core's time for creating pages: fresh memory of a virtual machine costs 3 ms per MiB, and a computing
-thread waits for it."""
+SHARE, SHARE_AT_REST = 1 / 16, 1 / 2
+"""Share of a core's time for creating pages, between steps and while nothing is computed: fresh memory of a virtual
+machine costs 3 ms per MiB, and a computing thread waits for it."""
 IDLE_S = 60.0
 """After this long without a save only enough memory for the largest state stays ready."""
 SPARE_BYTES = 512 * 1024 * 1024
@@ -63,6 +64,7 @@ class BufferPool:
         self._held_bytes = 0
         self._expected = (0, 0)
         self._is_idle = False
+        self._is_resting = False
         self._is_short = False
         """Something was taken, and the thread was not woken since; belongs to the thread that calls `take`."""
         self._dropped: deque[tuple[int | None, int]] = deque()
@@ -87,7 +89,7 @@ class BufferPool:
         size = -(-num_bytes // BLOCK_BYTES) * BLOCK_BYTES
         with self._lock:
             self._collect()
-            self._is_idle = False
+            self._is_idle = self._is_resting = False
             is_inside = num_bytes >= LEAST_BYTES and self._held_bytes + size <= self._max_bytes
             start = self._arena.find(size) if is_inside else None
             if start is None:
@@ -105,6 +107,7 @@ class BufferPool:
     def refill(self) -> None:
         """Make memory ready for what was taken since; called after a step. A save comes right before one, and making
         pages then would hold it up (LOG.md, "Pages for the next states")."""
+        self._is_resting = False
         if self._is_short:
             self._is_short = False
             self._wake.set()
@@ -121,11 +124,16 @@ class BufferPool:
         self._is_short = False
         self._wake.set()
 
+    def rest(self) -> None:
+        """Nothing is computed until the next `take` or `refill`: time to make all memory ready that is expected."""
+        self._is_resting = True
+        self._wake.set()
+
     def prepare(self) -> bool:
         """Make the next piece of what is expected ready; whether there was one. Called by the pool's thread.
 
-        First one place for the largest state, for which ready memory elsewhere is given back if necessary; then as much
-        of the rest as allowed.
+        First one place for the largest state, for which ready memory elsewhere is given back if necessary; then, while
+        nothing is computed, as much of the rest as allowed.
         """
         available = osdep.available_memory()
         if available is not None and available < SPARE_BYTES:
@@ -135,7 +143,9 @@ class BufferPool:
                 return False
             self._collect()
             largest, together = self._expected
-            return self._prepare(largest, moves=True) or (not self._is_idle and self._prepare(together, moves=False))
+            if self._prepare(largest, moves=True):
+                return True
+            return self._is_resting and not self._is_idle and self._prepare(together, moves=False)
 
     def close(self) -> None:
         """Make nothing ready any more; memory goes with the last state in it. Idempotent."""
@@ -182,13 +192,14 @@ class BufferPool:
             if is_busy:
                 self._closing.wait(pause_s)
             elif not self._wake.wait(IDLE_S):
-                self._rest()
+                self._shrink()
             self._wake.clear()
             began_s = time.thread_time()
             is_busy = self.prepare()
-            pause_s = max(PAUSE_S, (time.thread_time() - began_s) * (1 / SHARE - 1))
+            share = SHARE_AT_REST if self._is_resting else SHARE
+            pause_s = max(PAUSE_S, (time.thread_time() - began_s) * (1 / share - 1))
 
-    def _rest(self) -> None:
+    def _shrink(self) -> None:
         """Nothing was saved for long: keep only what the largest state needs."""
         with self._lock:
             self._is_idle = True

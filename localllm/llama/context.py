@@ -314,6 +314,9 @@ class LlamaBackend:
         self._is_synchronized = False
         return True
 
+    def rest(self) -> None:
+        self._states.rest()
+
     def synchronize(self) -> None:
         """Never raises: where computing fails this late, CUDA ends the process and Metal fails the next decode."""
         address = self._get_logits(self._context)  # waits for the devices

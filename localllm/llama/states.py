@@ -53,6 +53,10 @@ class SavedStates:
             self.pool.expect(max(each, default=0), sum(each))
         self.pool.refill()
 
+    def rest(self) -> None:
+        """Nothing is computed until the next step."""
+        self.pool.rest()
+
     def num_bytes(self, slot: int, flags: int = WHOLE) -> int:
         """Size of the state that `read` would return."""
         return int(self._api.llama_state_seq_get_size_ext(self._context, slot, flags))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from localllm.llama.arena import Arena
-from localllm.llama.buffers import BLOCK_BYTES, CHUNK_BYTES, LEAST_BYTES, SHARE, BufferPool
+from localllm.llama.buffers import BLOCK_BYTES, CHUNK_BYTES, LEAST_BYTES, SHARE, SHARE_AT_REST, BufferPool
 
 resource = pytest.importorskip("resource")
 MB = 2**20
@@ -137,7 +137,11 @@ class SavedAndDropped(RuleBasedStateMachine):
 
     @rule()
     def rest(self) -> None:
-        self.pool._rest()
+        self.pool.rest()
+
+    @rule()
+    def shrink(self) -> None:
+        self.pool._shrink()
 
     @invariant()
     def what_is_held_is_what_was_written(self) -> None:
@@ -169,6 +173,7 @@ def ready_bytes(pool: BufferPool) -> int:
 def prepared(max_bytes: int, *, largest: int, all: int | None = None) -> BufferPool:
     pool = BufferPool(max_bytes)
     pool._expected = largest, largest if all is None else all
+    pool.rest()
     while pool.prepare():
         continue
     return pool
@@ -232,7 +237,10 @@ def test_states_outlive_the_pool() -> None:
     assert zlib.crc32(state) == zlib.crc32(bytes([7]) * (8 * MB))
 
 
-def test_pages_are_made_ready_in_a_small_share_of_a_cores_time(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("rests", "share"), [(False, SHARE), (True, SHARE_AT_REST)])
+def test_pages_are_made_ready_in_a_small_share_of_a_cores_time(
+    monkeypatch: pytest.MonkeyPatch, rests: bool, share: float
+) -> None:
     """Their thread takes a core from those that compute: a burst's decodes took four times as long beside it."""
     spent_s, pauses_s = 0.0, []
 
@@ -244,13 +252,14 @@ def test_pages_are_made_ready_in_a_small_share_of_a_cores_time(monkeypatch: pyte
     pool = BufferPool(64 * MB)
     monkeypatch.setattr(time, "thread_time", thread_time)
     monkeypatch.setattr(pool._closing, "wait", lambda pause_s: pauses_s.append(pause_s))
-    monkeypatch.setattr(pool, "_rest", pool._closing.set)
+    monkeypatch.setattr(pool, "_shrink", pool._closing.set)
     monkeypatch.setattr(pool._wake, "wait", lambda _: pool._wake.is_set())
     pool._expected = (40 * MB, 40 * MB)
+    pool._is_resting = rests
     pool._wake.set()
     pool._run()
     assert ready_bytes(pool) == 40 * MB
-    assert sum(pauses_s) + 10 * 0.005 >= 10 * 0.005 / SHARE, "as many pauses as chunks"
+    assert sum(pauses_s) + 10 * 0.005 >= 10 * 0.005 / share, "as many pauses as chunks"
     pool.close()
 
 
@@ -271,12 +280,34 @@ def test_no_pages_are_made_between_a_save_and_the_step_that_follows_it(monkeypat
     pool.close()
 
 
+def test_memory_for_all_states_is_made_ready_only_while_nothing_is_computed() -> None:
+    """Beside eight streams their thread took 85 ms of a burst of 6.8 s, from the cores that computed."""
+    pool = BufferPool(64 * MB)
+    pool._expected = 8 * MB, 40 * MB
+
+    def made_ready() -> int:
+        while pool.prepare():
+            continue
+        return ready_bytes(pool)
+
+    assert made_ready() == 8 * MB, "one state's beside steps"
+    pool.rest()
+    assert made_ready() == 40 * MB
+    states = [pool.take(8 * MB) for _ in range(5)]
+    assert made_ready() == 8 * MB, "a request came: it is no longer at rest"
+    pool.rest()
+    pool.refill()
+    assert made_ready() == 8 * MB, "a step was computed"
+    del states
+    pool.close()
+
+
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12))
 @settings(max_examples=25, deadline=None)
 def test_after_long_without_a_save_only_the_largest_states_memory_stays(sizes: list[int]) -> None:
     pool = prepared(48 * MB, largest=max(sizes) * MB, all=sum(sizes) * MB)
     assert ready_bytes(pool) == min(sum(sizes), 48) * MB
-    pool._rest()
+    pool._shrink()
     assert ready_bytes(pool) == max(sizes) * MB
     assert not pool.prepare()
     pool.close()

@@ -24,10 +24,12 @@ class Watched(FakeBackend):
         super().__init__()
         self.progress: Progress | None = None
         self.seen: list[tuple[bool, int]] = []
+        self.rests: list[int] = []
 
     def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
         assert self.progress is not None
         self.seen.append((self.progress.is_busy, self.progress.num_advances))
+        self.rests.append(self.num_rests)
         return super().decode(segments, within_s=within_s)
 
 
@@ -54,6 +56,8 @@ def test_an_engine_is_busy_while_it_computes_gets_on_at_every_step_and_rests_whe
     numbers = [number for _, number in backend.seen]
     assert numbers == sorted(set(numbers))
     assert len(numbers) == 5
+    assert len(set(backend.rests)) == 1, "the backend rests between steps"
+    assert backend.num_rests > backend.rests[-1], "the backend does not rest after the last"
 
 
 def test_an_encoders_loop_shows_the_same() -> None:
