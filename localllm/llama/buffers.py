@@ -1,7 +1,7 @@
 """Memory for saved states whose pages exist before it is needed, so that a save only copies.
 
 States lie in one reserved address range. A background thread provides pages for the next saves, which then use them:
-for one while steps are computed, and for all that may follow while nothing is.
+for one while the CPU computes steps, and for all that may follow while it does not.
 When the last reference to a state is dropped, wherever it was held (a cache, a thread that writes it to disk, a slice
 of it), its memory is free again, with its pages. Bounded:
 
@@ -49,8 +49,8 @@ SPARE_BYTES = 512 * 1024 * 1024
 class BufferPool:
     """`take` and `expect` belong to one thread; memoryviews may be dropped on any."""
 
-    def __init__(self, max_bytes: int) -> None:
-        """`max_bytes` 0: every state gets memory of its own."""
+    def __init__(self, max_bytes: int, *, competes: bool = True) -> None:
+        """`max_bytes` 0: every state gets memory of its own. `competes`: steps are computed on the same cores."""
         self._max_bytes = min(max_bytes, osdep.total_memory() or max_bytes)
         span = self._max_bytes * SPAN // BLOCK_BYTES * BLOCK_BYTES
         self._memory: mmap | None = None
@@ -64,6 +64,7 @@ class BufferPool:
         self._held_bytes = 0
         self._expected = (0, 0)
         self._is_idle = False
+        self._competes = competes
         self._is_resting = False
         self._is_short = False
         """Something was taken, and the thread was not woken since; belongs to the thread that calls `take`."""
@@ -133,7 +134,7 @@ class BufferPool:
         """Make the next piece of what is expected ready; whether there was one. Called by the pool's thread.
 
         First one place for the largest state, for which ready memory elsewhere is given back if necessary; then, while
-        nothing is computed, as much of the rest as allowed.
+        the CPU computes nothing, as much of the rest as allowed.
         """
         available = osdep.available_memory()
         if available is not None and available < SPARE_BYTES:
@@ -145,7 +146,8 @@ class BufferPool:
             largest, together = self._expected
             if self._prepare(largest, moves=True):
                 return True
-            return self._is_resting and not self._is_idle and self._prepare(together, moves=False)
+            has_time = self._is_resting or not self._competes
+            return has_time and not self._is_idle and self._prepare(together, moves=False)
 
     def close(self) -> None:
         """Make nothing ready any more; memory goes with the last state in it. Idempotent."""

@@ -139,7 +139,8 @@ class LlamaBackend:
         self.num_slots = slots
         self.num_cells = None if num_cells is None else int(self._api.llama_n_ctx(self._context))
         self.slot_capacity: int = ctx if num_cells is not None else self._api.llama_n_ctx_seq(self._context)
-        self._states = SavedStates(self._api, self._context, states_bytes)
+        competes = not self.is_asynchronous
+        self._states = SavedStates(self._api, self._context, states_bytes, competes=competes)
         self._filled_cells = math.inf
         """Limit for cells that gap fillers attend to."""
         self.can_rewind = self._tails.can_lose_any = self._warm_up() and not recurrent and not self._tails.window

@@ -25,11 +25,12 @@ EXPECTED_STEP = 64
 class SavedStates:
     """Used by one thread."""
 
-    def __init__(self, api: Any, context: Any, max_bytes: int) -> None:
-        """`max_bytes`: for states in use and memory kept ready for the next ones; 0: none is kept ready."""
+    def __init__(self, api: Any, context: Any, max_bytes: int, *, competes: bool) -> None:
+        """`max_bytes`: for states in use and memory kept ready for the next ones; 0: none is kept ready. `competes`:
+        the CPU computes the steps."""
         self._api = api
         self._context = context
-        self.pool = BufferPool(max_bytes)
+        self.pool = BufferPool(max_bytes, competes=competes)
         self._token_bytes = self._fixed_bytes = 0
         """Size of a whole state per token and besides, as far as known."""
         self._expected_tokens = 0

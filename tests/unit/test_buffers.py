@@ -302,6 +302,17 @@ def test_memory_for_all_states_is_made_ready_only_while_nothing_is_computed() ->
     pool.close()
 
 
+def test_beside_devices_that_compute_memory_for_all_states_is_made_ready() -> None:
+    """They leave the cores idle, and a save into fresh pages would hold them up."""
+    pool = BufferPool(64 * MB, competes=False)
+    pool._expected = 8 * MB, 40 * MB
+    pool.refill()
+    while pool.prepare():
+        continue
+    assert ready_bytes(pool) == 40 * MB
+    pool.close()
+
+
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12))
 @settings(max_examples=25, deadline=None)
 def test_after_long_without_a_save_only_the_largest_states_memory_stays(sizes: list[int]) -> None:
