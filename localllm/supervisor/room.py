@@ -133,16 +133,17 @@ def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Se
     requests to end, and the load reports it.
     """
     now = layers_without(frozenset())
-    leaving = tuple(one.id for one in holders if one.is_leaving)
-    if leaving and layers_without(frozenset(leaving)) > now:
-        return WaitFor(leaving)
-    idle = sorted((one for one in holders if not one.is_busy and not one.stays), key=lambda one: one.last_used_s)
-    if not idle or layers_without({one.id for one in idle}) <= now:
+    leaving = frozenset(one.id for one in holders if one.is_leaving)
+    if leaving and layers_without(leaving) > now:
+        return WaitFor(tuple(one.id for one in holders if one.is_leaving))
+    movable = [one for one in holders if not one.is_busy and not one.stays and not one.is_leaving]
+    idle = [one.id for one in sorted(movable, key=lambda one: one.last_used_s)]
+    if not idle or layers_without(leaving.union(idle)) <= now:
         return Load()
-    for one in idle:
-        if layers_without({one.id}) > now:
-            return Evict(one.id)
-    return Evict(idle[0].id)  # no single one is enough
+    for id in idle:
+        if layers_without(leaving | {id}) > now:
+            return Evict(id)
+    return Evict(idle[0])  # no single one is enough
 
 
 def _fits(need: int, held: Sequence[Held], room: Room) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -133,9 +134,38 @@ def test_of_several_idle_models_the_least_recently_used_that_is_enough_goes() ->
     assert decide_devices(lambda gone: both[frozenset(gone)], held) == Evict("a"), "it takes both"
     leaving = Held("b", 1, True, False, 5.0, is_leaving=True)
     assert decide_devices(lambda gone: layers[frozenset(gone)], [leaving, held[1]]) == WaitFor(("b",))
-    assert decide_devices(lambda gone: both[frozenset(gone)], [leaving, held[1]]) == Load()
+    assert decide_devices(lambda gone: both[frozenset(gone)], [leaving, held[1]]) == Evict("a"), "b goes anyway"
     none = dict.fromkeys(both, 3)
     assert decide_devices(lambda gone: none[frozenset(gone)], held) == Load()
+
+
+@given(st.data())
+def test_models_go_until_more_would_gain_no_layers_and_never_a_busy_or_leaving_one(
+    data: st.DataObject,
+) -> None:
+    """A model that was leaving already was to be evicted where it took that one and another: a KeyError."""
+    held = {
+        id: Held(id, 1, data.draw(st.booleans()), data.draw(st.booleans()), number, is_leaving=data.draw(st.booleans()))
+        for number, id in enumerate("abcd"[: data.draw(st.integers(0, 4))])
+    }
+    sizes = {id: data.draw(st.integers(0, 4), id) for id in held}
+    step = data.draw(st.integers(1, 6), "memory per layer")
+
+    def layers(gone: Collection[str]) -> int:
+        return sum(sizes[id] for id in gone) // step
+
+    gone = set[str]()
+    while True:
+        decision = decide_devices(lambda more: layers(gone.union(more)), [held[id] for id in held if id not in gone])
+        if isinstance(decision, Load):
+            break
+        for id in decision.ids if isinstance(decision, WaitFor) else [decision.id]:
+            assert id not in gone
+            assert held[id].is_leaving == isinstance(decision, WaitFor)
+            assert held[id].is_leaving or not (held[id].is_busy or held[id].stays)
+            gone.add(id)
+    free = {id for id, one in held.items() if one.is_leaving or not (one.is_busy or one.stays)}
+    assert layers(free) == layers(gone), "more layers were to be had"
 
 
 def test_a_shortage_means_fewer_layers_once_and_is_said() -> None:
