@@ -262,6 +262,9 @@ class Supervisor:
     async def _make_room(self, model: ManagedModel) -> None:
         try:
             while not model.has_room:
+                if any(leaving.id == model.id for leaving in self._leaving):
+                    await self._news.wait()  # its previous process, which holds its memory, and is counted by its name
+                    continue
                 others = (other for other in self._models.values() if other.has_room and other is not model)
                 held = [*map(self._held, others), *(leaving.held() for leaving in self._leaving)]
                 room = self._room()

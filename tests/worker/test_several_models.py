@@ -12,7 +12,7 @@ import pytest
 from localllm import osdep
 from localllm.errors import LoadConflict, LoadFailed, ModelNotFound, QueueFull, WorkerCrashed
 from localllm.settings.config import Settings
-from localllm.supervisor import managed
+from localllm.supervisor import managed, process
 from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
@@ -188,6 +188,31 @@ def test_a_model_that_leaves_anyway_makes_room(mode: list[str]) -> None:
         assert [model.id for model in supervisor.running()] == ["a", "c"]
 
     run(scenario, Settings(max_loaded_models=2))
+
+
+def test_a_model_that_is_wanted_again_waits_until_its_last_process_is_gone(
+    mode: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Devices' memory is counted by names: the old process gave up what the new one held."""
+    monkeypatch.setattr(process, "TERM_GRACE_S", 0.5)
+
+    async def scenario(supervisor: Supervisor) -> None:
+        mode[:] = ["ignores-termination"]
+        await load(supervisor, "a")
+        mode[:] = ["behaves"]
+        leaving = asyncio.create_task(supervisor.unload("a"))
+        await until(lambda: [model.phase for model in supervisor.running()] == ["unloading"])
+        again = asyncio.create_task(load(supervisor, "a"))
+        phases = set[tuple[str, ...]]()
+        while not again.done():
+            phases.add(tuple(model.phase for model in supervisor.running()))
+            await asyncio.sleep(0)
+        await again
+        assert leaving.done()
+        assert ("ready", "unloading") not in phases
+        assert [(model.id, model.phase) for model in supervisor.running()] == [("a", "ready")]
+
+    run(scenario)
 
 
 def test_memory_decides_who_fits(mode: list[str]) -> None:
