@@ -143,7 +143,7 @@ def test_of_several_idle_models_the_least_recently_used_that_is_enough_goes() ->
 def test_models_go_until_more_would_gain_no_layers_and_never_a_busy_or_leaving_one(
     data: st.DataObject,
 ) -> None:
-    """A model that was leaving already was to be evicted where it took that one and another: a KeyError."""
+    """Where it took a model that is leaving and an idle one, the idle one stayed, and the new one got fewer layers."""
     held = {
         id: Held(id, 1, data.draw(st.booleans()), data.draw(st.booleans()), number, is_leaving=data.draw(st.booleans()))
         for number, id in enumerate("abcd"[: data.draw(st.integers(0, 4))])
