@@ -1,7 +1,7 @@
 """Memory for saved states whose pages exist before it is needed, so that a save only copies.
 
 States lie in one reserved address range. A background thread provides pages for the next saves, which then use them:
-for one while the CPU computes steps, and for all that may follow while it does not.
+for one while the CPU computes steps, and while it does not for as many as were saved between its last two pauses.
 When the last reference to a state is dropped, wherever it was held (a cache, a thread that writes it to disk, a slice
 of it), its memory is free again, with its pages. Bounded:
 
@@ -58,16 +58,19 @@ class BufferPool:
             with contextlib.suppress(OSError, ValueError, OverflowError):  # address space may be limited
                 self._memory = pages.reserve(span)
         self._address = 0 if self._memory is None else np.frombuffer(self._memory, np.uint8).ctypes.data
+        self._competes = competes
+        # Written only by the thread that calls `take`:
+        self._is_resting = False
+        self._taken_bytes = self._taken_before = 0
+        """What was taken since the last rest, and between it and the one before."""
+        self._is_short = False
+        """Something was taken, and the thread was not woken since."""
         self._lock = threading.Lock()
         """Guards all fields below except the deque."""
         self._arena = Arena(0 if self._memory is None else span)
         self._held_bytes = 0
         self._expected = (0, 0)
         self._is_idle = False
-        self._competes = competes
-        self._is_resting = False
-        self._is_short = False
-        """Something was taken, and the thread was not woken since; belongs to the thread that calls `take`."""
         self._dropped: deque[tuple[int | None, int]] = deque()
         """Positions of dropped states (None for memory of their own) and their sizes.
 
@@ -97,6 +100,7 @@ class BufferPool:
                 start, size = None, num_bytes
             else:
                 self._arena.take(start, start + size)
+                self._taken_bytes += size
             self._held_bytes += size
             self._keep_bound(0, 0)
             buffer = self._buffer(start, num_bytes)
@@ -126,15 +130,18 @@ class BufferPool:
         self._wake.set()
 
     def rest(self) -> None:
-        """Nothing is computed until the next `take` or `refill`: time to make all memory ready that is expected."""
-        self._is_resting = True
+        """Nothing is computed until the next `take` or `refill`: time to make memory ready for as much as was taken
+        since the last rest."""
+        if not self._is_resting:
+            self._is_resting = True
+            self._taken_before, self._taken_bytes = self._taken_bytes, 0
         self._wake.set()
 
     def prepare(self) -> bool:
         """Make the next piece of what is expected ready; whether there was one. Called by the pool's thread.
 
         First one place for the largest state, for which ready memory elsewhere is given back if necessary; then, while
-        the CPU computes nothing, as much of the rest as allowed.
+        the CPU computes nothing, as much of the rest as is likely to be taken.
         """
         available = osdep.available_memory()
         if available is not None and available < SPARE_BYTES:
@@ -147,7 +154,8 @@ class BufferPool:
             if self._prepare(largest, moves=True):
                 return True
             has_time = self._is_resting or not self._competes
-            return has_time and not self._is_idle and self._prepare(together, moves=False)
+            likely = min(together, max(self._taken_before, self._taken_bytes))
+            return has_time and not self._is_idle and self._prepare(likely, moves=False)
 
     def close(self) -> None:
         """Make nothing ready any more; memory goes with the last state in it. Idempotent."""

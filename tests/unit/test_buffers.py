@@ -126,8 +126,9 @@ class SavedAndDropped(RuleBasedStateMachine):
         view, _, size = self.held[mark]
         self.held[mark] = np.frombuffer(view, np.uint8)[-1:].data, -1, size
 
-    @rule(largest=st.integers(0, 12), all=st.integers(0, 40))
-    def expect(self, largest: int, all: int) -> None:
+    @rule(largest=st.integers(0, 12), all=st.integers(0, 40), taken=st.integers(0, 40))
+    def expect(self, largest: int, all: int, taken: int) -> None:
+        self.pool._taken_bytes = taken * MB
         self.pool._expected = largest * MB, all * MB  # without the thread: what it does comes when it is asked for
 
     @rule(times=st.integers(1, 8))
@@ -173,6 +174,7 @@ def ready_bytes(pool: BufferPool) -> int:
 def prepared(max_bytes: int, *, largest: int, all: int | None = None) -> BufferPool:
     pool = BufferPool(max_bytes)
     pool._expected = largest, largest if all is None else all
+    pool._taken_bytes = 2 * max_bytes
     pool.rest()
     while pool.prepare():
         continue
@@ -280,36 +282,51 @@ def test_no_pages_are_made_between_a_save_and_the_step_that_follows_it(monkeypat
     pool.close()
 
 
-def test_memory_for_all_states_is_made_ready_only_while_nothing_is_computed() -> None:
+def made_ready(pool: BufferPool) -> int:
+    while pool.prepare():
+        continue
+    return ready_bytes(pool)
+
+
+def test_memory_for_several_states_is_made_ready_only_while_nothing_is_computed() -> None:
     """Beside eight streams their thread took 85 ms of a burst of 6.8 s, from the cores that computed."""
     pool = BufferPool(64 * MB)
     pool._expected = 8 * MB, 40 * MB
-
-    def made_ready() -> int:
-        while pool.prepare():
-            continue
-        return ready_bytes(pool)
-
-    assert made_ready() == 8 * MB, "one state's beside steps"
+    states = [pool.take(8 * MB) for _ in range(3)]
+    assert made_ready(pool) == 8 * MB, "one state's beside steps"
     pool.rest()
-    assert made_ready() == 40 * MB
-    states = [pool.take(8 * MB) for _ in range(5)]
-    assert made_ready() == 8 * MB, "a request came: it is no longer at rest"
+    assert made_ready(pool) == 24 * MB, "as much as was taken"
+    states += [pool.take(8 * MB) for _ in range(3)]
+    assert made_ready(pool) == 8 * MB, "a request came: it is no longer at rest"
     pool.rest()
     pool.refill()
-    assert made_ready() == 8 * MB, "a step was computed"
+    assert made_ready(pool) == 8 * MB, "a step was computed"
     del states
     pool.close()
 
 
-def test_beside_devices_that_compute_memory_for_all_states_is_made_ready() -> None:
+def test_no_more_memory_is_made_ready_than_was_taken_last() -> None:
+    """One conversation after the other needs one place, however much all slots hold."""
+    pool = BufferPool(64 * MB)
+    pool._expected = 8 * MB, 40 * MB
+    pool.rest()
+    assert made_ready(pool) == 8 * MB
+    states = [pool.take(8 * MB), pool.take(8 * MB)]
+    pool.rest()
+    pool.rest()
+    assert made_ready(pool) == 16 * MB, "it is asked for its state while it rests"
+    del states
+    pool.close()
+
+
+def test_beside_devices_that_compute_memory_for_several_states_is_made_ready() -> None:
     """They leave the cores idle, and a save into fresh pages would hold them up."""
     pool = BufferPool(64 * MB, competes=False)
     pool._expected = 8 * MB, 40 * MB
+    states = [pool.take(8 * MB) for _ in range(3)]
     pool.refill()
-    while pool.prepare():
-        continue
-    assert ready_bytes(pool) == 40 * MB
+    assert made_ready(pool) == 24 * MB
+    del states
     pool.close()
 
 
