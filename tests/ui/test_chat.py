@@ -313,3 +313,40 @@ def test_what_the_server_refuses_is_said_and_can_be_asked_again(page: Page, serv
     script(served, "Now")
     page.click(f"{LAST} >> text=Regenerate")
     expect(page.locator(f"{LAST} .body")).to_have_text("Now")
+
+
+def test_what_is_typed_in_a_message_outlives_the_end_of_an_answer(page: Page, served: Served) -> None:
+    served.runtime.script = [Delta("Half", 1), HANG]
+    page.goto(served.url)
+    write(page, "Question")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Half")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    field = page.locator(".message.user textarea")
+    field.fill("In other words")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator(f"{LAST} .status")).to_have_text("Stopped.")
+    expect(field).to_have_value("In other words")
+    script(served, "Other")
+    field.press("Control+Enter")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Other")
+    assert answered(page) == "Other"
+    assert asked(served) == [("user", "In other words")]
+
+
+def test_the_result_of_a_call_that_is_being_typed_outlives_that_of_another(page: Page, served: Served) -> None:
+    calls = tuple(CallDelta(number, "{}", name, name) for number, name in enumerate(("wind", "rain")))
+    served.runtime.script = [Delta("", 1, calls=calls), Delta("", 1, FINISH)]
+    page.goto(served.url)
+    write(page, "How is the weather?")
+    answered(page)
+    first, second = (page.locator(f"{LAST} .call").nth(number) for number in range(2))
+    second.locator("textarea").fill("none")
+    first.locator("textarea").fill("strong")
+    first.get_by_role("button").last.click()
+    expect(page.locator(".message.tool .body")).to_have_text("strong")
+    field = page.locator(".message.assistant .call").nth(1).locator("textarea")
+    expect(field).to_have_value("none")
+    field.press("Tab")
+    script(served, "Windy")
+    page.keyboard.press("Enter")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Windy")

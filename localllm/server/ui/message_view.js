@@ -23,6 +23,9 @@ export class MessageView {
     this.foot = el("div", { class: "foot" });
     /** Undefined: as a tree if the chat has a schema. @type {boolean | undefined} */
     this.asTree = undefined;
+    this.isEdited = false;
+    /** Results being typed, by the ids of their calls. @type {Map<string, HTMLTextAreaElement>} */
+    this.results = new Map();
     const who = { user: words.chat.you, assistant: words.chat.assistant, tool: words.chat.tool }[message.role];
     this.node = el(
       "article", { class: `message ${message.role}`, "aria-label": who, tabindex: -1 },
@@ -58,6 +61,7 @@ export class MessageView {
   /** @param {boolean} isWriting */
   #showBody(isWriting) {
     const { message } = this;
+    if (this.isEdited) return;
     if (message.role === "tool") { fill(this.body, el("pre", { dir: "auto" }, message.content)); return; }
     if (!isWriting && message.likely && session.conversation.settings.logprobs) { fill(this.body, shaded(message.likely)); return; }
     if (!isWriting && this.isTree) { fill(this.body, jsonTree(message.content, this.schema)); return; }
@@ -71,20 +75,24 @@ export class MessageView {
     const { message } = this;
     if (!message.calls?.length) return;
     const given = session.given(message);
+    const focused = document.activeElement;
     fill(this.calls, message.calls.map((call) => {
       const shown = el("details", { class: "call", open: true }, el("summary", {}, words.chat.calls(call.function.name)), jsonTree(call.function.arguments));
       if (isWriting || given.has(call.id)) return shown;
       if (session.offers(call)) shown.append(el("div", { class: "row" }, el("button", { type: "button", class: "primary", onclick: () => session.runCalls(message, [call]) }, words.chat.run)));
-      const field = el("textarea", { "aria-label": words.chat.result, placeholder: words.chat.result, rows: 2 });
+      const field = this.results.get(call.id) ?? el("textarea", { "aria-label": words.chat.result, placeholder: words.chat.result, rows: 2 });
+      this.results.set(call.id, field);
       const give = el("button", { type: "button", onclick: () => session.result(call.id, field.value, message) }, words.chat.giveResult);
       shown.append(el("div", { class: "row" }, field, give));
       return shown;
     }));
+    if (focused instanceof HTMLElement && this.calls.contains(focused)) focused.focus();
   }
 
   /** @param {boolean} isWriting */
   #showFoot(isWriting) {
     const { message } = this;
+    if (this.isEdited) return;
     const { at, of } = session.tree.version(message);
     const versions = of > 1 ? el(
       "span", { class: "versions" },
@@ -124,7 +132,8 @@ export class MessageView {
   edit() {
     const field = el("textarea", { "aria-label": words.chat.edit, rows: Math.min(12, this.message.content.split("\n").length + 1), dir: "auto" });
     field.value = this.message.content;
-    const back = () => this.update(true);
+    this.isEdited = true;  // other answers go on meanwhile
+    const back = () => { this.isEdited = false; this.update(true); };
     const save = () => { back(); session.edit(this.message, field.value); };
     field.addEventListener("keydown", (event) => {
       if (event.key === "Escape") { event.stopPropagation(); back(); }
