@@ -38,7 +38,7 @@ CHUNK_BYTES = 4 * 1024 * 1024
 PAUSE_S = 0.001
 """Minimum pause between two chunks."""
 SHARE, SHARE_AT_REST = 1 / 16, 1 / 2
-"""Share of a core's time for creating pages, between steps and while nothing is computed: fresh memory of a virtual
+"""Share of a core's time for creating pages, beside steps and while nothing is computed: fresh memory of a virtual
 machine costs 3 ms per MiB, and a computing thread waits for it."""
 IDLE_S = 60.0
 """After this long without a save only enough memory for the largest state stays ready."""
@@ -135,7 +135,7 @@ class BufferPool:
         if not self._is_resting:
             self._is_resting = True
             self._taken_before, self._taken_bytes = self._taken_bytes, 0
-        self._wake.set()
+            self._wake.set()  # only now: whoever asks an idle engine for its state must not put off `_shrink`
 
     def prepare(self) -> bool:
         """Make the next piece of what is expected ready; whether there was one. Called by the pool's thread.

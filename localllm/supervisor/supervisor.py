@@ -254,6 +254,8 @@ class Supervisor:
             async with asyncio.timeout(self._settings.load_timeout_s):
                 await self._make_room(model)
         except TimeoutError:
+            if any(leaving.id == model.id for leaving in self._leaving):
+                raise Loading(f"{model.id} is still being unloaded; try again in a moment", param="model") from None
             busy = ", ".join(other.id for other in self._models.values() if other.is_busy and other is not model)
             raise Loading(
                 f"no room for {model.id} yet: {busy or 'another model'} still answers", param="model"

@@ -315,6 +315,9 @@ def test_no_more_memory_is_made_ready_than_was_taken_last() -> None:
     pool.rest()
     pool.rest()
     assert made_ready(pool) == 16 * MB, "it is asked for its state while it rests"
+    pool._wake.clear()
+    pool.rest()
+    assert not pool._wake.is_set(), "who asks often keeps the memory"
     del states
     pool.close()
 

@@ -130,6 +130,7 @@ export class MessageView {
 
   /** Shows the message in a field, to edit and send it again. */
   edit() {
+    if (this.isEdited) { this.body.querySelector("textarea")?.focus(); return; }
     const field = el("textarea", { "aria-label": words.chat.edit, rows: Math.min(12, this.message.content.split("\n").length + 1), dir: "auto" });
     field.value = this.message.content;
     this.isEdited = true;  // other answers go on meanwhile
