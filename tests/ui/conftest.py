@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import httpx
@@ -27,6 +27,22 @@ document.addEventListener("securitypolicyviolation", (event) => window.violation
 """
 TIMEOUT_MS = 60_000
 expect.set_options(timeout=TIMEOUT_MS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What the page showed goes into the report of a test that failed."""
+    report = yield
+    page = item.funcargs.get("page")
+    if report.failed and call.when == "call" and isinstance(page, Page):
+        try:
+            focused = page.evaluate("document.activeElement.outerHTML")
+            report.sections.append(("the page", f"{page.url}, focused: {focused}\n{page.inner_html('body')}"))
+        except playwright.Error as error:
+            report.sections.append(("the page", str(error)))
+    return report
 
 
 def chromium() -> str | None:

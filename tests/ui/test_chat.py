@@ -337,6 +337,23 @@ def test_what_is_typed_in_a_message_outlives_the_end_of_an_answer(page: Page, se
     assert asked(served) == [("user", "In other words")]
 
 
+def test_an_answer_in_progress_is_found_again_when_another_of_its_conversation_ends(page: Page, served: Served) -> None:
+    served.runtime.script = [Delta("Half", 1), HANG]
+    page.goto(served.url)
+    write(page, "Question")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Half")
+    script(served, "Other")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    page.locator(".message.user textarea").press("Control+Enter")
+    assert answered(page) == "Other"
+    page.click("#new")
+    page.click(".chats .title >> text=Question")
+    page.click(".message.user [aria-label='Previous version']")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Half")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator(f"{LAST} .status")).to_have_text("Stopped.")
+
+
 def test_the_result_of_a_call_that_is_being_typed_outlives_that_of_another(page: Page, served: Served) -> None:
     calls = tuple(CallDelta(number, "{}", name, name) for number, name in enumerate(("wind", "rain")))
     served.runtime.script = [Delta("", 1, calls=calls), Delta("", 1, FINISH)]

@@ -123,6 +123,24 @@ def test_settings_thoughts_tools_and_json(page: Page, served: Served) -> None:
     assert served.runtime.requests[-1].params.temperature == 0.5
     press(page, "As text")
     expect(page.locator(f"{LAST} .body")).to_have_text('{"warm": 12}')
+    page.keyboard.press("Enter")
+    expect(page.locator(f"{LAST} .json .number")).to_have_text("12")
+
+
+def test_the_end_of_an_answer_leaves_the_focus_where_it_is(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    page.wait_for_selector("select:not([hidden])")
+    served.runtime.script = [Delta("Half", 1), HANG]
+    ask(page, "Question")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Half")
+    go(page, "Copy")
+    page.keyboard.press("Escape")
+    expect(page.locator(f"{LAST} .status")).to_have_text("Stopped.")
+    assert page.evaluate(NAME) == "Copy"
+    script(served, " and whole")
+    press(page, "Continue")
+    answered(page)
+    expect(page.locator(LAST)).to_be_focused()  # the button is gone
 
 
 def test_the_list_of_conversations(page: Page, served: Served, tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ export class MessageView {
   /** @param {boolean} [whole] also updates the buttons, not only the growing text */
   update(whole = false) {
     const { message } = this;
-    const isWriting = session.writing.has(message.id);
+    const begun = session.writing.get(message.id);
+    const isWriting = begun !== undefined;
     this.node.setAttribute("aria-busy", String(isWriting));
     if (message.reasoning) {
       this.thoughts.hidden = false;
@@ -48,9 +49,8 @@ export class MessageView {
       this.thoughtTitle.textContent = isWriting && !message.content && !message.calls ? words.chat.thinking : words.chat.thought(seconds);
     }
     this.#showBody(isWriting);
-    const progress = session.runs.has(message.id) ? words.chat.runs : isWriting && !message.content && !message.calls ? (message.reasoning ? "" : session.progress) : "";
     const end = { length: words.chat.cut, stopped: words.chat.stopped, broken: words.chat.broken, failed: `${words.failed.stream}: ${message.error ?? ""}` };
-    const status = progress || (isWriting ? "" : end[/** @type {keyof typeof end} */ (message.state)] ?? "");
+    const status = begun?.progress || (isWriting ? "" : end[/** @type {keyof typeof end} */ (message.state)] ?? "");
     this.status.hidden = !status;
     if (this.status.textContent !== status) this.status.textContent = status;
     this.status.classList.toggle("error", message.state === "failed" && !isWriting);
@@ -89,10 +89,20 @@ export class MessageView {
     if (focused instanceof HTMLElement && this.calls.contains(focused)) focused.focus();
   }
 
-  /** @param {boolean} isWriting */
+  /** Shows the buttons; the focus stays on the one that had it, or on the message if that is gone. @param {boolean} isWriting */
   #showFoot(isWriting) {
-    const { message } = this;
     if (this.isEdited) return;
+    const focused = document.activeElement;
+    const name = focused instanceof HTMLElement && this.foot.contains(focused) ? nameOf(focused) : null;
+    this.#fillFoot(isWriting);
+    if (name === null) return;
+    const again = [...this.foot.querySelectorAll("button")].find((each) => nameOf(each) === name && !each.disabled);
+    (again ?? this.node).focus();
+  }
+
+  /** @param {boolean} isWriting */
+  #fillFoot(isWriting) {
+    const { message } = this;
     const { at, of } = session.tree.version(message);
     const versions = of > 1 ? el(
       "span", { class: "versions" },
@@ -103,13 +113,13 @@ export class MessageView {
     if (isWriting || message.role === "tool") { fill(this.foot, versions); return; }
     const copy = el("button", { type: "button", class: "small", onclick: () => copyText(copy, message.content, words.copied) }, words.copy);
     const buttons = [copy];
-    /** @param {string} label @param {() => void} press */
-    const button = (label, press) => buttons.push(el("button", { type: "button", class: "small", onclick: press }, label));
+    /** @param {string} label @param {() => void} press @param {string} [name] if the label changes */
+    const button = (label, press, name) => buttons.push(el("button", { type: "button", class: "small", onclick: press, "data-name": name }, label));
     if (message.role === "user") button(words.chat.edit, () => this.edit());
     else {
       button(words.chat.regenerate, () => session.again(message));
       if (this.canGoOn) button(words.chat.continue, () => this.goOn());
-      if (isJson(message.content)) button(this.isTree ? words.chat.text : words.chat.json, () => { this.asTree = !this.isTree; this.update(true); });
+      if (isJson(message.content)) button(this.isTree ? words.chat.text : words.chat.json, () => { this.asTree = !this.isTree; this.update(true); }, "json");
     }
     const { figures } = message;
     fill(this.foot, versions, buttons, figures && el("span", { class: "figures" }, words.chat.figures(figures.tokens, figures.perSecond, figures.cached, figures.prompt)));
@@ -153,6 +163,9 @@ function grow(node, text) {
   if (last instanceof Text && text.startsWith(last.data)) { if (text.length > last.data.length) last.appendData(text.slice(last.data.length)); }
   else node.textContent = text;
 }
+
+/** What tells a button from its neighbours. @param {HTMLElement} button */
+function nameOf(button) { return button.dataset.name ?? button.ariaLabel ?? button.textContent; }
 
 /** @param {string} text */
 function isJson(text) {

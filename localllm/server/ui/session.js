@@ -9,6 +9,7 @@ import { words } from "./words.js";
  * @typedef {import("./tree.js").Message} Message
  * @typedef {import("./tree.js").Conversation} Conversation
  * @typedef {{ id: string, loaded: boolean, ctx: number, capabilities: string[] }} Model
+ * @typedef {{ controller: AbortController, conversation: Conversation, tree: Tree, progress: string }} Writing
  */
 
 const SAVE_MS = 300;
@@ -32,20 +33,16 @@ class Session extends EventTarget {
     this.numbers = new Map();
     /** @type {Model[]} */
     this.models = [];
-    /** @type {Map<string, AbortController>} message being written -> what stops it */
+    /** Answers in progress and calls being run, by their messages; `progress`: what is shown before the first token. @type {Map<string, Writing>} */
     this.writing = new Map();
     /** Resolves when the models are known or could not be fetched. @type {Promise<void>} */
     this.ready = new Promise((resolve) => { this.known = resolve; });
     /** The server's MCP tools by name; null: not fetched yet. @type {Map<string, api.Tool> | null} */
     this.tools = null;
-    /** Messages whose calls are running. @type {Set<string>} */
-    this.runs = new Set();
     /** Deleted conversations: their answers in progress are not saved. @type {Set<string>} */
     this.deleted = new Set();
     /** Whether the models have been fetched. */
     this.asked = false;
-    /** Status of the model before its first token. */
-    this.progress = "";
   }
 
   /** @param {string} type @param {any} [detail] */
@@ -110,10 +107,9 @@ class Session extends EventTarget {
       const cut = JSON.parse(sessionStorage.getItem(CUT) ?? "null");
       if (cut?.id === message.id) Object.assign(message, cut);
     }
-    const here = [...this.writing.keys()];
     this.conversation = conversation;
     // While an answer is being written, its live tree is shown, not the stored copy.
-    this.tree = here.length && this.openTrees.get(id) || new Tree(messages, conversation.head);
+    this.tree = this.#inProgress(id).at(0)?.tree ?? new Tree(messages, conversation.head);
     if (found) this.tree.show(found);
     this.numbers = new Map([...this.tree.messages.keys()].map((each, number) => [each, number]));
     sessionStorage.setItem("localllm.open", id);
@@ -121,8 +117,16 @@ class Session extends EventTarget {
     this.#notify("list");
   }
 
-  /** @type {Map<string, Tree>} conversation -> its tree while an answer is being written */
-  openTrees = new Map();
+  /** @param {string} id of a conversation @returns {Writing[]} */
+  #inProgress(id) { return [...this.writing.values()].filter((each) => each.conversation.id === id); }
+
+  /** @param {Message} message @param {string} progress @returns {Writing} */
+  #begin(message, progress) {
+    const begun = { controller: new AbortController(), conversation: this.conversation, tree: this.tree, progress };
+    this.writing.set(message.id, begun);
+    this.#notify("path");
+    return begun;
+  }
 
   /** @param {string} id @param {string} title */
   async rename(id, title) {
@@ -136,8 +140,8 @@ class Session extends EventTarget {
   /** @param {string} id */
   async delete(id) {
     this.deleted.add(id);
-    for (const message of this.openTrees.get(id)?.messages.keys() ?? []) this.writing.get(message)?.abort();
-    if (id === this.conversation.id) { this.stop(); this.fresh(); }
+    for (const each of this.#inProgress(id)) each.controller.abort();
+    if (id === this.conversation.id) this.fresh();
     this.list = this.list.filter((each) => each.id !== id);
     await store.deleteConversation(id);
     this.#notify("list");
@@ -230,10 +234,7 @@ class Session extends EventTarget {
 
   /** Runs calls on the server and continues with their results. @param {Message} message @param {import("./tree.js").Call[]} calls */
   async runCalls(message, calls) {
-    const controller = new AbortController();
-    this.writing.set(message.id, controller);
-    this.runs.add(message.id);
-    this.#notify("path");
+    const { controller } = this.#begin(message, words.chat.runs);
     const found = await Promise.all(calls.map(async ({ id, function: { name, arguments: given } }) => {
       try {
         const { plain_text_response: text, error } = await api.runTool(name, JSON.parse(given || "{}"), controller.signal);
@@ -242,7 +243,6 @@ class Session extends EventTarget {
         return { id, text: error instanceof api.Refused || error instanceof SyntaxError ? words.chat.failedTool(error.message) : null };
       }
     }));
-    this.runs.delete(message.id);
     this.writing.delete(message.id);
     this.#notify("path");
     for (const { id, text } of found) if (text !== null) await this.result(id, text, message);
@@ -267,7 +267,7 @@ class Session extends EventTarget {
   }
 
   stop() {
-    for (const message of this.tree.path()) this.writing.get(message.id)?.abort();
+    for (const message of this.tree.path()) this.writing.get(message.id)?.controller.abort();
   }
 
   /** @param {string | null} parent */
@@ -301,13 +301,10 @@ class Session extends EventTarget {
   /** @param {Message} message @param {boolean} goesOn */
   async #write(message, goesOn) {
     const { conversation, tree, numbers } = this;
-    const controller = new AbortController();
-    this.writing.set(message.id, controller);
-    this.openTrees.set(conversation.id, tree);
     message.state = "writing";
     delete message.error;
-    this.progress = words.chat.waiting;
-    this.#notify("path");
+    const begun = this.#begin(message, words.chat.waiting);
+    const { signal } = begun.controller;
     const path = tree.path();
     const before = path.slice(0, path.indexOf(message) + (goesOn ? 1 : 0));
     const shown = () => this.#notify("message", message.id);
@@ -323,20 +320,20 @@ class Session extends EventTarget {
     try {
       if (conversation.settings.mcp?.length && !this.tools) await this.findTools();
       const body = this.request(before, goesOn);
-      await this.#loaded(body.model, controller.signal, shown);
+      await this.#loaded(body.model, begun, shown);
       await Promise.all([this.#keep(message, conversation, numbers), this.#save(conversation)]);
       let first = 0;
       const asked = { ...body, stream: true, stream_options: { include_usage: true }, return_progress: true, timings_per_token: true };
-      for await (const event of api.chat(asked, controller.signal)) {
+      for await (const event of api.chat(asked, signal)) {
         if (event.prompt_progress) {
           const { total, processed } = event.prompt_progress;
-          this.progress = processed < total ? words.chat.reading(processed, total) : "";
+          begun.progress = processed < total ? words.chat.reading(processed, total) : "";
         }
         if (event.usage) figures(message, event.usage, event.timings);
         const [choice] = event.choices;
         if (choice && take(message, choice)) {
           first ||= performance.now();
-          this.progress = "";
+          begun.progress = "";
           if (message.reasoning && !message.content && !message.calls) message.thoughtMs = performance.now() - first;
         }
         shown();
@@ -344,7 +341,7 @@ class Session extends EventTarget {
       }
       if (message.state === "writing") message.state = "done";
     } catch (error) {
-      if (controller.signal.aborted) message.state = "stopped";
+      if (signal.aborted) message.state = "stopped";
       else {
         message.state = "failed";
         message.error = error instanceof api.Refused ? error.message : error instanceof SyntaxError ? words.failed.notJson : words.failed.gone;
@@ -353,8 +350,6 @@ class Session extends EventTarget {
       removeEventListener("pagehide", leave);
       clearTimeout(keeping);
       this.writing.delete(message.id);
-      this.openTrees.delete(conversation.id);
-      this.progress = "";
       await this.#keep(message, conversation, numbers);
       await this.#save(conversation);
       if (this.tree === tree && !this.#runFreely(message)) this.#notify("path");
@@ -362,14 +357,14 @@ class Session extends EventTarget {
     }
   }
 
-  /** Loads the model first if necessary, to show its progress. @param {string} id @param {AbortSignal} signal @param {() => void} shown */
-  async #loaded(id, signal, shown) {
+  /** Loads the model first if necessary, to show its progress. @param {string} id @param {Writing} begun @param {() => void} shown */
+  async #loaded(id, begun, shown) {
     if (this.models.find((model) => model.id === id)?.loaded) return;
-    for await (const event of api.load(id, {}, signal)) {
-      this.progress = words.chat.loading(event.fraction);
+    for await (const event of api.load(id, {}, begun.controller.signal)) {
+      begun.progress = words.chat.loading(event.fraction);
       shown();
     }
-    this.progress = words.chat.waiting;
+    begun.progress = words.chat.waiting;
     this.findModels();
   }
 }
