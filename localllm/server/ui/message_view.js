@@ -86,7 +86,7 @@ export class MessageView {
       shown.append(el("div", { class: "row" }, field, give));
       return shown;
     }));
-    if (focused instanceof HTMLElement && this.calls.contains(focused)) focused.focus();
+    if (focused instanceof HTMLElement && this.calls.contains(focused)) focused.focus({ preventScroll: true });
   }
 
   /** Shows the buttons; the focus stays on the one that had it, or on the message if that is gone. @param {boolean} isWriting */
@@ -97,7 +97,7 @@ export class MessageView {
     this.#fillFoot(isWriting);
     if (name === null) return;
     const again = [...this.foot.querySelectorAll("button")].find((each) => nameOf(each) === name && !each.disabled);
-    (again ?? this.node).focus();
+    (again ?? this.node).focus({ preventScroll: true });  // the reader may have scrolled away
   }
 
   /** @param {boolean} isWriting */
