@@ -95,13 +95,21 @@ def tiny_model(id: str = "tiny") -> LoadedModel:
 
 
 class FakeAnswer(Answer):
-    """Plays its script; HANG waits for ever and says so first."""
+    """Plays its script; HANG says so and waits until `go_on`, usually for ever."""
 
     def __init__(self, script: Sequence[Step]) -> None:
         self.num_prompt_tokens = 7
         self.hangs = threading.Event()
         self.closed = threading.Event()
         self._script = iter(script)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._goes_on = asyncio.Event()
+
+    def go_on(self) -> None:
+        """From any thread, once it hangs: play what stands behind HANG."""
+        assert self.hangs.wait(10)
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._goes_on.set)
 
     async def __anext__(self) -> Delta:
         step = next(self._script, None)
@@ -113,9 +121,10 @@ class FakeAnswer(Answer):
             await asyncio.sleep(step)
             return await self.__anext__()
         if isinstance(step, str):
+            self._loop = asyncio.get_running_loop()
             self.hangs.set()
-            await asyncio.Event().wait()
-            raise AssertionError
+            await self._goes_on.wait()
+            return await self.__anext__()
         return step
 
     async def aclose(self) -> None:

@@ -354,6 +354,43 @@ def test_an_answer_in_progress_is_found_again_when_another_of_its_conversation_e
     expect(page.locator(f"{LAST} .status")).to_have_text("Stopped.")
 
 
+HOLD_THE_NEXT_READ = """() => {
+  const begin = IDBDatabase.prototype.transaction;
+  const released = new Promise((resolve) => { window.release = resolve; });
+  window.held = new Promise((holding) => {
+    IDBDatabase.prototype.transaction = function (stores, mode) {
+      const transaction = begin.call(this, stores, mode);
+      if (mode === "readonly" && stores.includes("messages")) {
+        IDBDatabase.prototype.transaction = begin;
+        Object.defineProperty(transaction, "oncomplete", {
+          set(done) { transaction.addEventListener("complete", () => { holding(); released.then(done); }); },
+        });
+      }
+      return transaction;
+    };
+  });
+}"""
+"""Messages that the page reads next come to it only after `release()`; `held` resolves when they have been read."""
+
+
+def test_an_answer_that_ends_while_its_conversation_is_opened_is_whole(page: Page, served: Served) -> None:
+    served.runtime.script = [Delta("Half", 1), HANG, Delta(" and whole", 1, FINISH)]
+    page.goto(served.url)
+    write(page, "Question")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Half")
+    page.click("#new")
+    page.evaluate(HOLD_THE_NEXT_READ)
+    page.click(".chats .title >> text=Question")
+    page.evaluate("held")
+    page.evaluate("""import("./ui/session.js").then(({ session }) => {
+      window.ended = new Promise((resolve) => session.addEventListener("ended", resolve));
+    })""")
+    served.runtime.answers[0].go_on()
+    page.evaluate("ended.then(() => release())")
+    assert answered(page) == "Half and whole"
+    expect(page.locator(f"{LAST} .status")).to_have_text("")
+
+
 def test_the_result_of_a_call_that_is_being_typed_outlives_that_of_another(page: Page, served: Served) -> None:
     calls = tuple(CallDelta(number, "{}", name, name) for number, name in enumerate(("wind", "rain")))
     served.runtime.script = [Delta("", 1, calls=calls), Delta("", 1, FINISH)]

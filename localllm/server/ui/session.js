@@ -100,16 +100,18 @@ class Session extends EventTarget {
   async open(id, found) {
     const conversation = this.list.find((each) => each.id === id);
     if (!conversation) return;
+    const [before] = this.#inProgress(id);
     const messages = await store.messages(id);
-    for (const message of messages) {
-      if (message.state !== "writing" || this.writing.has(message.id)) continue;
+    // While an answer is being written, its live tree is shown, not the stored copy; also if it ended during the read.
+    const live = (this.#inProgress(id).at(0) ?? before)?.tree;
+    for (const message of live ? [] : messages) {
+      if (message.state !== "writing") continue;
       message.state = "broken";
       const cut = JSON.parse(sessionStorage.getItem(CUT) ?? "null");
       if (cut?.id === message.id) Object.assign(message, cut);
     }
     this.conversation = conversation;
-    // While an answer is being written, its live tree is shown, not the stored copy.
-    this.tree = this.#inProgress(id).at(0)?.tree ?? new Tree(messages, conversation.head);
+    this.tree = live ?? new Tree(messages, conversation.head);
     if (found) this.tree.show(found);
     this.numbers = new Map([...this.tree.messages.keys()].map((each, number) => [each, number]));
     sessionStorage.setItem("localllm.open", id);
@@ -349,8 +351,11 @@ class Session extends EventTarget {
     } finally {
       removeEventListener("pagehide", leave);
       clearTimeout(keeping);
-      this.writing.delete(message.id);
-      await this.#keep(message, conversation, numbers);
+      try {
+        await this.#keep(message, conversation, numbers);
+      } finally {
+        this.writing.delete(message.id);  // not before it is stored: until then, only this tree has the whole answer
+      }
       await this.#save(conversation);
       if (this.tree === tree && !this.#runFreely(message)) this.#notify("path");
       this.#notify("ended", message.id);

@@ -52,7 +52,7 @@ export class Sidebar {
         sign(`${words.chats.menu}: ${each.title}`, "⋯", () => this.#menu(each)));
     }));
     const again = row && /** @type {HTMLElement[]} */ ([...this.list.children]).find((each) => each.dataset.id === row.dataset.id);
-    if (again) /** @type {HTMLElement} */ (again.children[place]).focus(); // the keyboard's place outlives the old elements
+    if (again) /** @type {HTMLElement} */ (again.children[place]).focus({ preventScroll: true }); // the keyboard's place outlives the old elements
   }
 
   /** @param {import("./tree.js").Conversation} conversation */
