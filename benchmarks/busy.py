@@ -1,9 +1,10 @@
-"""One stream beside other work: tokens/s and longest gap of localllm, of localllm with one thread, and of llama-server.
+"""Beside other work: tokens/s and longest gap of localllm, of localllm with one thread, and of llama-server.
 
     python -m benchmarks.busy PEERS [--rounds N] [--seconds S] [--only CONDITION] [--ctx N]
 
-The other work is 0, 1 and 2 busy processes, niced or not, each in a session of its own, since Linux shares cores among
-sessions first. All servers run at the same time, and requests go to one at a time, in turns: idle servers sleep.
+One stream beside 0, 1 and 2 busy processes, niced or not, each in a session of its own, since Linux shares cores among
+sessions first; and an agent, whose tools compute between its requests and have ended before each. All servers run at
+the same time, and requests go to one at a time, in turns: idle servers sleep.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.load import Server, text, user
+from benchmarks.load import Messages, Server, Timed, text, user
 from benchmarks.peers import MODEL, UNGUESSED
 from benchmarks.results import save
 from benchmarks.serving import THREADS, llama_server
@@ -50,6 +51,9 @@ CONDITIONS = (
     Condition("1 niced", 1, niced=True),
     Condition("2 niced", 2, niced=True),
 )
+AGENT = "an agent's tools"
+TURNS, TURN_WORDS, TURN_TOKENS = 8, 100, 16
+TOOL = "import time\nended_s = time.perf_counter() + 0.3\nwhile time.perf_counter() < ended_s: sum(range(1000))"
 
 BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: sum(range(10**6))"
 """Ends with its parent, even if that is killed."""
@@ -88,6 +92,24 @@ async def stream(server: Server, seconds: float, seed: int) -> dict[str, float]:
     }
 
 
+async def agent(server: Server, seed: int) -> dict[str, float]:
+    """Figures of a conversation of `TURNS` turns, with a tool after each; `ttft_ms` is the median."""
+    messages: Messages = []
+    answers: list[Timed] = []
+    for turn in range(TURNS):
+        messages.append(user(text(TURN_WORDS, TURNS * seed + turn)))
+        answers.append(await server.ask(messages, TURN_TOKENS))
+        messages.append({"role": "assistant", "content": answers[-1].text})
+        tool = await asyncio.create_subprocess_exec(sys.executable, "-c", TOOL)
+        await tool.wait()
+    times = [answer.token_times_s for answer in answers]
+    return {
+        "tokens_per_s": TURNS * TURN_TOKENS / sum(answer.total_s for answer in answers),
+        "gap_max_ms": 1e3 * max(after - before for each in times for before, after in itertools.pairwise(each)),
+        "ttft_ms": 1e3 * statistics.median(answer.ttft_s for answer in answers),
+    }
+
+
 def medians(runs: list[dict[str, float]]) -> dict[str, float]:
     return {name: round(statistics.median(run[name] for run in runs), 2) for name in runs[0]}
 
@@ -115,12 +137,15 @@ def main() -> None:
             "one thread": Server(alone.url, model.stem, alone.token or "", {"ignore_eos": True}),
         }
         for number in range(arguments.rounds):
-            for condition in CONDITIONS:
+            for condition in (*CONDITIONS, Condition(AGENT)):
                 if arguments.only not in condition.name:
                     continue
                 for name, server in servers.items():
                     with beside(condition):
-                        run = asyncio.run(stream(server, arguments.seconds, number))
+                        is_agent = condition.name == AGENT
+                        run = asyncio.run(
+                            agent(server, number) if is_agent else stream(server, arguments.seconds, number)
+                        )
                     runs.setdefault(condition.name, {}).setdefault(name, []).append(run)
                     print(condition.name, name, {key: round(value, 1) for key, value in run.items()}, flush=True)
                     time.sleep(ENDED_S)
@@ -129,16 +154,16 @@ def main() -> None:
 
 
 def with_ratios(figures: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:
-    """Add ratios of tokens/s: to llama-server, to one thread, and to a quiet machine."""
+    """Add ratios of tokens/s: to llama-server, to one thread, and of streams to a quiet machine."""
     quiet = figures.get("quiet", {}).get("localllm", {}).get("tokens_per_s")
 
-    def ratios(of: dict[str, dict[str, float]]) -> dict[str, float]:
+    def ratios(condition: str, of: dict[str, dict[str, float]]) -> dict[str, float]:
         mine = of["localllm"]["tokens_per_s"]
         peers = {f"to {name}": mine / of[name]["tokens_per_s"] for name in ("llama-server", "one thread")}
-        found = peers if quiet is None else {**peers, "to quiet": mine / quiet}
+        found = peers if quiet is None or condition == AGENT else {**peers, "to quiet": mine / quiet}
         return {name: round(ratio, 3) for name, ratio in found.items()}
 
-    return {condition: {**of, "ratios": ratios(of)} for condition, of in figures.items()}
+    return {condition: {**of, "ratios": ratios(condition, of)} for condition, of in figures.items()}
 
 
 if __name__ == "__main__":

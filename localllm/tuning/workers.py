@@ -39,7 +39,7 @@ USED_SHARE = 0.5
 TEXT_WORDS = 3 * DEPTHS[0]
 WARM_UP = Work((32,), 8)
 """For the first answer of a process, which is not measured."""
-FORGOTTEN_S = 0.7
+FORGOTTEN_S = 0.3
 """Idle time after which a worker no longer counts what others computed meanwhile as cores in use, on systems that do
 not show workers each other's CPU time: `IDLE_S` of `engine/threads/team.py` and a margin."""
 NO_GUESSES = Speculative(n_max=0)

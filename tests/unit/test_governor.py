@@ -261,6 +261,17 @@ def test_what_ran_while_the_engine_was_idle_and_has_ended_does_not_count() -> No
     assert team.begin(500) == 1, "it still runs"
 
 
+def test_an_agents_tool_that_has_ended_does_not_count() -> None:
+    """Tools compute for some tenths of a second between two requests, and the next one follows at once."""
+    time = Time()
+    team = Team(Governor(2), time.clocks())
+    for _ in range(20):
+        time.step(team)
+    assert time.machine is not None
+    time.now, time.machine, time.runnable = time.now + 0.2, time.machine + 0.25, 1
+    assert team.begin(500) == 2
+
+
 def test_cores_that_were_given_up_a_moment_ago_may_soon_be_free_again_and_later_they_are_not_hoped_for() -> None:
     time = Time()
     team = Team(Governor(2), time.clocks())

@@ -53,7 +53,7 @@ class Room:
 
     def __init__(self, most: int, num_cpus: int) -> None:
         self._most = most
-        self._num_cpus = max(num_cpus, most)
+        self.num_cpus = max(num_cpus, most)
         self._others = self._siblings = 0.0
         """Cores wanted by other programs and by siblings."""
         self.threads = most
@@ -117,7 +117,7 @@ class Room:
 
     def _mean(self, before: float, wanted_s: float, seconds: float) -> float:
         weight = -math.expm1(-seconds / SMOOTHING_S)
-        return before + weight * (min(wanted_s / seconds, float(self._num_cpus)) - before)
+        return before + weight * (min(wanted_s / seconds, float(self.num_cpus)) - before)
 
     def _within(self, slack: float, demand: float) -> int:
-        return max(1, min(self._most, math.floor(self._num_cpus - demand + slack + 1e-9)))
+        return max(1, min(self._most, math.floor(self.num_cpus - demand + slack + 1e-9)))

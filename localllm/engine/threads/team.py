@@ -15,8 +15,9 @@ from localllm.engine.threads.room import COMES_BACK, CoreUsage, Family
 
 LOOK_S = 0.1
 """Between two readings of what others use, whose resolution is hundredths of a second."""
-IDLE_S = 0.5
-"""After a pause this long, what others used during it may be over: only threads running now count."""
+IDLE_S = 0.1
+"""After a pause this long, such as an agent makes for a tool, what others used during it may be over: of that, only
+threads running now count."""
 SAMPLES, SAMPLED_S = 6, 0.0005
 """Samples, and the time between them. A thread that runs in all of them is not just handing over a request."""
 MOST_LOOKING = 0.005
@@ -124,8 +125,10 @@ class Team:
             helpers_s = max(0.0, now.helpers - before.helpers)  # a thread that ended takes its time with it
             ours_s = now.process - before.process + now.siblings - before.siblings
             others_s = now.machine - before.machine - ours_s + helpers_s
-            if wall_s - self._stepped_s > IDLE_S:
-                others_s = min(others_s, wall_s * self._num_others(others_s / wall_s))
+            idle_s = wall_s - self._stepped_s
+            if idle_s > IDLE_S:
+                during_steps_s = max(0.0, self._stepped_s * self._governor.room.num_cpus - self._had_s)
+                others_s = min(others_s, during_steps_s + idle_s * self._num_others(others_s / idle_s))
         family = Family(self._stepped_s, self._siblings_s)
         self._governor.used(CoreUsage(wall_s, others_s, self._wanted_s, self._had_s, family), now.now)
         self._wanted_s = self._had_s = self._stepped_s = self._siblings_s = 0.0
