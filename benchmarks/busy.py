@@ -74,19 +74,22 @@ def beside(condition: Condition) -> Iterator[None]:
 
 
 async def stream(server: Server, seconds: float, seed: int) -> dict[str, float]:
-    """Figures of one answer over `seconds` after its first token."""
+    """Figures of one answer over `seconds` after its first token. A part of a stream may hold several tokens, which the
+    server counts."""
     times: list[float] = []
+    counts: list[int] = []
     events = server.events([user(text(48, seed))], MAX_TOKENS)
     started_s = time.perf_counter()
     async for event in events:
         if any(choice["delta"].get("content") for choice in event.get("choices", ())):
             times.append(time.perf_counter())
+            counts.append(event["timings"]["predicted_n"])
             if times[-1] - times[0] > seconds:
                 break
     await events.aclose()  # type: ignore[attr-defined]  # an async generator
     gaps = [after - before for before, after in itertools.pairwise(times)]
     return {
-        "tokens_per_s": len(gaps) / sum(gaps),
+        "tokens_per_s": (counts[-1] - counts[0]) / sum(gaps),
         "gap_max_ms": 1e3 * max(gaps),
         "ttft_ms": 1e3 * (times[0] - started_s),
     }
@@ -131,10 +134,11 @@ def main() -> None:
         Sidecar.start([*options, f"--threads={THREADS}"]) as ours,
         Sidecar.start([*options, "--threads=1"]) as alone,
     ):
+        extra = {"ignore_eos": True, "timings_per_token": True}
         servers = {
-            "llama-server": Server(theirs, model.stem, "none", {"ignore_eos": True}),
-            "localllm": Server(ours.url, model.stem, ours.token or "", {"ignore_eos": True}),
-            "one thread": Server(alone.url, model.stem, alone.token or "", {"ignore_eos": True}),
+            "llama-server": Server(theirs, model.stem, "none", extra),
+            "localllm": Server(ours.url, model.stem, ours.token or "", extra),
+            "one thread": Server(alone.url, model.stem, alone.token or "", extra),
         }
         for number in range(arguments.rounds):
             for condition in (*CONDITIONS, Condition(AGENT)):
