@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from localllm import osdep
 from localllm.settings.config import load
@@ -82,6 +82,23 @@ def found(page: Page, url: str, words: str) -> None:
     expect(page.locator("#find")).to_be_focused()
     page.keyboard.type(words)
     page.keyboard.press("Enter")
+
+
+def test_the_catalog_that_comes_late_does_not_replace_what_was_found(page: Page, url: str) -> None:
+    held: list[Route] = []
+    page.route(lambda url: "/localllm/catalog" in url, lambda route: held.append(route))
+    page.goto(url)
+    page.wait_for_selector("nav")
+    with page.expect_request(lambda request: "/localllm/catalog" in request.url):
+        page.locator("body").press("f")
+    page.keyboard.type("words")
+    page.keyboard.press("Enter")
+    expect(page.locator(f"[data-found='hf.co/{REPO}']")).to_be_visible()
+    with page.expect_response(lambda response: "/localllm/catalog" in response.url):
+        held[0].continue_()
+    page.evaluate("new Promise((resolve) => setTimeout(resolve))")
+    expect(page.locator("[data-found='qwen3:8b']")).to_have_count(0)
+    expect(page.locator(f"[data-found='hf.co/{REPO}']")).to_be_visible()
 
 
 def test_a_search_shows_each_quantization_with_memory_and_speed_and_what_is_recommended(page: Page, url: str) -> None:

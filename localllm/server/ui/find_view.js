@@ -50,6 +50,7 @@ export class FindView {
     try {
       /** @type {{ catalog: any[], hub: any[], hub_problem: string | null }} */
       const { catalog, hub, hub_problem: problem } = query ? await api.find(query, signal) : { catalog: (await api.search("")).models, hub: [], hub_problem: null };
+      if (signal.aborted) return;  // a later search has begun
       fill(this.found, catalog.map((each) => this.#card(each.id, each.id, each.description,
         [size(each.size_bytes), each.quant, each.license, each.kind, each.fits === null ? "" : each.fits ? say.fits : say.fitsNot], each.fits ? { fits: true } : undefined)));
       fill(this.hub, hub.map((each) => this.#card(each.id, each.id.replace("hf.co/", ""), "",
