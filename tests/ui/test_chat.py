@@ -302,6 +302,21 @@ def test_a_text_file_is_attached_and_any_other_is_said_not_to_be_one(
     assert asked(served)[-1][1] == "notes.md:\n```\nBuy milk\n```\n\nWhat shall I buy?"
 
 
+def test_what_is_said_of_a_file_is_not_replaced_by_the_count(page: Page, served: Served, tmp_path: Path) -> None:
+    page.clock.install()
+    page.goto(served.url)
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\x00\xff")
+    with page.expect_response("**/input_tokens"):
+        page.fill("#field", "What is this?")
+        page.clock.run_for(1000)
+    with page.expect_file_chooser() as chooser:
+        page.click("[aria-label='Attach text files']")
+    chooser.value.set_files(tmp_path / "picture.png")
+    expect(page.locator(".context")).to_contain_text("picture.png")
+    page.clock.run_for(1000)
+    expect(page.locator(".context")).to_contain_text("picture.png")
+
+
 def test_what_the_server_refuses_is_said_and_can_be_asked_again(page: Page, served: Served) -> None:
     from localllm.errors import QueueFull
 
@@ -354,13 +369,13 @@ def test_an_answer_in_progress_is_found_again_when_another_of_its_conversation_e
     expect(page.locator(f"{LAST} .status")).to_have_text("Stopped.")
 
 
-HOLD_THE_NEXT_READ = """() => {
+HOLD_THE_NEXT = """mode => {
   const begin = IDBDatabase.prototype.transaction;
   const released = new Promise((resolve) => { window.release = resolve; });
   window.held = new Promise((holding) => {
-    IDBDatabase.prototype.transaction = function (stores, mode) {
-      const transaction = begin.call(this, stores, mode);
-      if (mode === "readonly" && stores.includes("messages")) {
+    IDBDatabase.prototype.transaction = function (stores, wanted) {
+      const transaction = begin.call(this, stores, wanted);
+      if (wanted === mode && stores.includes("messages")) {
         IDBDatabase.prototype.transaction = begin;
         Object.defineProperty(transaction, "oncomplete", {
           set(done) { transaction.addEventListener("complete", () => { holding(); released.then(done); }); },
@@ -370,25 +385,92 @@ HOLD_THE_NEXT_READ = """() => {
     };
   });
 }"""
-"""Messages that the page reads next come to it only after `release()`; `held` resolves when they have been read."""
+"""The page hears of its next access to the messages only after `release()`; `held` resolves when that is complete."""
+
+WAIT_FOR_ENDS = """count => import("./ui/session.js").then(({ session }) => {
+  window.ended = new Promise((resolve) => session.addEventListener("ended", () => { if (!--count) resolve(); }));
+})"""
+"""`ended` resolves when so many answers have ended, whether they are shown or not."""
 
 
-def test_an_answer_that_ends_while_its_conversation_is_opened_is_whole(page: Page, served: Served) -> None:
-    served.runtime.script = [Delta("Half", 1), HANG, Delta(" and whole", 1, FINISH)]
+def begin_two(page: Page, served: Served) -> None:
+    """Two answered conversations, "About stones" shown, "About whales" not."""
     page.goto(served.url)
-    write(page, "Question")
-    expect(page.locator(f"{LAST} .body")).to_have_text("Half")
+    for question, answer in (("About whales", "They sing"), ("About stones", "They lie")):
+        page.click("#new")
+        script(served, answer)
+        write(page, question)
+        answered(page)
+
+
+def test_of_two_conversations_opened_in_quick_succession_the_last_is_shown(page: Page, served: Served) -> None:
+    begin_two(page, served)
     page.click("#new")
-    page.evaluate(HOLD_THE_NEXT_READ)
-    page.click(".chats .title >> text=Question")
+    page.evaluate(HOLD_THE_NEXT, "readonly")
+    page.click(".chats .title >> text=whales")
     page.evaluate("held")
-    page.evaluate("""import("./ui/session.js").then(({ session }) => {
-      window.ended = new Promise((resolve) => session.addEventListener("ended", resolve));
-    })""")
-    served.runtime.answers[0].go_on()
-    page.evaluate("ended.then(() => release())")
-    assert answered(page) == "Half and whole"
-    expect(page.locator(f"{LAST} .status")).to_have_text("")
+    page.click(".chats .title >> text=stones")
+    expect(page.locator(f"{LAST} .body")).to_have_text("They lie")
+    page.evaluate("() => { release(); return new Promise((resolve) => setTimeout(resolve)); }")
+    expect(page.locator(f"{LAST} .body")).to_have_text("They lie")
+    expect(page.locator(".chats .open .title")).to_have_text("About stones")
+
+
+def test_a_message_is_answered_in_its_own_conversation_even_if_another_is_opened_at_once(
+    page: Page, served: Served
+) -> None:
+    begin_two(page, served)
+    page.evaluate(WAIT_FOR_ENDS, 1)
+    page.evaluate(HOLD_THE_NEXT, "readwrite")
+    script(served, "As old as the earth")
+    page.fill("#field", "How old?")
+    page.press("#field", "Enter")
+    page.evaluate("held")
+    page.click(".chats .title >> text=whales")
+    expect(page.locator(f"{LAST} .body")).to_have_text("They sing")
+    page.evaluate("release()")
+    page.evaluate("ended")
+    expect(page.locator(f"{LAST} .body")).to_have_text("They sing")
+    page.click(".chats .title >> text=stones")
+    expect(page.locator(f"{LAST} .body")).to_have_text("As old as the earth")
+    assert asked(served)[0] == ("user", "About stones")
+    page.reload()
+    expect(page.locator(f"{LAST} .body")).to_have_text("As old as the earth")
+
+
+def test_an_import_leaves_the_open_conversation_as_it_is(page: Page, served: Served, tmp_path: Path) -> None:
+    begin_two(page, served)
+    (tmp_path / "none.json").write_text('{"format": "localllm-conversations", "version": 1, "conversations": []}')
+    with page.expect_file_chooser() as chooser:
+        page.click("text=Import")
+    chooser.value.set_files(tmp_path / "none.json")
+    expect(page.locator(".sidebar .note")).to_contain_text("0")
+    write(page, "More")
+    answered(page)
+    expect(page.locator(".chats .title")).to_have_text(["About stones", "About whales"])
+
+
+FULL = """
+IDBObjectStore.prototype.put = () => { throw new DOMException("The disk is full", "QuotaExceededError"); };
+"""
+BLOCKED = """
+IDBFactory.prototype.open = () => { throw new DOMException("Storage is blocked", "SecurityError"); };
+"""
+
+
+@pytest.mark.parametrize(("fault", "reason"), [(FULL, "The disk is full"), (BLOCKED, "Storage is blocked")])
+def test_a_chat_works_without_the_database_and_says_what_is_not_stored(
+    page: Page, served: Served, fault: str, reason: str
+) -> None:
+    page.add_init_script(fault)
+    page.goto(served.url)
+    for question, answer in (("Hi", "Hello"), ("Again", "Once more")):
+        script(served, answer)
+        write(page, question)
+        assert answered(page) == answer
+    expect(page.get_by_role("alert")).to_contain_text("does not store conversations")
+    expect(page.get_by_role("alert")).to_contain_text(reason)
+    assert asked(served) == [("user", "Hi"), ("assistant", "Hello"), ("user", "Again")]
 
 
 def test_the_result_of_a_call_that_is_being_typed_outlives_that_of_another(page: Page, served: Served) -> None:

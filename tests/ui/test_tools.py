@@ -14,8 +14,9 @@ from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta
 from tests.mcp.test_responses_mcp import TOOL_SERVER
 from tests.server.conftest import Served, running
-from tests.server.fake_runtime import FINISH, Step
+from tests.server.fake_runtime import FINISH, HANG, Step
 from tests.ui.conftest import press, write
+from tests.ui.test_chat import WAIT_FOR_ENDS
 
 LAST = ".message.assistant:last-child"
 
@@ -82,6 +83,26 @@ def test_a_tool_that_is_run_can_be_stopped(page: Page, equipped: Served) -> None
     page.press("#field", "Escape")
     expect(page.get_by_role("button", name="Run", exact=True)).to_be_visible()
     assert len(equipped.runtime.requests) == 1
+
+
+def test_calls_go_on_while_another_conversation_is_shown(page: Page, equipped: Served) -> None:
+    equipped.runtime.reset()
+    equipped.runtime.scripts = [
+        [Delta("Let me add", 1), HANG, *calls("tools_add", '{"a": 2, "b": 3}')],
+        text("It is 5"),
+    ]
+    choose(page, equipped, "tools_add", every=True)
+    write(page, "What is 2 + 3?")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Let me add")
+    page.click("#new")
+    page.evaluate(WAIT_FOR_ENDS, 2)
+    equipped.runtime.answers[0].go_on()
+    page.evaluate("ended")
+    expect(page.locator(".message")).to_have_count(0)
+    page.click(".chats .title >> text=What is")
+    expect(page.locator(f"{LAST} .body")).to_have_text("It is 5")
+    expect(page.locator(".message.tool .body")).to_have_text("5")
+    assert len(equipped.runtime.requests) == 2
 
 
 def test_a_model_that_only_calls_comes_to_an_end(page: Page, equipped: Served) -> None:

@@ -39,6 +39,7 @@ export class ChatView {
     });
     this.attachments = el("div", { class: "attachments" });
     this.button = el("button", { class: "primary", id: "send" }, words.chat.send);
+    this.problem = el("p", { class: "error problem", role: "alert", hidden: true });
     const form = el(
       "form", { class: "composer", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); session.isWriting ? session.stop() : this.#send(); } },
       this.attachments,
@@ -46,11 +47,12 @@ export class ChatView {
     );
     form.addEventListener("dragover", (event) => event.preventDefault());
     form.addEventListener("drop", (event) => { event.preventDefault(); this.#attach([...(event.dataTransfer?.files ?? [])]); });
-    this.node = el("section", { class: "chat", "aria-label": words.views.chat }, bar, this.list, form);
+    this.node = el("section", { class: "chat", "aria-label": words.views.chat }, bar, this.list, this.problem, form);
 
     session.addEventListener("path", () => this.#showPath());
     session.addEventListener("models", () => this.#showModels());
     session.addEventListener("message", (event) => this.#later(/** @type {CustomEvent} */ (event).detail));
+    session.addEventListener("unstored", (event) => this.fail(words.failed.unstored(/** @type {CustomEvent} */ (event).detail?.message)));
     session.addEventListener("ended", () => announce(words.chat.answered));
     this.#showPath();
     this.#showModels();
@@ -118,7 +120,7 @@ export class ChatView {
   /** Shows how much of the context the conversation and the draft use, after a pause in typing. */
   #count() {
     clearTimeout(this.counting);
-    this.counting = setTimeout(async () => {
+    const counting = (this.counting = setTimeout(async () => {
       const model = session.model;
       const draft = this.field.value;
       const path = session.tree.path();
@@ -127,17 +129,18 @@ export class ChatView {
       try {
         const last = path.at(-1)?.id ?? null;
         /** @type {import("./tree.js").Message} */
-        const next = { id: "", parent: last, role: "user", content: draft, files: this.files, state: "done" };
+        const next = { id: "", parent: last, number: 0, role: "user", content: draft, files: this.files, state: "done" };
         const body = session.request(draft || this.files.length ? [...path, next] : path);
         delete body.logprobs;
         delete body.top_logprobs;
         const used = await api.countTokens(body);
+        if (counting !== this.counting) return;  // something else is shown or typed
         this.context.textContent = words.chat.context(used, model.ctx);
         this.context.classList.toggle("full", used > model.ctx);
       } catch {
         this.context.textContent = "";  // the count is optional; sending reports the error
       }
-    }, COUNT_AFTER_MS);
+    }, COUNT_AFTER_MS));
   }
 
   async #send() {
@@ -156,6 +159,7 @@ export class ChatView {
 
   /** @param {File[]} files */
   async #attach(files) {
+    const before = this.files;
     for (const file of files) {
       if (file.size > MAX_FILE_BYTES) { this.#note(words.chat.tooLarge(file.name)); continue; }
       try {
@@ -165,11 +169,19 @@ export class ChatView {
       } catch { this.#note(words.chat.notText(file.name)); }
     }
     this.#showFiles();
-    this.#count();
+    if (this.files !== before) this.#count();
   }
 
-  /** @param {string} text */
+  /** Shows a problem that concerns no message, until the page is reloaded. @param {string} text */
+  fail(text) {
+    this.problem.textContent = text;
+    this.problem.hidden = false;
+  }
+
+  /** Shows a text in place of the count, until the next one. @param {string} text */
   #note(text) {
+    clearTimeout(this.counting);
+    this.counting = 0;
     this.context.textContent = text;
     announce(text);
   }

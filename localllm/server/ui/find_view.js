@@ -80,12 +80,14 @@ export class FindView {
     card.classList.toggle("open", !isOpen);
     fill(table);
     if (isOpen) return;
-    fill(table, el("p", { class: "note" }, say.looking));
+    const looking = el("p", { class: "note" }, say.looking);
+    fill(table, looking);
     try {
       const offers = await api.offers(id);
-      if (open.getAttribute("aria-expanded") === "true") fill(table, this.#table(offers));
+      if (looking.parentElement !== table) return;  // closed meanwhile
+      fill(table, this.#table(offers));
       announce(say.count(offers.models.length));
-    } catch (error) { fill(table, el("p", { class: "error", role: "alert" }, said(error))); }
+    } catch (error) { if (looking.parentElement === table) fill(table, el("p", { class: "error", role: "alert" }, said(error))); }
   }
 
   /** @param {{ models: any[], free_bytes: number | null, devices_problem: string | null }} offers */

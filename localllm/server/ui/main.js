@@ -116,6 +116,7 @@ main.addEventListener("click", () => toggleSidebar(false));
 setTheme(localStorage.getItem("localllm.theme") ?? "auto");
 const showHash = () => show(VIEWS.find((name) => `#${name}` === location.hash) ?? "chat");
 addEventListener("hashchange", showHash);
-addEventListener("localllm:model", (event) => { session.choose(/** @type {CustomEvent} */ (event).detail); session.findModels(); show("chat"); });  // from the menu of `localllm app`
+addEventListener("localllm:model", (event) => { session.choose(/** @type {CustomEvent} */ (event).detail); session.refreshModels(); show("chat"); });  // from the menu of `localllm app`
+addEventListener("unhandledrejection", ({ reason }) => chat.fail(reason instanceof api.Refused ? reason.message : words.failed.unexpected(String(reason))));
 showHash();
 session.start().catch((error) => { chat.context.textContent = error instanceof api.Refused ? error.message : words.failed.gone; });

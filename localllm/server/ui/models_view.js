@@ -27,6 +27,8 @@ export class ModelsView {
     this.watching = null;
     /** @type {any[]} */
     this.there = [];
+    /** Counts the lists asked for: only the newest is shown. */
+    this.numLooks = 0;
     for (const id of pulls()) this.works.set(id, { text: words.models.stoppedAt, part: null, controller: null });
     this.here = el("ul", { class: "cards", id: "here" });
     this.note = el("p", { class: "note", role: "status" });
@@ -48,8 +50,10 @@ export class ModelsView {
   }
 
   async #look() {
+    const look = ++this.numLooks;
     try {
       const [{ models: there }, { models: running }, listed] = await Promise.all([api.available(), api.processes(), api.models()]);
+      if (look !== this.numLooks) return;
       this.there = there;
       this.running = new Map(running.map((/** @type {any} */ each) => [each.model, each]));
       this.listed = new Map(listed.data.map((/** @type {any} */ each) => [each.id, each]));
@@ -125,7 +129,7 @@ export class ModelsView {
       this.note.textContent = said(error);
       this.note.scrollIntoView({ block: "nearest" });
     }
-    await Promise.all([this.#look(), session.findModels()]);
+    await Promise.all([this.#look(), session.refreshModels()]);
   }
 
   /** @param {string} id */

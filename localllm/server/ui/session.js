@@ -9,7 +9,7 @@ import { words } from "./words.js";
  * @typedef {import("./tree.js").Message} Message
  * @typedef {import("./tree.js").Conversation} Conversation
  * @typedef {{ id: string, loaded: boolean, ctx: number, capabilities: string[] }} Model
- * @typedef {{ controller: AbortController, conversation: Conversation, tree: Tree, progress: string }} Writing
+ * @typedef {{ controller: AbortController, chat: Chat, progress: string }} Writing
  */
 
 const SAVE_MS = 300;
@@ -20,17 +20,33 @@ const CUT = "localllm.cut";
 /** Time within which an answer that a reload interrupted continues automatically. */
 const GO_ON_MS = 60_000;
 
-/** Events: `list`, `path`, `models`, and `message` with the id of the one that changed. */
+/** A conversation with its messages. Whoever waits keeps its chat: another one may be shown meanwhile. */
+class Chat {
+  /** @param {Conversation} conversation @param {Message[]} messages */
+  constructor(conversation, messages) {
+    this.conversation = conversation;
+    this.tree = new Tree(messages, conversation.head);
+    /** Operations in progress; until the last ends, the tree may be newer than the database. */
+    this.numWorks = 0;
+    /** Whether the database has failed: then only the tree has all. */
+    this.isUnstored = false;
+  }
+}
+
+/** Events: `list`, `path`, `models`, `message` with the id of the one that changed, and `unstored` with the browser's error. */
 class Session extends EventTarget {
   constructor() {
     super();
     /** @type {Conversation[]} */
     this.list = [];
-    /** @type {Conversation} */
-    this.conversation = this.#empty();
-    this.tree = new Tree([], null);
-    /** @type {Map<string, number>} */
-    this.numbers = new Map();
+    /** The one that is shown. */
+    this.chat = new Chat(this.#empty(), []);
+    /** Chats with operations in progress or not stored, shown or not, by their conversations. @type {Map<string, Chat>} */
+    this.live = new Map();
+    /** Counts what has been opened: of two in quick succession, the last is shown. */
+    this.numOpened = 0;
+    /** Counts the lists of models asked for: only the newest is taken. */
+    this.numAsked = 0;
     /** @type {Model[]} */
     this.models = [];
     /** Answers in progress and calls being run, by their messages; `progress`: what is shown before the first token. @type {Map<string, Writing>} */
@@ -54,11 +70,13 @@ class Session extends EventTarget {
     return { id: newId(), title: "", created: Date.now(), updated: Date.now(), model, settings: {}, head: null };
   }
 
+  get conversation() { return this.chat.conversation; }
+  get tree() { return this.chat.tree; }
   get model() { return this.models.find((model) => model.id === this.conversation.model); }
   get isWriting() { return this.tree.path().some((message) => this.writing.has(message.id)); }
 
   async start() {
-    this.list = await store.conversations();
+    this.list = (await this.#storing(store.conversations())) ?? [];
     const last = sessionStorage.getItem("localllm.open");
     if (last && this.list.some((each) => each.id === last)) await this.open(last);
     else this.#notify("path");
@@ -70,7 +88,9 @@ class Session extends EventTarget {
   }
 
   async findModels() {
+    const asked = ++this.numAsked;
     const { data } = await api.models();
+    if (asked !== this.numAsked) return;
     this.models = data.filter((/** @type {any} */ model) => model.capabilities?.includes("completion") ?? true)
       .map((/** @type {any} */ model) => ({ id: model.id, loaded: Boolean(model.loaded), ctx: model.ctx ?? model.context_length ?? 0, capabilities: model.capabilities ?? [] }));
     this.asked = true;
@@ -78,55 +98,103 @@ class Session extends EventTarget {
     this.#notify("models");
   }
 
+  /** Fetches the models again. Without the server the old list stays, and the next request says so. */
+  async refreshModels() {
+    try { await this.findModels(); } catch (error) { console.warn(error); }
+  }
+
   /** @param {string} id */
   choose(id) {
     this.conversation.model = id;
     localStorage.setItem("localllm.model", id);
-    if (this.tree.messages.size) this.#save();
+    if (this.tree.messages.size) this.#save(this.chat);
     this.#notify("models");
   }
 
   fresh() {
     const { model, settings } = this.conversation;
-    this.conversation = { ...this.#empty(), model, settings: { ...settings } };
-    this.tree = new Tree([], null);
-    this.numbers = new Map();
+    this.numOpened += 1;
+    this.chat = new Chat({ ...this.#empty(), model, settings: { ...settings } }, []);
     sessionStorage.removeItem("localllm.open");
     this.#notify("path");
     this.#notify("list");
   }
 
-  /** @param {string} id @param {string | null} [found] a message whose branch is shown */
+  /**
+   * @param {string} id
+   * @param {string | null} [found] a message whose branch is shown
+   * @returns {Promise<boolean>} whether it is shown: false if another was opened meanwhile, or this one deleted
+   */
   async open(id, found) {
     const conversation = this.list.find((each) => each.id === id);
-    if (!conversation) return;
-    const [before] = this.#inProgress(id);
-    const messages = await store.messages(id);
-    // While an answer is being written, its live tree is shown, not the stored copy; also if it ended during the read.
-    const live = (this.#inProgress(id).at(0) ?? before)?.tree;
-    for (const message of live ? [] : messages) {
+    if (!conversation) return false;
+    const opened = ++this.numOpened;
+    const chat = this.#held(id) ?? (await this.#stored(conversation));
+    if (opened !== this.numOpened || this.deleted.has(id)) return false;
+    this.chat = chat;
+    if (found) this.tree.show(found);
+    sessionStorage.setItem("localllm.open", id);
+    this.#notify("path");
+    this.#notify("list");
+    return true;
+  }
+
+  /** @param {string} id of a conversation */
+  #held(id) { return this.live.get(id) ?? (id === this.conversation.id ? this.chat : undefined); }
+
+  /** @param {Conversation} conversation @returns {Promise<Message[]>} in order of creation */
+  async messages({ id }) {
+    const held = this.#held(id);
+    return held ? [...held.tree.messages.values()] : store.messages(id);
+  }
+
+  /** @param {Conversation} conversation that is not held @returns {Promise<Chat>} */
+  async #stored(conversation) {
+    const messages = await store.messages(conversation.id);
+    for (const message of messages) {
       if (message.state !== "writing") continue;
       message.state = "broken";
       const cut = JSON.parse(sessionStorage.getItem(CUT) ?? "null");
       if (cut?.id === message.id) Object.assign(message, cut);
     }
-    this.conversation = conversation;
-    this.tree = live ?? new Tree(messages, conversation.head);
-    if (found) this.tree.show(found);
-    this.numbers = new Map([...this.tree.messages.keys()].map((each, number) => [each, number]));
-    sessionStorage.setItem("localllm.open", id);
-    this.#notify("path");
-    this.#notify("list");
+    return new Chat(conversation, messages);
   }
 
-  /** @param {string} id of a conversation @returns {Writing[]} */
-  #inProgress(id) { return [...this.writing.values()].filter((each) => each.conversation.id === id); }
+  /** Chats go on without the database, which may be full or blocked; what failed is said. @template T @param {Promise<T>} work @param {Chat} [chat] @returns {Promise<T | undefined>} */
+  async #storing(work, chat) {
+    try {
+      return await work;
+    } catch (error) {
+      this.#notify("unstored", error);
+      if (chat) {
+        chat.isUnstored = true;
+        this.live.set(chat.conversation.id, chat);
+      }
+      return undefined;
+    }
+  }
 
-  /** @param {Message} message @param {string} progress @returns {Writing} */
-  #begin(message, progress) {
-    const begun = { controller: new AbortController(), conversation: this.conversation, tree: this.tree, progress };
+  /** @template T @param {Chat} chat @param {() => Promise<T>} work @returns {Promise<T>} */
+  async #working(chat, work) {
+    const { id } = chat.conversation;
+    this.live.set(id, chat);
+    chat.numWorks += 1;
+    try {
+      return await work();
+    } finally {
+      chat.numWorks -= 1;
+      if (!chat.numWorks && !chat.isUnstored) this.live.delete(id);
+    }
+  }
+
+  /** @param {Chat} chat */
+  #showPath(chat) { if (chat === this.chat) this.#notify("path"); }
+
+  /** @param {Chat} chat @param {Message} message @param {string} progress @returns {Writing} */
+  #begin(chat, message, progress) {
+    const begun = { controller: new AbortController(), chat, progress };
     this.writing.set(message.id, begun);
-    this.#notify("path");
+    this.#showPath(chat);
     return begun;
   }
 
@@ -135,92 +203,103 @@ class Session extends EventTarget {
     const conversation = this.list.find((each) => each.id === id);
     if (!conversation) return;
     conversation.title = title;
-    await store.saveConversation(conversation);
+    await this.#storing(store.saveConversation(conversation));
     this.#notify("list");
   }
 
   /** @param {string} id */
   async delete(id) {
     this.deleted.add(id);
-    for (const each of this.#inProgress(id)) each.controller.abort();
+    for (const { chat, controller } of this.writing.values()) if (chat.conversation.id === id) controller.abort();
     if (id === this.conversation.id) this.fresh();
     this.list = this.list.filter((each) => each.id !== id);
-    await store.deleteConversation(id);
+    await this.#storing(store.deleteConversation(id));
     this.#notify("list");
   }
 
   /** @param {string} text @returns {Promise<number>} */
   async import(text) {
     const count = await store.imported(text, newId);
-    this.list = await store.conversations();
+    const stored = await store.conversations();
+    const known = new Set(this.list.map((each) => each.id));  // these may be newer than the stored ones, and are in use
+    this.list.push(...stored.filter((each) => !known.has(each.id) && !this.deleted.has(each.id)));
+    this.#sort();
     this.#notify("list");
     return count;
   }
 
-  /** @param {import("./tree.js").Settings} settings */
-  configure(settings) {
-    this.conversation.settings = settings;
-    if (this.tree.messages.size) this.#save();
+  /** @param {import("./tree.js").Settings} settings @param {Chat} chat */
+  configure(settings, chat = this.chat) {
+    chat.conversation.settings = settings;
+    if (chat.tree.messages.size) this.#save(chat);
     this.#notify("models");
   }
 
-  async #save(conversation = this.conversation) {
+  #sort() { this.list.sort((one, other) => other.updated - one.updated); }
+
+  /** @param {Chat} chat */
+  async #save(chat) {
+    const { conversation, tree } = chat;
     if (this.deleted.has(conversation.id)) return;
     conversation.updated = Date.now();
-    if (conversation === this.conversation) conversation.head = this.tree.head;
+    conversation.head = tree.head;
     if (!this.list.includes(conversation)) this.list.unshift(conversation);
-    this.list.sort((one, other) => other.updated - one.updated);
+    this.#sort();
     sessionStorage.setItem("localllm.open", this.conversation.id);
     this.#notify("list");
-    await store.saveConversation(conversation);
+    await this.#storing(store.saveConversation(conversation), chat);
   }
 
-  /** @param {Partial<Message> & { role: Message["role"], parent: string | null }} fields @returns {Message} */
-  #add(fields) {
+  /** @param {Chat} chat @param {Partial<Message> & { role: Message["role"], parent: string | null }} fields @param {boolean} isShown @returns {Message} */
+  #add({ tree }, fields, isShown = fields.parent === tree.head) {
     const message = /** @type {Message} */ ({ id: newId(), content: "", state: "done", ...fields });
-    this.tree.add(message);
-    this.numbers.set(message.id, this.numbers.size);
+    tree.add(message, isShown);
     return message;
   }
 
-  /** @param {Message} message */
-  async #keep(message, conversation = this.conversation, numbers = this.numbers) {
-    if (this.deleted.has(conversation.id)) return;
+  /** @param {Chat} chat @param {Message} message */
+  async #keep(chat, message) {
+    const { id } = chat.conversation;
+    if (this.deleted.has(id)) return;
     message.kept = Date.now();
-    await store.saveMessage(conversation.id, message, numbers.get(message.id) ?? 0);
+    await this.#storing(store.saveMessage(id, message), chat);
   }
 
   /** Adds a user message and answers it. @param {string} content @param {import("./tree.js").Attachment[]} files @param {string | null} [parent] */
-  async send(content, files, parent = this.tree.head) {
-    const message = this.#add({ role: "user", parent, content, files });
-    if (!this.conversation.title) this.conversation.title = titleOf(content || (files[0]?.name ?? ""), words.chats.untitled);
-    await Promise.all([this.#keep(message), this.#save()]);
-    await this.#answer(message.id);
+  send(content, files, parent = this.tree.head) {
+    const { chat } = this;
+    return this.#working(chat, async () => {
+      const message = this.#add(chat, { role: "user", parent, content, files }, true);
+      if (!chat.conversation.title) chat.conversation.title = titleOf(content || (files[0]?.name ?? ""), words.chats.untitled);
+      await Promise.all([this.#keep(chat, message), this.#save(chat)]);
+      await this.#answer(chat, message.id);
+    });
   }
 
   /** Sends an edited copy as a sibling of the message. @param {Message} message @param {string} content */
   edit(message, content) { return this.send(content, message.files ?? [], message.parent); }
 
   /** Another answer, as a sibling of this one. @param {Message} message */
-  again(message) { return this.#answer(message.parent); }
+  again(message) { return this.#answer(this.chat, message.parent, true); }
 
   /** Continues an answer where it ended; the server's cache still has its tokens. @param {Message} message */
-  goOn(message) { return this.#write(message, Boolean(message.content || message.reasoning)); }
+  goOn(message) { return this.#write(this.chat, message, Boolean(message.content || message.reasoning)); }
 
-  /** @param {string} callId @param {string} content @param {Message} of */
-  async result(callId, content, of) {
-    if (!this.tree.messages.has(of.id)) return;  // another conversation was opened: the call waits there
-    const message = this.#add({ role: "tool", parent: this.tree.head ?? of.id, callId, content });
-    const given = this.given(of);
-    const isLast = (of.calls ?? []).every((call) => given.has(call.id));
-    this.#notify("path");
-    await Promise.all([this.#keep(message), this.#save()]);
-    if (isLast) await this.#answer(message.id);
+  /** Adds a result, and answers once every call of the message has one. @param {string} callId @param {string} content @param {Message} of @param {Chat} chat */
+  result(callId, content, of, chat = this.chat) {
+    return this.#working(chat, async () => {
+      const message = this.#add(chat, { role: "tool", parent: chat.tree.end(of), callId, content });
+      const given = this.given(of, chat.tree);
+      const isLast = (of.calls ?? []).every((call) => given.has(call.id));
+      this.#showPath(chat);
+      await Promise.all([this.#keep(chat, message), this.#save(chat)]);
+      if (isLast) await this.#answer(chat, message.id);
+    });
   }
 
-  /** The ids of a message's calls that already have results. @param {Message} message @returns {Set<string | undefined>} */
-  given(message) {
-    const path = this.tree.path();
+  /** The ids of a message's calls that already have results. @param {Message} message @param {Tree} tree @returns {Set<string | undefined>} */
+  given(message, tree = this.tree) {
+    const path = tree.path(tree.end(message));
     return new Set(path.slice(path.indexOf(message) + 1).map((each) => each.callId));
   }
 
@@ -230,13 +309,18 @@ class Session extends EventTarget {
   }
 
   /** Whether the chat lets the server run this call. @param {import("./tree.js").Call} call */
-  offers(call) {
-    return this.conversation.settings.mcp?.includes(call.function.name) ?? false;
+  offers(call, { settings } = this.conversation) {
+    return settings.mcp?.includes(call.function.name) ?? false;
   }
 
-  /** Runs calls on the server and continues with their results. @param {Message} message @param {import("./tree.js").Call[]} calls */
-  async runCalls(message, calls) {
-    const { controller } = this.#begin(message, words.chat.runs);
+  /** Runs calls on the server and continues with their results. @param {Message} message @param {import("./tree.js").Call[]} calls @param {Chat} chat */
+  runCalls(message, calls, chat = this.chat) {
+    return this.#working(chat, () => this.#runCalls(chat, message, calls));
+  }
+
+  /** @param {Chat} chat @param {Message} message @param {import("./tree.js").Call[]} calls */
+  async #runCalls(chat, message, calls) {
+    const { controller } = this.#begin(chat, message, words.chat.runs);
     const found = await Promise.all(calls.map(async ({ id, function: { name, arguments: given } }) => {
       try {
         const { plain_text_response: text, error } = await api.runTool(name, JSON.parse(given || "{}"), controller.signal);
@@ -246,25 +330,26 @@ class Session extends EventTarget {
       }
     }));
     this.writing.delete(message.id);
-    this.#notify("path");
-    for (const { id, text } of found) if (text !== null) await this.result(id, text, message);
+    this.#showPath(chat);
+    for (const { id, text } of found) if (text !== null) await this.result(id, text, message, chat);
   }
 
-  /** Runs the calls that need no confirmation, for a limited number of rounds; returns whether there were any. @param {Message} message */
-  #runFreely(message) {
-    const path = this.tree.path();
+  /** Runs the calls that need no confirmation, for a limited number of rounds; returns whether there were any. @param {Chat} chat @param {Message} message */
+  #runFreely(chat, message) {
+    const { conversation, tree } = chat;
+    const path = tree.path(message.id);
     const numRounds = path.slice(path.findIndex((each) => each === path.filter(({ role }) => role === "user").at(-1))).filter((each) => each.calls?.length).length;
-    if (path.at(-1) !== message || message.state !== "done" || numRounds > MAX_ROUNDS) return false;
-    const free = (message.calls ?? []).filter((call) => this.offers(call)
-      && (this.conversation.settings.runsAll || this.tools?.get(call.function.name)?.permissions.write === false));
-    if (free.length) this.runCalls(message, free);
+    if (tree.children.has(message.id) || message.state !== "done" || numRounds > MAX_ROUNDS) return false;
+    const free = (message.calls ?? []).filter((call) => this.offers(call, conversation)
+      && (conversation.settings.runsAll || this.tools?.get(call.function.name)?.permissions.write === false));
+    if (free.length) this.runCalls(message, free, chat);
     return free.length > 0;
   }
 
   /** @param {Message} message @param {number} by */
   turn(message, by) {
     this.tree.turn(message, by);
-    this.#save();
+    this.#save(this.chat);
     this.#notify("path");
   }
 
@@ -272,24 +357,25 @@ class Session extends EventTarget {
     for (const message of this.tree.path()) this.writing.get(message.id)?.controller.abort();
   }
 
-  /** @param {string | null} parent */
-  #answer(parent) {
-    return this.#write(this.#add({ role: "assistant", parent, state: "writing", model: this.conversation.model }), false);
+  /** @param {Chat} chat @param {string | null} parent @param {boolean} [isShown] */
+  async #answer(chat, parent, isShown) {
+    const { id, model } = chat.conversation;
+    if (!this.deleted.has(id)) await this.#write(chat, this.#add(chat, { role: "assistant", parent, state: "writing", model }, isShown), false);
   }
 
-  /** The request for an answer to these messages. @param {Message[]} messages @param {boolean} goesOn */
-  request(messages, goesOn = false) {
-    const { system, sampling, thinking, schema, tools, logprobs } = this.conversation.settings;
+  /** The request for an answer to these messages. @param {Message[]} messages @param {boolean} goesOn @param {Conversation} conversation */
+  request(messages, goesOn = false, conversation = this.conversation) {
+    const { system, sampling, thinking, schema, tools, logprobs, mcp } = conversation.settings;
     /** @type {Record<string, any>} */
     const body = {
-      model: this.conversation.model,
+      model: conversation.model,
       messages: [...(system ? [{ role: "system", content: system }] : []), ...messages.map(toSend)],
       ...sampling,
     };
     if (thinking) body.enable_thinking = thinking === "on";
     if (schema) body.response_format = { type: "json_schema", json_schema: { name: "answer", strict: true, schema: JSON.parse(schema) } };
     const own = tools ? JSON.parse(tools).map((/** @type {any} */ tool) => (tool.type ? tool : { type: "function", function: tool })) : [];
-    const lent = (this.conversation.settings.mcp ?? []).map((name) => {
+    const lent = (mcp ?? []).map((name) => {
       const tool = this.tools?.get(name);
       if (!tool) throw new api.Refused(0, "", words.chat.noTool(name));
       return tool.definition;
@@ -300,15 +386,17 @@ class Session extends EventTarget {
     return body;
   }
 
-  /** @param {Message} message @param {boolean} goesOn */
-  async #write(message, goesOn) {
-    const { conversation, tree, numbers } = this;
+  /** @param {Chat} chat @param {Message} message @param {boolean} goesOn */
+  #write(chat, message, goesOn) { return this.#working(chat, () => this.#written(chat, message, goesOn)); }
+
+  /** @param {Chat} chat @param {Message} message @param {boolean} goesOn */
+  async #written(chat, message, goesOn) {
+    const { conversation, tree } = chat;
     message.state = "writing";
     delete message.error;
-    const begun = this.#begin(message, words.chat.waiting);
+    const begun = this.#begin(chat, message, words.chat.waiting);
     const { signal } = begun.controller;
-    const path = tree.path();
-    const before = path.slice(0, path.indexOf(message) + (goesOn ? 1 : 0));
+    const before = tree.path(goesOn ? message.id : message.parent);
     const shown = () => this.#notify("message", message.id);
     const leave = () => {
       const { id, content, reasoning, calls } = message;
@@ -317,13 +405,13 @@ class Session extends EventTarget {
     addEventListener("pagehide", leave);
     let keeping = 0;
     const keepSoon = () => {
-      keeping ||= setTimeout(() => { keeping = 0; this.#keep(message, conversation, numbers); }, SAVE_MS);
+      keeping ||= setTimeout(() => { keeping = 0; this.#keep(chat, message); }, SAVE_MS);
     };
     try {
       if (conversation.settings.mcp?.length && !this.tools) await this.findTools();
-      const body = this.request(before, goesOn);
+      const body = this.request(before, goesOn, conversation);
       await this.#loaded(body.model, begun, shown);
-      await Promise.all([this.#keep(message, conversation, numbers), this.#save(conversation)]);
+      await Promise.all([this.#keep(chat, message), this.#save(chat)]);
       let first = 0;
       const asked = { ...body, stream: true, stream_options: { include_usage: true }, return_progress: true, timings_per_token: true };
       for await (const event of api.chat(asked, signal)) {
@@ -351,13 +439,9 @@ class Session extends EventTarget {
     } finally {
       removeEventListener("pagehide", leave);
       clearTimeout(keeping);
-      try {
-        await this.#keep(message, conversation, numbers);
-      } finally {
-        this.writing.delete(message.id);  // not before it is stored: until then, only this tree has the whole answer
-      }
-      await this.#save(conversation);
-      if (this.tree === tree && !this.#runFreely(message)) this.#notify("path");
+      this.writing.delete(message.id);
+      await Promise.all([this.#keep(chat, message), this.#save(chat)]);
+      if (!this.#runFreely(chat, message)) this.#showPath(chat);
       this.#notify("ended", message.id);
     }
   }
@@ -370,7 +454,7 @@ class Session extends EventTarget {
       shown();
     }
     begun.progress = words.chat.waiting;
-    this.findModels();
+    this.refreshModels();
   }
 }
 

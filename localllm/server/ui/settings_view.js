@@ -27,8 +27,12 @@ const PRESETS = {
 };
 
 export async function editSettings() {
-  const { settings } = session.conversation;
-  const own = await store.presets();
+  const { chat } = session;
+  const problem = el("p", { class: "error", role: "alert" });
+  const own = await store.presets().catch((error) => {
+    problem.textContent = words.failed.unstored(error.message);
+    return [];
+  });
   const system = el("textarea", { rows: 3, dir: "auto" });
   /** @type {Record<string, HTMLInputElement>} */
   const numbers = Object.fromEntries(Object.entries(NUMBERS).map(([name, range]) =>
@@ -48,7 +52,6 @@ export async function editSettings() {
       el("label", { class: "check" }, runsAll, words.settings.runsAll));
   }).catch((error) => { lent.hidden = false; lent.textContent = error instanceof Error ? error.message : ""; });
   const logprobs = el("input", { type: "checkbox" });
-  const problem = el("p", { class: "error", role: "alert" });
 
   /** @param {Settings} from */
   const show = (from) => {
@@ -103,7 +106,7 @@ export async function editSettings() {
   } }, words.settings.removePreset);
 
   listPresets();
-  show(settings);
+  show(chat.conversation.settings);
   /** @param {string} label @param {HTMLElement} field */
   const labelled = (label, field) => el("label", {}, label, field);
   for (;;) {
@@ -117,7 +120,7 @@ export async function editSettings() {
     if (!taken) return;
     const found = read();
     const bad = badJson(found);
-    if (!bad) return session.configure(found);
+    if (!bad) return session.configure(found, chat);
     problem.textContent = words.settings.bad(bad);
   }
 }

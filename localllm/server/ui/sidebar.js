@@ -22,7 +22,7 @@ export class Sidebar {
       this.search, this.list, this.note,
       el("div", { class: "row" },
         el("button", { type: "button", class: "small", onclick: () => this.#import() }, words.chats.import),
-        el("button", { type: "button", class: "small", onclick: async () => download("conversations.json", "application/json", await store.exported(session.list)) }, words.chats.exportAll)),
+        el("button", { type: "button", class: "small", onclick: () => exportJson("conversations.json", session.list) }, words.chats.exportAll)),
     );
     session.addEventListener("list", () => this.#show());
     this.#show();
@@ -45,7 +45,7 @@ export class Sidebar {
     fill(this.list, shown.map((each) => {
       const isOpen = each.id === session.conversation.id;
       const hit = this.found?.get(each.id);
-      const open = async () => { await session.open(each.id, hit?.message); this.chosen(hit?.message, this.search.value); };
+      const open = async () => { if (await session.open(each.id, hit?.message)) this.chosen(hit?.message, this.search.value); };
       return el("li", { class: isOpen ? "open" : "", "data-id": each.id },
         el("button", { type: "button", class: "pick", "aria-current": isOpen ? "true" : null, onclick: open },
           el("span", { class: "title", dir: "auto" }, each.title || words.chats.untitled), hit?.excerpt ? el("small", { dir: "auto" }, hit.excerpt) : null),
@@ -63,7 +63,7 @@ export class Sidebar {
     const renamed = await ask(conversation.title || words.chats.untitled, [
       el("label", {}, words.chats.rename, field),
       el("div", { class: "row wrap" },
-        button(words.chats.exportJson, async () => download(`${fileName(conversation.title)}.json`, "application/json", await store.exported([conversation]))),
+        button(words.chats.exportJson, () => exportJson(`${fileName(conversation.title)}.json`, [conversation])),
         button(words.chats.exportMarkdown, () => exportMarkdown(conversation)),
         button(words.chats.delete, async () => { if (await ask(words.chats.delete, [words.chats.reallyDelete(conversation.title)], { danger: true, ok: words.chats.delete, cancel: words.cancel })) session.delete(conversation.id); })),
     ], { ok: words.ok, cancel: words.cancel });
@@ -76,7 +76,10 @@ export class Sidebar {
         const count = await session.import(await file.text());
         await this.#find();
         this.note.textContent = words.chats.imported(count);
-      } catch { this.note.textContent = words.chats.badImport; }
+      } catch (error) {
+        if (!(error instanceof TypeError || error instanceof SyntaxError)) throw error;
+        this.note.textContent = words.chats.badImport;
+      }
     }
   }
 }
@@ -84,10 +87,15 @@ export class Sidebar {
 /** @param {string} title */
 const fileName = (title) => title.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || newId();
 
+/** @param {string} name @param {import("./tree.js").Conversation[]} which */
+async function exportJson(name, which) {
+  download(name, "application/json", await store.exported(which, (each) => session.messages(each)));
+}
+
 /** Exports the branch that is shown. @param {import("./tree.js").Conversation} conversation */
 async function exportMarkdown(conversation) {
   const { Tree } = await import("./tree.js");
-  const tree = new Tree(await store.messages(conversation.id), conversation.head);
+  const tree = new Tree(await session.messages(conversation), conversation.head);
   const who = { user: words.chat.you, assistant: words.chat.assistant, tool: words.chat.tool };
   const parts = tree.path().map((message) => `## ${who[message.role]}\n\n${message.content}\n`);
   download(`${fileName(conversation.title)}.md`, "text/markdown", [`# ${conversation.title}\n`, ...parts].join("\n"));

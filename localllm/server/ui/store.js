@@ -59,9 +59,9 @@ export async function messages(id) {
 export const saveConversation = (conversation) =>
   within(["conversations"], "readwrite", (store) => { store.put(structuredClone(conversation)); });
 
-/** @param {string} id @param {Message} message @param {number} number its index in order of creation */
-export const saveMessage = (id, message, number) =>
-  within(["messages"], "readwrite", (store) => { store.put({ ...message, conversation: id, number }); });
+/** @param {string} id of its conversation @param {Message} message */
+export const saveMessage = (id, message) =>
+  within(["messages"], "readwrite", (store) => { store.put({ ...message, conversation: id }); });
 
 /** @param {string} id */
 export const deleteConversation = (id) =>
@@ -106,9 +106,9 @@ export const savePreset = (name, settings) => within(["presets"], "readwrite", (
 /** @param {string} name */
 export const deletePreset = (name) => within(["presets"], "readwrite", (store) => { store.delete(name); });
 
-/** The conversations as an export file. @param {Conversation[]} which @returns {Promise<string>} */
-export async function exported(which) {
-  const whole = await Promise.all(which.map(async (conversation) => ({ ...conversation, messages: await messages(conversation.id) })));
+/** The conversations as an export file. @param {Conversation[]} which @param {(which: Conversation) => Promise<Message[]>} messagesOf @returns {Promise<string>} */
+export async function exported(which, messagesOf) {
+  const whole = await Promise.all(which.map(async (conversation) => ({ ...conversation, messages: await messagesOf(conversation) })));
   return JSON.stringify({ format: FORMAT, version: 1, conversations: whole }, null, 1);
 }
 
@@ -130,7 +130,7 @@ export async function imported(text, newId) {
   for (const { messages: own, ...conversation } of file.conversations) {
     const id = newId();
     await saveConversation({ ...conversation, id, settings: conversation.settings ?? {} });
-    for (const [number, message] of own.entries()) await saveMessage(id, message, number);
+    for (const [number, message] of own.entries()) await saveMessage(id, { ...message, number });
   }
   return file.conversations.length;
 }

@@ -7,6 +7,7 @@
  * @typedef {object} Message
  * @property {string} id
  * @property {string | null} parent
+ * @property {number} number its place in the order of creation
  * @property {"user" | "assistant" | "tool"} role
  * @property {string} content
  * @property {string} [reasoning]
@@ -62,10 +63,10 @@ export class Tree {
     this.children.set(message.parent, siblings);
   }
 
-  /** The messages of the shown branch, in order. @returns {Message[]} */
-  path() {
+  /** The messages up to this one, in order; by default, those of the shown branch. @returns {Message[]} */
+  path(last = this.head) {
     const found = [];
-    for (let id = this.head; id !== null; ) {
+    for (let id = last; id !== null; ) {
       const message = this.messages.get(id);
       if (!message) break;
       found.push(message);
@@ -74,11 +75,12 @@ export class Tree {
     return found.reverse();
   }
 
-  /** Adds a message after its parent and shows its branch. @param {Message} message */
-  add(message) {
+  /** Adds a message after its parent. @param {Message} message @param {boolean} isShown whether its branch is shown now */
+  add(message, isShown) {
+    message.number = this.messages.size;
     this.messages.set(message.id, message);
     this.#link(message);
-    this.head = message.id;
+    if (isShown) this.head = message.id;
   }
 
   /** @param {Message} message @returns {{ at: number, of: number }} which of its versions it is, from 1 */
@@ -98,6 +100,9 @@ export class Tree {
   show(id) {
     if (this.messages.has(id) && !this.path().some((message) => message.id === id)) this.head = this.leaf(id);
   }
+
+  /** The last message after this one, on the shown branch if it is there, otherwise on its newest. @param {Message} message */
+  end(message) { return this.path().includes(message) ? this.head : this.leaf(message.id); }
 
   /** The last message of the newest branch after this one. @param {string | null} id @returns {string | null} */
   leaf(id) {

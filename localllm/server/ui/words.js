@@ -28,6 +28,10 @@ export const words = {
     gone: "The server cannot be reached.",
     stream: "The answer was interrupted",
     notJson: "Not valid JSON",
+    /** @param {string} why */
+    unstored: (why) => `This browser does not store conversations now; export what you want to keep. It said: ${why}`,
+    /** @param {string} why */
+    unexpected: (why) => `Something failed unexpectedly: ${why}`,
   },
 
   chats: {
