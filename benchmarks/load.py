@@ -2,9 +2,9 @@
 
     python -m benchmarks.load http://127.0.0.1:11435 --scenario distinct --concurrency 8 --requests 16
 
-distinct: all prompts differ. shared: one long system message. turns: chats of four turns. stall: a long prompt arrives
-beside four streams. One connection per request, with plain asyncio streams, to leave the CPU to the server. Loopback
-only. Knows nothing of localllm.
+distinct: all prompts differ. shared: one long system message. turns: chats of four turns. uneven: the same, with
+answers of half to one and a half times `--max-tokens`. stall: a long prompt arrives beside four streams. One connection
+per request, with plain asyncio streams, to leave the CPU to the server. Loopback only. Knows nothing of localllm.
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ class Timed(NamedTuple):
     @property
     def tpot_s(self) -> float:
         return (self.total_s - self.ttft_s) / max(int(self.usage["completion_tokens"]) - 1, 1)
+
+    @property
+    def longest_gap_s(self) -> float:
+        return max((after - before for before, after in itertools.pairwise(self.token_times_s)), default=0.0)
 
 
 class Server:
@@ -134,12 +138,20 @@ async def shared(plan: Plan, number: int) -> list[Timed]:
     return [await plan.server.ask([system, user(text(12, plan.seed + number + 1))], plan.max_tokens)]
 
 
-async def turns(plan: Plan, number: int) -> list[Timed]:
+async def turns(plan: Plan, number: int, *, spread: float = 0.0) -> list[Timed]:
     messages, answers = [user(text(plan.prompt_tokens, plan.seed + number))], []
+    lengths = random.Random(plan.seed + number)
     for turn in range(NUM_TURNS):
-        answers.append(await plan.server.ask(messages, plan.max_tokens))
+        answers.append(
+            await plan.server.ask(messages, round(plan.max_tokens * lengths.uniform(1 - spread, 1 + spread)))
+        )
         messages += [{"role": "assistant", "content": answers[-1].text}, user(text(16, 1000 * turn + number))]
     return answers
+
+
+async def uneven(plan: Plan, number: int) -> list[Timed]:
+    """As real answers are: those of equal length keep all chats in step with each other."""
+    return await turns(plan, number, spread=0.5)
 
 
 async def many(plan: Plan, job: Callable[[Plan, int], Awaitable[list[Timed]]]) -> dict[str, Any]:
@@ -162,6 +174,7 @@ async def many(plan: Plan, job: Callable[[Plan, int], Awaitable[list[Timed]]]) -
         "ttft_p50_ms": round(1e3 * statistics.median(answer.ttft_s for answer in answers), 1),
         "ttft_max_ms": round(1e3 * max(answer.ttft_s for answer in answers), 1),
         "tpot_p50_ms": round(1e3 * statistics.median(answer.tpot_s for answer in answers), 2),
+        "gap_max_ms": round(1e3 * max((answer.longest_gap_s for answer in answers), default=0.0), 1),
         "wall_s": round(wall_s, 2),
         "computed_again": computed_again(jobs),
     }
@@ -219,12 +232,20 @@ async def stall(plan: Plan) -> dict[str, Any]:
     }
 
 
+JOBS: dict[str, Callable[[Plan, int], Awaitable[list[Timed]]]] = {
+    "distinct": distinct,
+    "shared": shared,
+    "turns": turns,
+    "uneven": uneven,
+}
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("url")
     parser.add_argument("--model", default="m")
     parser.add_argument("--key", default="none")
-    parser.add_argument("--scenario", choices=("distinct", "shared", "turns", "stall"), default="distinct")
+    parser.add_argument("--scenario", choices=(*JOBS, "stall"), default="distinct")
     parser.add_argument("--concurrency", type=int, default=1)
     parser.add_argument("--requests", type=int, default=8)
     parser.add_argument("--prompt-tokens", type=int, default=64)
@@ -241,8 +262,7 @@ async def main() -> None:
         asked.seed or random.randrange(1 << 30),
     )
     await plan.server.ask([user("warm up")], 4)
-    jobs = {"distinct": distinct, "shared": shared, "turns": turns}
-    figures = await (stall(plan) if asked.scenario == "stall" else many(plan, jobs[asked.scenario]))
+    figures = await (stall(plan) if asked.scenario == "stall" else many(plan, JOBS[asked.scenario]))
     print(json.dumps({"scenario": asked.scenario, "concurrency": asked.concurrency, **figures}))
 
 

@@ -75,6 +75,7 @@ SCENARIOS = (
     Scenario(
         "12 chats of 4 turns", 2048, load("turns", 12, 200, 24), "tokens_per_s", crowd=crowd("turns", 12, 205, 27, 24)
     ),
+    Scenario("12 chats of 4 turns, answers of 12 to 36 tokens", 2048, load("uneven", 12, 200, 24), "tokens_per_s"),
     Scenario(
         "32 at once, 2,048 tokens shared",
         3072,
@@ -112,7 +113,7 @@ def planned_crowd(model: Path, arguments: tuple[str, ...], threads: int) -> dict
 def compare(
     scenario: Scenario, theirs: str, ours: Sidecar, peers: Path, *, rounds: int, threads: int
 ) -> dict[str, Any]:
-    """All figures of both servers, and the ratio of the figure that counts."""
+    """All figures of both servers, and of the figure that counts the ratio of the medians and those of the rounds."""
     path = peers / MODEL
     runs: dict[str, list[dict[str, float]]] = {"llama-server": [], "localllm": []}
     ceilings: list[float] = []
@@ -137,10 +138,17 @@ def compare(
         for name, figures in runs.items()
     }
     mine, other = medians["localllm"][scenario.figure], medians["llama-server"][scenario.figure]
-    ratio = mine / other if scenario.more_is_better else other / mine
-    ceiling = {"ceiling": round(statistics.median(ceilings), 3)} if ceilings else {}
-    print(f"{scenario.name}: {scenario.figure} {other} -> {mine}, ratio {ratio:.2f}", ceiling or "", flush=True)
-    return {"ratio": round(ratio, 3), **ceiling, "counts": scenario.figure, **medians}
+    better, worse = (mine, other) if scenario.more_is_better else (other, mine)
+    pairs = [
+        (ours[scenario.figure], theirs[scenario.figure])
+        for ours, theirs in zip(runs["localllm"], runs["llama-server"], strict=True)
+    ]
+    paired = sorted(round(ours / theirs if scenario.more_is_better else theirs / ours, 3) for ours, theirs in pairs)
+    found = {"ratio": round(better / worse, 3), "paired": paired}
+    if ceilings:
+        found["ceiling"] = round(statistics.median(ceilings), 3)
+    print(f"{scenario.name}: {scenario.figure} {other} -> {mine}", found, flush=True)
+    return {**found, "counts": scenario.figure, **medians}
 
 
 def main() -> None:
