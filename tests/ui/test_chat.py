@@ -471,6 +471,14 @@ def test_a_chat_works_without_the_database_and_says_what_is_not_stored(
     expect(page.get_by_role("alert")).to_contain_text("does not store conversations")
     expect(page.get_by_role("alert")).to_contain_text(reason)
     assert asked(served) == [("user", "Hi"), ("assistant", "Hello"), ("user", "Again")]
+    page.click("#new")
+    page.click(".chats .title >> text=Hi")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Once more")
+    page.click("#new")
+    with page.expect_download() as download:
+        page.click("text=Export all")
+    [exported] = json.loads(Path(download.value.path()).read_text())["conversations"]
+    assert [message["content"] for message in exported["messages"]] == ["Hi", "Hello", "Again", "Once more"]
 
 
 def test_the_result_of_a_call_that_is_being_typed_outlives_that_of_another(page: Page, served: Served) -> None:
