@@ -45,6 +45,11 @@ class Scenario(NamedTuple):
     crowd: tuple[str, ...] = ()
     """Arguments of `benchmarks.crowds`, which count tokens as llama-server does; (): it cannot run this scenario."""
 
+    def ratio(self, mine: dict[str, float], other: dict[str, float]) -> float:
+        """Of the figure that counts; above 1: `mine` is better."""
+        one, two = mine[self.figure], other[self.figure]
+        return round(one / two if self.more_is_better else two / one, 3)
+
 
 def load(
     kind: str, concurrency: int, prompt: int, out: int, extra: dict[str, Any] | None = None, requests: int = 3
@@ -126,9 +131,7 @@ def compare(
             bare = raw(peers, path, scenario.sequences, round(served["prompt_tokens"]), OUT, threads)
             ceilings.append(scenario.sequences * OUT / bare["t"] / served["tokens_per_s"])
         if scenario.crowd:
-            served, planned = runs["llama-server"][-1], planned_crowd(path, scenario.crowd, threads)[scenario.figure]
-            ratio = planned / served[scenario.figure]
-            ceilings.append(ratio if scenario.more_is_better else 1 / ratio)
+            ceilings.append(scenario.ratio(planned_crowd(path, scenario.crowd, threads), runs["llama-server"][-1]))
     medians = {
         name: {
             figure: round(statistics.median(each[figure] for each in figures), 3)
@@ -137,17 +140,15 @@ def compare(
         }
         for name, figures in runs.items()
     }
-    mine, other = medians["localllm"][scenario.figure], medians["llama-server"][scenario.figure]
-    better, worse = (mine, other) if scenario.more_is_better else (other, mine)
-    pairs = [
-        (ours[scenario.figure], theirs[scenario.figure])
-        for ours, theirs in zip(runs["localllm"], runs["llama-server"], strict=True)
-    ]
-    paired = sorted(round(ours / theirs if scenario.more_is_better else theirs / ours, 3) for ours, theirs in pairs)
-    found = {"ratio": round(better / worse, 3), "paired": paired}
+    mine, other = medians["localllm"], medians["llama-server"]
+    pairs = zip(runs["localllm"], runs["llama-server"], strict=True)
+    found: dict[str, Any] = {
+        "ratio": scenario.ratio(mine, other),
+        "paired": sorted(scenario.ratio(*pair) for pair in pairs),
+    }
     if ceilings:
         found["ceiling"] = round(statistics.median(ceilings), 3)
-    print(f"{scenario.name}: {scenario.figure} {other} -> {mine}", found, flush=True)
+    print(f"{scenario.name}: {scenario.figure} {other[scenario.figure]} -> {mine[scenario.figure]}", found, flush=True)
     return {**found, "counts": scenario.figure, **medians}
 
 

@@ -157,9 +157,7 @@ class VirtualBackend(FakeBackend):
     """A fake whose decodes take what a cost says."""
 
     def __init__(self, cost: Cost, seed: int) -> None:
-        super().__init__(
-            num_slots=SLOTS, slot_capacity=CAPACITY, batch_capacity=BATCH, ubatch_capacity=UBATCH, ends_at=None
-        )
+        super().__init__(num_slots=SLOTS, slot_capacity=CAPACITY, batch_capacity=BATCH, ubatch_capacity=UBATCH)
         self._cost = cost
         self._noise = random.Random(seed)
         self.steps = [0, 0]

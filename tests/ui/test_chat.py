@@ -450,6 +450,15 @@ def test_an_import_leaves_the_open_conversation_as_it_is(page: Page, served: Ser
     expect(page.locator(".chats .title")).to_have_text(["About stones", "About whales"])
 
 
+def test_what_fails_unexpectedly_is_shown(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    page.wait_for_selector("select:not([hidden])")
+    page.evaluate("""dispatchEvent(new PromiseRejectionEvent("unhandledrejection", {
+      promise: Promise.resolve(), reason: new RangeError("Something odd"),
+    }))""")
+    expect(page.get_by_role("alert")).to_contain_text("Something odd")
+
+
 FULL = """
 IDBObjectStore.prototype.put = () => { throw new DOMException("The disk is full", "QuotaExceededError"); };
 """

@@ -105,6 +105,25 @@ def test_calls_go_on_while_another_conversation_is_shown(page: Page, equipped: S
     assert len(equipped.runtime.requests) == 2
 
 
+def test_calls_go_on_in_their_own_version_while_another_is_shown(page: Page, equipped: Served) -> None:
+    equipped.runtime.reset()
+    first = [Delta("Let me add", 1), HANG, *calls("tools_add", '{"a": 2, "b": 3}')]
+    equipped.runtime.scripts = [text("I do not know"), first, text("It is 5")]
+    choose(page, equipped, "tools_add", every=True)
+    write(page, "What is 2 + 3?")
+    page.get_by_role("button", name="Regenerate", exact=True).click()
+    expect(page.locator(f"{LAST} .body")).to_have_text("Let me add")
+    page.click(f"{LAST} [aria-label='Previous version']")
+    page.evaluate(WAIT_FOR_ENDS, 2)
+    equipped.runtime.answers[1].go_on()
+    page.evaluate("ended")
+    expect(page.locator(f"{LAST} .body")).to_have_text("I do not know")
+    expect(page.locator(".message")).to_have_count(2)
+    page.click(f"{LAST} [aria-label='Next version']")
+    expect(page.locator(f"{LAST} .body")).to_have_text("It is 5")
+    expect(page.locator(".message.tool .body")).to_have_text("5")
+
+
 def test_a_model_that_only_calls_comes_to_an_end(page: Page, equipped: Served) -> None:
     equipped.runtime.reset()
     equipped.runtime.script = calls("tools_add", '{"a": 1, "b": 1}')

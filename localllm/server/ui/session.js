@@ -213,6 +213,7 @@ class Session extends EventTarget {
     for (const { chat, controller } of this.writing.values()) if (chat.conversation.id === id) controller.abort();
     if (id === this.conversation.id) this.fresh();
     this.list = this.list.filter((each) => each.id !== id);
+    this.live.delete(id);
     await this.#storing(store.deleteConversation(id));
     this.#notify("list");
   }
