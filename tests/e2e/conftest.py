@@ -6,6 +6,7 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from typing import AnyStr
 
 import pytest
 
@@ -32,6 +33,19 @@ class Cli:
         )
         assert "Traceback" not in done.stderr, done.stderr
         return done
+
+
+def first_output(process: subprocess.Popen[AnyStr], size: int = -1) -> AnyStr:
+    """The first line, or at most `size` of it; if it ends without, the test fails with its exit code and its log.
+
+    process: its stdout and stderr are pipes.
+    """
+    assert process.stdout is not None
+    output = process.stdout.readline(size)
+    if not output:
+        log = process.communicate(timeout=TIMEOUT_S)[1]
+        pytest.fail(f"ended with {process.returncode} before it printed anything: {log!r}")
+    return output
 
 
 @pytest.fixture(scope="session")

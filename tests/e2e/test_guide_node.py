@@ -16,7 +16,7 @@ import pytest
 
 from localllm.client.ready import Ready, decode
 from tests.e2e import guide
-from tests.e2e.conftest import TIMEOUT_S
+from tests.e2e.conftest import TIMEOUT_S, first_output
 from tests.e2e.test_llm_ends import is_gone
 
 NODE = shutil.which("node")
@@ -86,8 +86,7 @@ def application(
     with subprocess.Popen(
         args, cwd=folder, env=_environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
-        ready = decode(process.stdout.readline().encode())
+        ready = decode(first_output(process).encode())
         assert isinstance(ready, Ready)
         yield process, ready
         process.kill()

@@ -19,7 +19,7 @@ import pytest
 from localllm.gguf import read_model_info
 from localllm.launch.known import AGENTS
 from localllm.registry.resolve import carried
-from tests.e2e.conftest import COMMAND, TIMEOUT_S
+from tests.e2e.conftest import COMMAND, TIMEOUT_S, first_output
 from tests.e2e.servers import Server
 from tests.e2e.terminal import Terminal, needs_pty
 from tests.homes import share_findings
@@ -112,8 +112,7 @@ class Desk:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"the agent waits\n", process.stderr
+        assert first_output(process) == b"the agent waits\n"
         return process
 
     def recorded(self) -> dict[str, Any]:
@@ -450,7 +449,7 @@ def test_an_editors_settings_are_printed_and_served_until_ctrl_c(desk: Desk, age
     with process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert "Cline in VS Code" in process.stdout.readline()
+        assert "Cline in VS Code" in first_output(process)
         assert "OpenAI Compatible" in process.stdout.readline()
         for line in process.stderr:
             if "serving agent at" in line:

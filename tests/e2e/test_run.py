@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from localllm.client.sidecar import Sidecar
-from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
+from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli, first_output
 from tests.homes import share_findings
 
 SHORT = ("--temperature", "0", "--max-tokens", "8")
@@ -132,8 +132,7 @@ def _start(endless_model: Path) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert process.stdout is not None
-    assert process.stdout.read(1)
+    first_output(process, 1)
     return process
 
 
