@@ -61,6 +61,7 @@ def test_a_conversation(page: Page, served: Served, tmp_path: Path) -> None:
     script(served, "Second")
     page.keyboard.press("r")
     expect(page.locator(f"{LAST} .body")).to_have_text("Second")
+    answered(page)
     page.keyboard.press("ArrowLeft")
     expect(page.locator(f"{LAST} .body")).to_contain_text("First")
     press(page, "Copy")  # of the code
@@ -73,6 +74,7 @@ def test_a_conversation(page: Page, served: Served, tmp_path: Path) -> None:
     script(served, " and whole")
     page.keyboard.press("c")
     expect(page.locator(f"{LAST} .body")).to_have_text("Half and whole")
+    answered(page)
     script(served, "Other")
     page.keyboard.press("e")
     page.keyboard.type(" in other words")
