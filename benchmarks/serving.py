@@ -89,8 +89,10 @@ SCENARIOS = (
         False,
         crowd=crowd("shared", 32, 2056, 17, 8),
     ),
-    Scenario("a prompt of 1,000 alone", 8192, load("distinct", 1, 1000, 4), "ttft_p50_ms", False),
-    Scenario("a prompt of 6,000 alone", 8192, load("distinct", 1, 6000, 4, requests=1), "ttft_p50_ms", False),
+    Scenario("a prompt of 1,000 alone", 8192, load("distinct", 1, 1000, 4), "ttft_p50_ms", False, sequences=1),
+    Scenario(
+        "a prompt of 6,000 alone", 8192, load("distinct", 1, 6000, 4, requests=1), "ttft_p50_ms", False, sequences=1
+    ),
     Scenario("4 streams, a 6k prompt arrives", 8192, load("stall", 1, 6000, 1500), "gap_max_during_ms", False),
 )
 
@@ -106,6 +108,13 @@ def measure(url: str, key: str, model: str, arguments: list[str], seed: int) -> 
     done = subprocess.run([*command, *arguments], check=True, capture_output=True, text=True)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
+
+
+def unserved(scenario: Scenario, peers: Path, model: Path, prompt: int, threads: int) -> dict[str, float]:
+    """What the library alone takes for the scenario's sequences, by llama-batched-bench."""
+    out = OUT if scenario.figure == "tokens_per_s" else 1
+    bare = raw(peers, model, scenario.sequences, prompt, out, threads)
+    return {"tokens_per_s": scenario.sequences * out / bare["t"], "ttft_p50_ms": 1000 * bare["t_pp"]}
 
 
 def planned_crowd(model: Path, arguments: tuple[str, ...], threads: int) -> dict[str, float]:
@@ -128,8 +137,8 @@ def compare(
         runs["localllm"].append(measure(ours.url, ours.token or "", path.stem, scenario.load, seed))
         if scenario.sequences:
             served = runs["llama-server"][-1]
-            bare = raw(peers, path, scenario.sequences, round(served["prompt_tokens"]), OUT, threads)
-            ceilings.append(scenario.sequences * OUT / bare["t"] / served["tokens_per_s"])
+            bare = unserved(scenario, peers, path, round(served["prompt_tokens"]), threads)
+            ceilings.append(scenario.ratio(bare, served))
         if scenario.crowd:
             ceilings.append(scenario.ratio(planned_crowd(path, scenario.crowd, threads), runs["llama-server"][-1]))
     medians = {

@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
+from gguf import GGMLQuantizationType
 
 from localllm.gguf import read_model_info
 from localllm.llama import library
@@ -110,10 +111,13 @@ def hollow_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 def hollow(
     request: pytest.FixtureRequest, loaded_library: library.Library, hollow_file: Callable[[str], Path]
 ) -> Iterator[tuple[ModelInfo, LlamaModel, float]]:
-    """A model of real widths, loaded; its weights are holes of a file, and nothing is computed with them."""
+    """A model of real widths, loaded; its weights are holes of a file, and nothing is computed with them.
+
+    Not repacked: the log would count a weight's copy, where the CPU repacks F16, and its pages in the mapped file.
+    """
     path = hollow_file(request.param)
     mark = loaded_library.log.mark()
-    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False, repack="off")
     yield read_model_info(path), model, reported_bytes(loaded_library, mark)
     model.close()
 
@@ -143,6 +147,34 @@ def test_a_model_of_real_size_takes_what_is_planned(
     assert planned_bytes(info, options) == pytest.approx(allocated, rel=0.1)
     buffers = planned_bytes(info, options) - info.size_bytes
     assert buffers == pytest.approx(allocated - weights, rel=0.15), "not hidden behind the weights"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory in /proc")
+@pytest.mark.parametrize("name", ["Llama 3.2 1B", "TinyLlama"])
+def test_repacked_weights_take_no_more_than_is_planned(
+    loaded_library: library.Library, tmp_path: Path, name: str
+) -> None:
+    """Their copies are the process's own memory; the pages of the mapped file behind them can be dropped."""
+    if not loaded_library.choice.extra_bufts:
+        pytest.skip("this build repacks nothing here")
+    path = write_hollow(tmp_path / "a.gguf", SHAPES[name], GGMLQuantizationType.Q4_0)
+    mark, before = loaded_library.log.mark(), own_bytes()
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    grown = own_bytes() - before
+    model.close()
+    repacked = sum(
+        float(found[1])
+        for line in loaded_library.log.lines_since(mark)
+        if "Mapped" not in line and (found := LOGGED.search(line))
+    )
+    assert repacked * MIB > read_model_info(path).size_bytes / 2
+    assert repacked * MIB * 0.9 < grown < read_model_info(path).size_bytes + 48 * MIB, "the rest is the vocabulary"
+
+
+def own_bytes() -> int:
+    """Memory of this process that is no file's."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon:"))
+    return int(line.split()[1]) * 1024
 
 
 def reported_bytes(loaded: library.Library, mark: int) -> float:
