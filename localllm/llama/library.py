@@ -21,6 +21,7 @@ import msgspec
 
 from localllm.errors import InternalError, LoadFailed
 from localllm.llama import backends, installed, rpc
+from localllm.llama.alignment import align_to_lines
 from localllm.llama.backends import NotLoaded
 from localllm.llama.devices import Ggml, asynchronous_devices, device_array, list_devices
 from localllm.llama.installed import Installed
@@ -146,6 +147,8 @@ def load(
     rpc.connect(ggml, servers)
     api.llama_backend_init()
     library = Library(api, ggml, log, choice, files, absent)
+    if "AMX_INT8" in library.build.features.get("CPU", ()) and (take_back := align_to_lines(ggml)) is not None:
+        atexit.register(take_back)  # it may not be called into a Python that is gone
     _loaded = (library, wishes)
     return library
 
