@@ -54,7 +54,8 @@ class LlamaModel:
             )
         if has_heads:
             params.load_mtp = True
-        params.use_extra_bufts = library.choice.extra_bufts and repack != "off"
+        # llama.cpp would lock the mapped file, but not the repacked copies that are computed with.
+        params.use_extra_bufts = library.choice.extra_bufts and repack != "off" and not spread.mlock
         self.backend = msgspec.structs.replace(library.choice, extra_bufts=params.use_extra_bufts).label()
         """CPU backend in use."""
         self.devices = devices

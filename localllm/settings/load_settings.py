@@ -43,7 +43,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     mmap: bool | None = None
     """Whether the file is mapped into memory; None: if all devices support it."""
     mlock: bool = False
-    """Weights in main memory are never swapped out; an error if the system's limit forbids it."""
+    """Weights in main memory are never swapped out, nor repacked; an error if the system's limit forbids it."""
     direct_io: bool = False
     """The file is read bypassing the system's page cache, which remains available to other programs."""
     numa: Numa | None = None
@@ -63,7 +63,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     flash_attn: FlashAttn = "auto"
     """Whether to use flash attention; auto: if it is faster, as measured. Off needs memory for all scores of a step."""
     repack: Repack = "auto"
-    """Whether weights are repacked for this CPU while loading; auto: if possible."""
+    """Whether weights are repacked for this CPU while loading; auto: if possible, and without mlock."""
     kv_cells: int | None = None
     """Size of a unified cache in tokens, shared by all slots; None: ctx for each."""
     context_shift: bool = False

@@ -75,7 +75,7 @@ def candidates(
         # For answers only: prompts have a setting of their own.
         for count in _threads(loaded.threads, machine.usable_cpus):
             found.append(Candidate("threads", Values(threads=count, threads_batch=loaded.threads_batch)))
-    if on_cpu and machine.repacks and options.repack == "auto":
+    if on_cpu and machine.repacks and options.repack == "auto" and not options.mlock:
         found.append(_one("repack", "off"))
     if options.speculation == "auto" and loaded.speculation == "auto":
         if options.draft is None:  # whoever sets a draft wants guesses, and no load takes it without

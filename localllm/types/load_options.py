@@ -58,7 +58,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Type of keys and values in the cache."""
     flash_attn: FlashAttn = "auto"
     repack: Repack = "auto"
-    """Whether to repack weights for the CPU during loading; auto: if it works."""
+    """Whether to repack weights for the CPU during loading; auto: if it works and they are not locked."""
     kv_cells: int | None = None
     """Capacity in tokens of a unified cache, for all slots together; None: `ctx` per slot."""
     kv_disk_mb: int = 0
@@ -126,5 +126,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         check_split(self.split, self.main_gpu, self.tensor_split)
         check_overrides(self.override_tensor)
         check_reading(mmap=self.mmap, mlock=self.mlock, direct_io=self.direct_io)
+        if self.mlock and self.repack == "on":
+            raise InvalidParameter("repack: repacked weights cannot be locked (mlock); leave one out", param="repack")
         if isinstance(self.gpu_layers, int):
             check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)

@@ -15,6 +15,7 @@ from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.model import LlamaModel
+from localllm.llama.spread import Spread
 from localllm.registry.resolve import carried
 from localllm.supervisor.plan import compute_bytes, memory_bytes, output_bytes, plan
 from localllm.supervisor.room import embedding_bytes
@@ -171,9 +172,27 @@ def test_repacked_weights_take_no_more_than_is_planned(
     assert repacked * MIB * 0.9 < grown < read_model_info(path).size_bytes + 48 * MIB, "the rest is the vocabulary"
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory in /proc")
+def test_locked_weights_are_those_that_are_computed_with(loaded_library: library.Library, tmp_path: Path) -> None:
+    """llama.cpp would lock the mapped file, and no repacked copy."""
+    path = write_llama(tmp_path / "a.gguf", n_embd=256, n_ff=256, dtype=GGMLQuantizationType.Q4_0)
+    mark, before = loaded_library.log.mark(), of_process("VmLck")
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False, spread=Spread(mlock=True))
+    locked = of_process("VmLck") - before
+    model.close()
+    (buffer,) = (line for line in loaded_library.log.lines_since(mark) if LOGGED.search(line))
+    assert "CPU_Mapped" in buffer
+    assert locked >= 0.9 * read_model_info(path).size_bytes
+
+
 def own_bytes() -> int:
     """Memory of this process that is no file's."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon:"))
+    return of_process("RssAnon")
+
+
+def of_process(kind: str) -> int:
+    """Bytes of a kind of memory, as Linux counts this process's."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(f"{kind}:"))
     return int(line.split()[1]) * 1024
 
 

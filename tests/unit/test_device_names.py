@@ -84,6 +84,7 @@ def test_settings_say_how_a_model_is_loaded(given: dict[str, str], wanted: dict[
         ({"override_tensor": "ü=cpu"}, "override_tensor", "not a regular expression"),
         ({"direct_io": "true", "mlock": "true"}, "direct_io", "leave one out"),
         ({"direct_io": "true", "mmap": "true"}, "direct_io", "leave one out"),
+        ({"repack": "on", "mlock": "true"}, "repack", "leave one out"),
         ({"numa": "mirror"}, "numa", "distribute, isolate, numactl"),
     ],
 )
