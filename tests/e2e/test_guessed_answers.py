@@ -109,6 +109,11 @@ class Both(NamedTuple):
     guessing: httpx.Client
 
     def ask(self, path: str, body: dict[str, Any]) -> tuple[Any, Any]:
+        """The answers of both. The prompt of several choices is cached first: its last token is computed with the rest
+        of it, or alone, depending on when the second choice arrives, and then not to the same last bit."""
+        if body.get("n", 1) > 1:
+            for client in self:
+                _told(client.post(path, json={**body, "n": 1}))
         return _told(self.plain.post(path, json=body)), _told(self.guessing.post(path, json=body))
 
 
@@ -199,7 +204,8 @@ def accepted(client: httpx.Client, **fields: Any) -> int:
 def test_there_were_guesses(both: Both) -> None:
     """What the tests before this one say would be worth little without any."""
     assert accepted(both.plain, messages=LIST, ignore_eos=True) == 0
-    assert accepted(both.guessing, messages=LIST, ignore_eos=True) > 0
+    # Beside other work, steps of several rows may have seemed too slow; that is forgotten within some hundred steps.
+    assert any(accepted(both.guessing, messages=LIST, ignore_eos=True) for _ in range(20))
 
 
 def test_what_a_grammar_leaves_open_is_guessed_too(both: Both) -> None:
@@ -214,5 +220,5 @@ def test_what_a_grammar_leaves_open_is_guessed_too(both: Both) -> None:
     fields: dict[str, Any] = {"messages": LIST, "response_format": format}
     answer = _told(both.plain.post("/v1/chat/completions", json={"model": "demo", "temperature": 0, **fields}))
     content = answer["choices"][0]["message"]["content"]
-    guessed = [accepted(both.guessing, **fields, prediction={"type": "content", "content": content}) for _ in range(3)]
-    assert max(guessed) > 0
+    fields["prediction"] = {"type": "content", "content": content}
+    assert any(accepted(both.guessing, **fields) for _ in range(20))
