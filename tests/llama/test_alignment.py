@@ -14,10 +14,9 @@ from localllm.errors import LoadFailed
 from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.alignment import LINE_BYTES, align_to_lines
-from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.supervisor.plan import plan
 from localllm.types.load_options import LoadOptions
+from tests.llama.planned import planned_backend
 from tests.models import families
 from tests.models.maker import write_llama
 
@@ -61,23 +60,12 @@ def beginnings(
         return make(model, params)
 
     patch.setattr(loaded.api, "llama_init_from_model", make_watched)
-    placement = plan(read_model_info(path), options, [])
+    info = read_model_info(path)
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(
-        loaded,
-        model,
-        ctx=placement.ctx,
-        slots=placement.slots,
-        threads=1,
-        batch_tokens=options.ubatch_tokens,
-        ubatch_tokens=placement.ubatch_tokens,
-        flash_attn=placement.flash_attn,
-        max_outputs=placement.max_outputs,
-        snapshots=placement.snapshots,
-    )
+    backend = planned_backend(loaded, model, info, options)
     found.clear()
     backend.decode([Segment(0, 0, [5] * 100, 1)])
-    backend.decode([Segment(slot, 0 if slot else 100, [5], 1) for slot in range(placement.slots)])
+    backend.decode([Segment(slot, 0 if slot else 100, [5], 1) for slot in range(backend.num_slots)])
     backend.synchronize()
     backend.free()
     model.close()

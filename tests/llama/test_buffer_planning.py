@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from gguf import GGMLQuantizationType
 
+from localllm.errors import LoadFailed
 from localllm.gguf import read_model_info
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.model import LlamaModel
 from localllm.llama.spread import Spread
@@ -21,6 +21,7 @@ from localllm.supervisor.plan import compute_bytes, memory_bytes, output_bytes, 
 from localllm.supervisor.room import embedding_bytes
 from localllm.types import FlashAttn, ModelInfo
 from localllm.types.load_options import LoadOptions
+from tests.llama.planned import planned_backend
 from tests.models import families, headed
 from tests.models.headed import write_headed
 from tests.models.hollow import ENCODERS, SHAPES, write_hollow
@@ -68,21 +69,9 @@ def test_a_small_model_takes_what_is_planned(
     path = SMALL[kind](tmp_path / "a.gguf")
     info = read_model_info(path)
     options = LoadOptions(ctx=512, slots=4, flash_attn=STEPS[mode].flash_attn, ubatch=STEPS[mode].ubatch)
-    placement = plan(info, options, [])
     mark = loaded_library.log.mark()
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(
-        loaded_library,
-        model,
-        ctx=placement.ctx,
-        slots=placement.slots,
-        threads=2,
-        batch_tokens=options.ubatch_tokens,
-        ubatch_tokens=placement.ubatch_tokens,
-        flash_attn=placement.flash_attn,
-        max_outputs=placement.max_outputs,
-        snapshots=placement.snapshots,
-    )
+    backend = planned_backend(loaded_library, model, info, options)
     allocated = reported_bytes(loaded_library, mark)
     backend.free()
     model.close()
@@ -168,6 +157,8 @@ def test_repacked_weights_take_no_more_than_is_planned(
         for line in loaded_library.log.lines_since(mark)
         if "Mapped" not in line and (found := LOGGED.search(line))
     )
+    if not repacked:
+        pytest.skip("this CPU repacks no Q4_0")
     assert repacked * MIB > read_model_info(path).size_bytes / 2
     assert repacked * MIB * 0.9 < grown < read_model_info(path).size_bytes + 48 * MIB, "the rest is the vocabulary"
 
@@ -177,7 +168,13 @@ def test_locked_weights_are_those_that_are_computed_with(loaded_library: library
     """llama.cpp would lock the mapped file, and no repacked copy."""
     path = write_llama(tmp_path / "a.gguf", n_embd=256, n_ff=256, dtype=GGMLQuantizationType.Q4_0)
     mark, before = loaded_library.log.mark(), of_process("VmLck")
-    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False, spread=Spread(mlock=True))
+    spread = Spread(mlock=True)
+    try:
+        model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False, spread=spread)
+    except LoadFailed as error:
+        if error.param != "mlock":
+            raise
+        pytest.skip("this system lets nobody lock as much")
     locked = of_process("VmLck") - before
     model.close()
     (buffer,) = (line for line in loaded_library.log.lines_since(mark) if LOGGED.search(line))

@@ -12,7 +12,6 @@ import pytest
 from localllm.gguf import read_model_info
 from localllm.gguf.nextn import FORMS
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
 from localllm.llama.headed import HeadedBackend
 from localllm.llama.heads import LlamaHeads
 from localllm.llama.model import LlamaModel
@@ -20,6 +19,7 @@ from localllm.llama.next_symbols import find
 from localllm.supervisor.heads import BATCH_TOKENS, OUTPUTS, heads_bytes
 from localllm.supervisor.plan import memory_bytes, plan
 from localllm.types.load_options import LoadOptions
+from tests.llama.planned import planned_backend
 from tests.models import families, headed
 from tests.models.headed import write_headed
 from tests.models.maker import write_llama
@@ -70,19 +70,7 @@ def test_the_plan_is_what_llama_cpp_allocates(
     placement = plan(info, options, [])
     mark = loaded_library.log.mark()
     model = LlamaModel(loaded_library, paths[kind], gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(
-        loaded_library,
-        model,
-        ctx=placement.ctx,
-        slots=placement.slots,
-        threads=2,
-        batch_tokens=options.ubatch_tokens,
-        ubatch_tokens=placement.ubatch_tokens,
-        num_cells=placement.num_cells if placement.kv == "unified" else None,
-        kv_type=options.kv_type,
-        flash_attn=placement.flash_attn,
-        snapshots=placement.snapshots,
-    )
+    backend = planned_backend(loaded_library, model, info, options)
     lines = loaded_library.log.lines_since(mark)
     backend.free()
     model.close()
