@@ -1,7 +1,8 @@
 """The cost of saving a KV state, and its effect on streams and copies.
 
     python -m benchmarks.saves save              a state of 2,048 tokens of an 8B-like cache (128 KiB a token)
-    python -m benchmarks.saves gaps              the longest gap of four streams while four other slots are saved
+    python -m benchmarks.saves gaps              the longest gap of four streams while four other slots are saved,
+                                                 without and after a pause in which nothing is computed
     python -m benchmarks.saves moves MODEL.gguf   a save, a restore, a copy with the next decode and through a state
     python -m benchmarks.saves outputs MODEL.gguf   buffers and resident memory by rows of logits
 
@@ -68,7 +69,7 @@ def faults() -> int:
 
 
 def wait_until_ready(backend: LlamaBackend) -> float:
-    return timed(lambda: [None for _ in iter(backend._states.pool.prepare, False)])[0]
+    return timed(lambda: [None for _ in iter(backend._states.pool.prepare, 0)])[0]
 
 
 def measure_save(lib: library.Library, path: Path) -> None:
@@ -97,12 +98,12 @@ def measure_save(lib: library.Library, path: Path) -> None:
 
 def measure_gaps(lib: library.Library, path: Path) -> None:
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
-    for way, states_bytes in WAYS.items():
+    for way, pauses in (("pool", False), ("pool", True), ("fresh", False)):
         backend = LlamaBackend(
-            lib, model, ctx=TOKENS + 256, slots=8, threads=THREADS, batch_tokens=512, states_bytes=states_bytes,
+            lib, model, ctx=TOKENS + 256, slots=8, threads=THREADS, batch_tokens=512, states_bytes=WAYS[way],
             flash_attn="on",
         )  # fmt: skip
-        print(f"{way}: " + gaps(backend), flush=True)
+        print(f"{way}{' after a pause' if pauses else ''}: " + gaps(backend, pauses=pauses), flush=True)
         backend.free()
         gc.collect()
     model.close()
@@ -113,7 +114,7 @@ def run_out(engine: Engine) -> None:
         engine.step()
 
 
-def gaps(backend: LlamaBackend) -> str:
+def gaps(backend: LlamaBackend, *, pauses: bool) -> str:
     greedy = ResolvedSampling(temperature=0)
 
     def emit(output: StepOutput) -> None:
@@ -125,6 +126,9 @@ def gaps(backend: LlamaBackend) -> str:
         engine.submit(Sequence(id, prompt, sampling=greedy, max_tokens=1))
     engine.step()
     run_out(engine)
+    if pauses:
+        backend.rest()
+        wait_until_ready(backend)
     streams = [
         Sequence(id, [id % 50 + 150], sampling=greedy, max_tokens=STREAMED, ending=Ending(ignore_eos=True))
         for id in range(100, 104)

@@ -1,7 +1,8 @@
 """Memory for saved states whose pages exist before it is needed, so that a save only copies.
 
 States lie in one reserved address range. A background thread provides pages for the next saves, which then use them:
-for one while the CPU computes steps, and while it does not for as many as were saved between its last two pauses.
+soon for one, then for all that the slots hold, slowly while the CPU computes steps, and faster while it does not or
+after a save that came too early.
 When the last reference to a state is dropped, wherever it was held (a cache, a thread that writes it to disk, a slice
 of it), its memory is free again, with its pages. Bounded:
 
@@ -37,13 +38,16 @@ CHUNK_BYTES = 4 * 1024 * 1024
 """Made ready at once, during which a save waits: 1 to 15 ms."""
 PAUSE_S = 0.001
 """Minimum pause between two chunks."""
-SHARE, SHARE_AT_REST = 1 / 16, 1 / 2
-"""Share of a core's time for creating pages, beside steps and while nothing is computed: fresh memory of a virtual
-machine costs 3 ms per MiB, and a computing thread waits for it."""
+SHARE_OF_FIRST, SHARE_OF_MORE, SHARE_BEHIND, SHARE_AT_REST = 1 / 16, 1 / 64, 1 / 4, 1 / 2
+"""Share of a core's time for creating pages beside steps: for the largest state, for further ones, and for all after a
+save that lacked pages; and for all while nothing is computed. Fresh memory of a virtual machine costs 3 ms per MiB,
+and a computing thread waits for it."""
 IDLE_S = 60.0
 """After this long without a save only enough memory for the largest state stays ready."""
 SPARE_BYTES = 512 * 1024 * 1024
 """Nothing is made ready where the system has less memory available than this."""
+READY_SHARE = 1 / 8
+"""Limit for ready memory beyond the largest state's, as a share of what the system has available."""
 
 
 class BufferPool:
@@ -61,8 +65,6 @@ class BufferPool:
         self._competes = competes
         # Written only by the thread that calls `take`:
         self._is_resting = False
-        self._taken_bytes = self._taken_before = 0
-        """What was taken since the last rest, and between it and the one before."""
         self._is_short = False
         """Something was taken, and the thread was not woken since."""
         self._lock = threading.Lock()
@@ -71,6 +73,8 @@ class BufferPool:
         self._held_bytes = 0
         self._expected = (0, 0)
         self._is_idle = False
+        self._is_behind = False
+        """Something taken lacked pages, and not all is ready since."""
         self._dropped: deque[tuple[int | None, int]] = deque()
         """Positions of dropped states (None for memory of their own) and their sizes.
 
@@ -99,8 +103,8 @@ class BufferPool:
             if start is None:
                 start, size = None, num_bytes
             else:
+                self._is_behind |= self._arena.first_fresh(start, start + size) is not None
                 self._arena.take(start, start + size)
-                self._taken_bytes += size
             self._held_bytes += size
             self._keep_bound(0, 0)
             buffer = self._buffer(start, num_bytes)
@@ -130,32 +134,35 @@ class BufferPool:
         self._wake.set()
 
     def rest(self) -> None:
-        """Nothing is computed until the next `take` or `refill`: time to make memory ready for as much as was taken
-        since the last rest."""
+        """Nothing is computed until the next `take` or `refill`: time to make memory ready for all that is expected."""
         if not self._is_resting:
             self._is_resting = True
-            self._taken_before, self._taken_bytes = self._taken_bytes, 0
             self._wake.set()  # only now: whoever asks an idle engine for its state must not put off `_shrink`
 
-    def prepare(self) -> bool:
-        """Make the next piece of what is expected ready; whether there was one. Called by the pool's thread.
+    def prepare(self) -> float:
+        """Make the next piece of what is expected ready, and return the share of a core's time that it is worth; 0:
+        there was none. Called by the pool's thread.
 
-        First one place for the largest state, for which ready memory elsewhere is given back if necessary; then, while
-        the CPU computes nothing, as much of the rest as is likely to be taken.
+        First one place for the largest state, for which ready memory elsewhere is given back if necessary; then as
+        much of the rest as the system can spare.
         """
         available = osdep.available_memory()
         if available is not None and available < SPARE_BYTES:
-            return False
+            return 0
         with self._lock:
             if self._closing.is_set():
-                return False
+                return 0
             self._collect()
             largest, together = self._expected
+            share = SHARE_AT_REST if self._is_resting else SHARE_BEHIND if self._is_behind else SHARE_OF_FIRST
             if self._prepare(largest, moves=True):
-                return True
-            has_time = self._is_resting or not self._competes
-            likely = min(together, max(self._taken_before, self._taken_bytes))
-            return has_time and not self._is_idle and self._prepare(likely, moves=False)
+                return share
+            if available is not None:
+                together = min(together, int(available * READY_SHARE))
+            if not self._is_idle and self._prepare(together, moves=False):
+                return SHARE_OF_MORE if share == SHARE_OF_FIRST and self._competes else share
+            self._is_behind = False
+            return 0
 
     def close(self) -> None:
         """Make nothing ready any more; memory goes with the last state in it. Idempotent."""
@@ -197,17 +204,16 @@ class BufferPool:
         self._arena.mark(start, end, is_ready=False)
 
     def _run(self) -> None:
-        is_busy, pause_s = False, 0.0
+        share, pause_s = 0.0, 0.0
         while not self._closing.is_set():
-            if is_busy:
+            if share:
                 self._closing.wait(pause_s)
             elif not self._wake.wait(IDLE_S):
                 self._shrink()
             self._wake.clear()
             began_s = time.thread_time()
-            is_busy = self.prepare()
-            share = SHARE_AT_REST if self._is_resting else SHARE
-            pause_s = max(PAUSE_S, (time.thread_time() - began_s) * (1 / share - 1))
+            share = self.prepare()
+            pause_s = max(PAUSE_S, (time.thread_time() - began_s) * (1 / share - 1)) if share else 0
 
     def _shrink(self) -> None:
         """Nothing was saved for long: keep only what the largest state needs."""
