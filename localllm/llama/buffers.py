@@ -1,8 +1,7 @@
 """Memory for saved states whose pages exist before it is needed, so that a save only copies.
 
 States lie in one reserved address range. A background thread provides pages for the next saves, which then use them:
-soon for one, then for all that the slots hold, slowly while the CPU computes steps, and faster while it does not or
-after a save that came too early.
+for one while the CPU computes steps, and while it does not for all that the slots hold.
 When the last reference to a state is dropped, wherever it was held (a cache, a thread that writes it to disk, a slice
 of it), its memory is free again, with its pages. Bounded:
 
@@ -38,10 +37,9 @@ CHUNK_BYTES = 4 * 1024 * 1024
 """Made ready at once, during which a save waits: 1 to 15 ms."""
 PAUSE_S = 0.001
 """Minimum pause between two chunks."""
-SHARE_OF_FIRST, SHARE_OF_MORE, SHARE_BEHIND, SHARE_AT_REST = 1 / 16, 1 / 64, 1 / 4, 1 / 2
-"""Share of a core's time for creating pages beside steps: for the largest state, for further ones, and for all after a
-save that lacked pages; and for all while nothing is computed. Fresh memory of a virtual machine costs 3 ms per MiB,
-and a computing thread waits for it."""
+SHARE, SHARE_BEHIND, SHARE_AT_REST = 1 / 16, 1 / 4, 1 / 2
+"""Share of a core's time for creating pages: beside steps, beside them after a save that lacked pages, and while
+nothing is computed. Fresh memory of a virtual machine costs 3 ms per MiB, and a computing thread waits for it."""
 IDLE_S = 60.0
 """After this long without a save only enough memory for the largest state stays ready."""
 SPARE_BYTES = 512 * 1024 * 1024
@@ -74,7 +72,7 @@ class BufferPool:
         self._expected = (0, 0)
         self._is_idle = False
         self._is_behind = False
-        """Something taken lacked pages, and not all is ready since."""
+        """Something taken lacked pages, and no place for the largest state has been ready since."""
         self._dropped: deque[tuple[int | None, int]] = deque()
         """Positions of dropped states (None for memory of their own) and their sizes.
 
@@ -143,8 +141,8 @@ class BufferPool:
         """Make the next piece of what is expected ready, and return the share of a core's time that it is worth; 0:
         there was none. Called by the pool's thread.
 
-        First one place for the largest state, for which ready memory elsewhere is given back if necessary; then as
-        much of the rest as the system can spare.
+        First one place for the largest state, for which ready memory elsewhere is given back if necessary; then, while
+        the CPU computes nothing, as much of the rest as the system can spare.
         """
         available = osdep.available_memory()
         if available is not None and available < SPARE_BYTES:
@@ -154,15 +152,15 @@ class BufferPool:
                 return 0
             self._collect()
             largest, together = self._expected
-            share = SHARE_AT_REST if self._is_resting else SHARE_BEHIND if self._is_behind else SHARE_OF_FIRST
+            share = SHARE_AT_REST if self._is_resting else SHARE_BEHIND if self._is_behind else SHARE
             if self._prepare(largest, moves=True):
                 return share
+            self._is_behind = False
+            if self._is_idle or (self._competes and not self._is_resting):
+                return 0
             if available is not None:
                 together = min(together, int(available * READY_SHARE))
-            if not self._is_idle and self._prepare(together, moves=False):
-                return SHARE_OF_MORE if share == SHARE_OF_FIRST and self._competes else share
-            self._is_behind = False
-            return 0
+            return share if self._prepare(together, moves=False) else 0
 
     def close(self) -> None:
         """Make nothing ready any more; memory goes with the last state in it. Idempotent."""

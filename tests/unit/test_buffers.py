@@ -20,10 +20,9 @@ from localllm.llama.buffers import (
     CHUNK_BYTES,
     LEAST_BYTES,
     READY_SHARE,
+    SHARE,
     SHARE_AT_REST,
     SHARE_BEHIND,
-    SHARE_OF_FIRST,
-    SHARE_OF_MORE,
     BufferPool,
 )
 
@@ -184,6 +183,7 @@ def ready_bytes(pool: BufferPool) -> int:
 def prepared(max_bytes: int, *, largest: int, all: int | None = None) -> BufferPool:
     pool = BufferPool(max_bytes)
     pool._expected = largest, largest if all is None else all
+    pool.rest()
     while pool.prepare():
         continue
     return pool
@@ -248,16 +248,16 @@ def test_states_outlive_the_pool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("situation", "first", "more"),
+    ("situation", "share", "num_mb"),
     [
-        ("beside steps", SHARE_OF_FIRST, SHARE_OF_MORE),
-        ("behind", SHARE_BEHIND, SHARE_BEHIND),
-        ("at rest", SHARE_AT_REST, SHARE_AT_REST),
-        ("beside devices", SHARE_OF_FIRST, SHARE_OF_FIRST),
+        ("beside steps", SHARE, 40),
+        ("behind", SHARE_BEHIND, 40),
+        ("at rest", SHARE_AT_REST, 60),
+        ("beside devices", SHARE, 60),
     ],
 )
 def test_pages_are_made_ready_in_a_small_share_of_a_cores_time(
-    monkeypatch: pytest.MonkeyPatch, situation: str, first: float, more: float
+    monkeypatch: pytest.MonkeyPatch, situation: str, share: float, num_mb: int
 ) -> None:
     """Their thread takes a core from those that compute: a burst's decodes took four times as long beside it, and
     memory for all eight streams' states took 85 ms of a burst of 6.8 s."""
@@ -280,9 +280,8 @@ def test_pages_are_made_ready_in_a_small_share_of_a_cores_time(
         pool.take(LEAST_BYTES)
     pool._wake.set()
     pool._run()
-    assert ready_bytes(pool) == 60 * MB
-    assert pauses_s[:10] == pytest.approx([0.005 / first - 0.005] * 10)
-    assert pauses_s[10:] == pytest.approx([0.005 / more - 0.005] * 5)
+    assert ready_bytes(pool) == num_mb * MB
+    assert pauses_s == pytest.approx([0.005 / share - 0.005] * (num_mb // 4))
     pool.close()
 
 
@@ -309,19 +308,41 @@ def made_ready(pool: BufferPool) -> int:
     return ready_bytes(pool)
 
 
-def test_a_save_that_lacked_pages_hastens_those_for_the_next_ones() -> None:
-    """Each in succession took 590 ms of a step instead of 38."""
+def test_memory_for_all_states_is_made_ready_while_nothing_is_computed() -> None:
+    """Saves in succession took 590 ms of a step each instead of 38: until now, one conversation had been saved."""
+    pool = BufferPool(64 * MB)
+    pool._expected = 8 * MB, 40 * MB
+    assert made_ready(pool) == 8 * MB, "one state's beside steps"
+    pool.rest()
+    assert made_ready(pool) == 40 * MB
+    states = [pool.take(8 * MB) for _ in range(3)]
+    assert made_ready(pool) == 16 * MB, "a request came: it is no longer at rest"
+    pool.rest()
+    pool.refill()
+    assert made_ready(pool) == 16 * MB, "a step was computed"
+    del states
+    pool.close()
+
+
+def test_a_save_that_lacked_pages_hastens_those_for_the_next_one() -> None:
     pool = BufferPool(64 * MB)
     pool._expected = 8 * MB, 24 * MB
-    assert made_ready(pool) == 24 * MB
-    states = [pool.take(8 * MB) for _ in range(3)]
-    assert pool.prepare() == SHARE_OF_FIRST, "all three had pages"
+    assert made_ready(pool) == 8 * MB
+    states = [pool.take(8 * MB)]
+    assert pool.prepare() == SHARE, "it had all pages"
     states.append(pool.take(8 * MB))
-    assert [pool.prepare() for _ in range(4)] == [SHARE_BEHIND] * 4, "half of this one's were fresh"
-    assert made_ready(pool) == 24 * MB
+    assert [pool.prepare() for _ in range(3)] == [SHARE_BEHIND, SHARE_BEHIND, 0], "half of them were fresh"
     states.append(pool.take(8 * MB))
-    assert pool.prepare() == SHARE_OF_MORE, "two are still ready"
+    assert pool.prepare() == SHARE
     del states
+    pool.close()
+
+
+def test_beside_devices_that_compute_memory_for_all_states_is_made_ready() -> None:
+    """They leave the cores idle, and a save into fresh pages would hold them up."""
+    pool = BufferPool(64 * MB, competes=False)
+    pool._expected = 8 * MB, 40 * MB
+    assert made_ready(pool) == 40 * MB
     pool.close()
 
 
@@ -342,6 +363,7 @@ def test_beyond_the_largest_state_only_a_share_of_the_available_memory_is_made_r
     monkeypatch.setattr(osdep, "available_memory", lambda: available)
     pool = BufferPool(512 * MB)
     pool._expected = 8 * MB, 400 * MB
+    pool.rest()
     assert made_ready(pool) == available * READY_SHARE // BLOCK_BYTES * BLOCK_BYTES
     pool._expected = 200 * MB, 400 * MB
     assert made_ready(pool) == 200 * MB
