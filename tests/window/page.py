@@ -52,10 +52,12 @@ class Page:
         raise AssertionError(f"never true: {condition}")
 
     def _look(self, condition: str) -> Any:
-        """For a while: a page that goes at the wrong moment leaves a question without an answer."""
+        """For a while: a page that goes at the wrong moment leaves a question without an answer. What a page does not
+        have yet, such as an element that is asked for its value, is not true."""
         return self.evaluate(
             f"new Promise((found) => {{ const end = Date.now() + {LOOK_S * 1000}; const look = async () => "
-            f"{{ const value = await ({condition}); if (value || Date.now() > end) found(value ? {{ value }} : null); "
+            f"{{ const value = await (async () => ({condition}))().catch(() => null); "
+            f"if (value || Date.now() > end) found(value ? {{ value }} : null); "
             f"else setTimeout(look, 30); }}; look(); }})",
             timeout_s=LOOK_S + 10,
         )

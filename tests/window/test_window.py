@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,13 +116,12 @@ def test_the_running_server_is_used_with_the_key_of_the_settings_and_stays(
 
 
 def test_a_server_of_the_windows_own_that_dies_is_started_again(windows: Windows, tmp_path: Path, port: str) -> None:
-    from localllm.window import app
-
-    window = windows.open(tmp_path / "home", "--port", port)
+    program = "from localllm.cli import main; from localllm.window import app; app.RESTART_S = 0.0; main()"
+    command = (sys.executable, "-P", "-c", program)  # otherwise it would have to run for RESTART_S first
+    window = windows.open(tmp_path / "home", "--port", port, command=command)
     page = window.page
     first = page.evaluate("sessionStorage.getItem('localllm.key')")
     [server] = [pid for pid in window.processes() if "serve" in _arguments(pid)]
-    page.evaluate(f"new Promise((done) => setTimeout(done, {app.RESTART_S * 1000}))")
     os.kill(server, 9)
     page.wait(f"![null, {json.dumps(first)}].includes(sessionStorage.getItem('localllm.key'))")
     ask(page)
