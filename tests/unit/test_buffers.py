@@ -309,7 +309,7 @@ def made_ready(pool: BufferPool) -> int:
 
 
 def test_memory_for_all_states_is_made_ready_while_nothing_is_computed() -> None:
-    """Saves in succession took 590 ms of a step each instead of 38: until now, one conversation had been saved."""
+    """Where only one state's was ready, each further save in succession held up a step by 590 ms instead of 38."""
     pool = BufferPool(64 * MB)
     pool._expected = 8 * MB, 40 * MB
     assert made_ready(pool) == 8 * MB, "one state's beside steps"
