@@ -14,10 +14,10 @@ from localllm.cli.formats import in_generic_format
 from localllm.cli.report import write, write_json
 from localllm.cli.tuned import summary
 from localllm.cli.units import size
-from localllm.llama.diagnosis import Candidate, Report
 from localllm.offers.machine import examine
 from localllm.settings.config import Settings
 from localllm.types import DeviceInfo
+from localllm.types.diagnosis import Candidate, Report
 
 EXIT_WORKS, EXIT_BROKEN = 0, 4
 _VERBS = {"ok": "works", "died": "died", "hung": "hung", "wrong": "wrong results", "failed": "failed"}

@@ -8,7 +8,7 @@ from localllm.cli import report
 from localllm.cli.units import duration, size
 from localllm.client.discovery import server_of
 from localllm.settings.config import Settings
-from localllm.wire import Process
+from localllm.types.wire import Process
 
 
 def list_processes(settings: Settings, *, as_json: bool) -> int:

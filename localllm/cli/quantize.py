@@ -13,8 +13,8 @@ from localllm.cli.bars import Bar
 from localllm.cli.units import duration, size
 from localllm.errors import InvalidParameter
 from localllm.quantization.process import job_of, quantize
-from localllm.quantization.protocol import Step
 from localllm.settings.config import Settings
+from localllm.types.quantization import Step
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

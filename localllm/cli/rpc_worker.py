@@ -15,11 +15,11 @@ from typing import NamedTuple
 from localllm.cli import report
 from localllm.cli.units import size
 from localllm.errors import InvalidParameter
-from localllm.rpc.endpoints import Endpoint, check_bind, parse_endpoint, parse_networks
 from localllm.rpc.front import Front
 from localllm.rpc.messages import Serve, Serving
 from localllm.rpc.serving_child import ServingChild
 from localllm.settings.config import Settings
+from localllm.types.rpc_endpoints import Endpoint, check_bind, parse_endpoint, parse_networks
 
 CACHE = "rpc-cache"
 """The name of the cache folder in the data directory."""

@@ -8,7 +8,7 @@ import msgspec
 
 from localllm.errors import ErrorInfo, LocalLLMError, from_info
 from localllm.types import CallDelta, Delta, FinishReason, Timings, Usage
-from localllm.wire import ErrorObject
+from localllm.types.wire import ErrorObject
 
 
 class ChatFormatEntry(msgspec.Struct, frozen=True, kw_only=True):

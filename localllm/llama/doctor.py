@@ -17,11 +17,11 @@ from localllm import __version__, compiled, osdep
 from localllm.engine.sampling import native
 from localllm.errors import LocalLLMError
 from localllm.llama import gains, installed, runtimes, selftest
-from localllm.llama.diagnosis import Candidate, Question, Report, RuntimeRow
 from localllm.llama.installed import Installed
 from localllm.llama.library import Library
 from localllm.llama.selftest_memory import Memory, Outcome, Trial
 from localllm.llama.wishes import Wishes
+from localllm.types.diagnosis import Candidate, Question, Report, RuntimeRow
 
 Send = Callable[[Report], None]
 

@@ -27,8 +27,8 @@ from localllm.llama.devices import Ggml, asynchronous_devices, device_array, lis
 from localllm.llama.installed import Installed
 from localllm.llama.log import Log
 from localllm.llama.runtimes import PACKAGE, Runtime
-from localllm.rpc.endpoints import Endpoint
 from localllm.types import DeviceInfo
+from localllm.types.rpc_endpoints import Endpoint
 
 
 class CpuChoice(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from localllm.gguf import Header, read_header, read_model_info, shard_paths
 from localllm.llama.imatrix import Array, as_parameter, read_imatrix
 from localllm.llama.library import Library
 from localllm.llama.log import INFO
-from localllm.quantization.protocol import NUMBERS, Done, Job, Step
+from localllm.types.quantization import NUMBERS, Done, Job, Step
 
 Report = Callable[[Step], None]
 

@@ -17,7 +17,7 @@ import msgspec
 from localllm import osdep
 from localllm.errors import LoadFailed, LocalLLMError, sentence_of
 from localllm.llama import library, quantize, selftest
-from localllm.quantization.protocol import Done, Failed, Job, Message
+from localllm.types.quantization import Done, Failed, Job, Message
 
 EXIT_ORPHANED = 3
 

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from localllm import osdep
 from localllm.errors import DeviceUnavailable, InternalError, LoadFailed
 from localllm.llama.devices import Ggml
-from localllm.rpc.endpoints import Endpoint
 from localllm.rpc.hello import ask
+from localllm.types.rpc_endpoints import Endpoint
 
 BACKEND = "RPC"
 """Its name in ggml's registry."""

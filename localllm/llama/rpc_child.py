@@ -19,8 +19,8 @@ from localllm import osdep
 from localllm.errors import LocalLLMError
 from localllm.llama import rpc
 from localllm.llama.wishes import Wishes
-from localllm.rpc.endpoints import Endpoint
 from localllm.rpc.messages import Answer, Refused, Serve, Serving
+from localllm.types.rpc_endpoints import Endpoint
 
 LOOPBACK = "127.0.0.1"
 _LISTEN_WITHIN_S = 30.0

@@ -13,7 +13,7 @@ from localllm.llama import backends, library, selftest
 from localllm.llama.library import Library
 from localllm.llama.runtimes import AUTO
 from localllm.llama.selftest_memory import Outcome
-from localllm.rpc.endpoints import parse_endpoints
+from localllm.types.rpc_endpoints import parse_endpoints
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):

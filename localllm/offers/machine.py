@@ -13,10 +13,10 @@ import msgspec
 
 from localllm import __version__, osdep
 from localllm.errors import InvalidParameter
-from localllm.llama.diagnosis import Question, Report
 from localllm.programs import own_command
 from localllm.settings.config import Settings
 from localllm.types import DeviceInfo
+from localllm.types.diagnosis import Question, Report
 
 TIMEOUT_S = 600.0
 

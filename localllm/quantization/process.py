@@ -17,7 +17,7 @@ import msgspec
 from localllm import osdep
 from localllm.errors import Cancelled, LoadFailed, from_info
 from localllm.programs import own_command
-from localllm.quantization.protocol import Done, Failed, Job, Message, Step, type_of
+from localllm.types.quantization import Done, Failed, Job, Message, Step, type_of
 
 END_S = 5.0
 """Grace period for the child to end once its stdin is closed."""

@@ -15,7 +15,6 @@ import msgspec
 from localllm.errors import Cancelled, InvalidParameter, LocalLLMError, clipped
 from localllm.gguf import read_header, read_model_info
 from localllm.quantization.process import job_of, quantize
-from localllm.quantization.protocol import Step, type_of
 from localllm.registry.create import base_of, put, resolver
 from localllm.registry.digest import Digest
 from localllm.registry.disk.files import hash_file, open_ordinary
@@ -30,6 +29,7 @@ from localllm.registry.names import looks_like_path
 from localllm.registry.naming import storable
 from localllm.registry.parameters import Given, collect
 from localllm.registry.sources.quants import quant_of
+from localllm.types.quantization import Step, type_of
 from localllm.types.states import AvailableModel, MakeState, NewModel
 
 Report = Callable[[MakeState], None]

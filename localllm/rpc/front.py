@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from localllm.errors import LocalLLMError
-from localllm.rpc.endpoints import Network, is_among
+from localllm.types.rpc_endpoints import Network, is_among
 
 BLOCK_BYTES = 1 << 20
 WORTH_A_LINE_BYTES = 1 << 20

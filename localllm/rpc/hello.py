@@ -12,7 +12,7 @@ import struct
 import time
 
 from localllm.errors import LoadFailed
-from localllm.rpc.endpoints import Endpoint
+from localllm.types.rpc_endpoints import Endpoint
 
 PROTOCOL = (7, 0)
 """Major and minor version of the pinned llama.cpp: a server's major must be equal, its minor not larger."""

@@ -14,7 +14,7 @@ import msgspec
 
 from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed, clipped, has_remedy, sentence_of
 from localllm.server import log
-from localllm.wire import ErrorBody, ErrorObject
+from localllm.types.wire import ErrorBody, ErrorObject
 
 MAX_MESSAGE_CHARS = 1000
 """Maximum length of an error message. Code that echoes input clips it; this limits the reply if it did not."""

@@ -16,7 +16,7 @@ from localllm.server.llamacpp import completion_requests
 from localllm.server.ollama.errors import ErrorBody as OllamaError
 from localllm.server.operations import OPERATIONS, Operation
 from localllm.types import SAMPLING_RANGES
-from localllm.wire import ErrorBody
+from localllm.types.wire import ErrorBody
 
 _REFERENCE = "#/components/schemas/{name}"
 _JSON = "application/json"

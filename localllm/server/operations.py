@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from localllm import wire as manage
 from localllm.server.anthropic import models as message_models
 from localllm.server.anthropic import replies as message_replies
 from localllm.server.anthropic import requests as messages
@@ -28,7 +27,8 @@ from localllm.server.responses.events import AnyEvent
 from localllm.server.tei import replies as tei_replies
 from localllm.server.tei import requests as tei
 from localllm.server.tei.errors import ErrorReply as TeiError
-from localllm.wire import ErrorBody, Ready
+from localllm.types import wire as manage
+from localllm.types.wire import ErrorBody, Ready
 
 
 class Query(NamedTuple):

@@ -10,7 +10,7 @@ from localllm.errors import Loading
 from localllm.server.body import json_response
 from localllm.server.paths import both
 from localllm.server.state import ServerState
-from localllm.wire import Ready
+from localllm.types.wire import Ready
 
 
 def routes() -> list[Route]:

@@ -9,11 +9,11 @@ from typing import Literal
 
 import msgspec
 
-from localllm.rpc.endpoints import parse_endpoints
 from localllm.settings.values import comma_list
 from localllm.types import FlashAttn, GpuLayers, KvType, Pooling, Repack, RopeScaling, ThinkingDefault
 from localllm.types.devices import Numa, Split, parse_overrides, parse_shares
 from localllm.types.load_options import LoadOptions
+from localllm.types.rpc_endpoints import parse_endpoints
 
 
 class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

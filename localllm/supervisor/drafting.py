@@ -20,7 +20,7 @@ from localllm.supervisor.plan import LEAST_UBATCH, compute_bytes, context_of, me
 from localllm.supervisor.room import FIXED_BYTES, need_bytes
 from localllm.types import DeviceInfo, DraftHead, ModelInfo
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import DeviceShare, DraftLoad
+from localllm.types.placement import DeviceShare, DraftLoad
 
 HEAD_TOKENS = 64
 """Tokens of the batch of a draft that guesses from hidden states: `worker.drafting.HEAD_TOKENS`."""

@@ -14,7 +14,7 @@ import msgspec
 
 from localllm.supervisor.placing import DRIVER_BYTES
 from localllm.types import DeviceInfo
-from localllm.worker.messages import DeviceShare
+from localllm.types.placement import DeviceShare
 
 CPU_KINDS = ("cpu", "accel")
 

@@ -27,7 +27,7 @@ from localllm.supervisor.plan import (
 from localllm.supervisor.room import FIXED_BYTES, embedding_bytes
 from localllm.types import DeviceInfo, KvType, ModelInfo
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import DeviceShare
+from localllm.types.placement import DeviceShare
 
 LEAST_CTX = 1024
 """The smallest context of an alternative: a shorter one is too small for a conversation."""

@@ -17,7 +17,7 @@ from localllm.supervisor.placing import CPU, DRIVER_BYTES
 from localllm.supervisor.plan import plan, shares_without_heads
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import DeviceShare, Placement
+from localllm.types.placement import DeviceShare, Placement
 
 logger = logging.getLogger("localllm")
 

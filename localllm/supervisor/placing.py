@@ -16,7 +16,7 @@ import msgspec
 from localllm.errors import InvalidParameter
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.devices import Split
-from localllm.worker.messages import DeviceShare
+from localllm.types.placement import DeviceShare
 
 CPU = "CPU"
 DRIVER_BYTES = 128 * 1024 * 1024

@@ -17,7 +17,7 @@ from localllm.supervisor.placing import CPU, Demand, Placed, Sizes, Wish, fit_la
 from localllm.supervisor.snapshots import snapshots_of
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import DeviceShare, Placement
+from localllm.types.placement import DeviceShare, Placement
 
 DEFAULT_SLOTS = 4
 MAX_DEFAULT_CTX = 8192

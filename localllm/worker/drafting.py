@@ -23,7 +23,8 @@ from localllm.llama.model import LlamaModel
 from localllm.llama.next_symbols import find
 from localllm.llama.vocab_difference import vocab_difference
 from localllm.types import DraftHead
-from localllm.worker.messages import DraftLoad, Load
+from localllm.types.placement import DraftLoad
+from localllm.worker.messages import Load
 
 BATCH_TOKENS = 512
 MOST_OUTPUTS = 32

@@ -18,7 +18,7 @@ from localllm.llama.model import LlamaModel
 from localllm.llama.spread import Spread
 from localllm.supervisor.plan import plan
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import Placement
+from localllm.types.placement import Placement
 
 MIB = 2**20
 LOGGED = re.compile(r"(\S+) +\w+ buffer size = +([0-9.]+) MiB")

@@ -22,11 +22,11 @@ from localllm.cli.doctor import story
 from localllm.errors import LoadFailed, WorkerCrashed
 from localllm.offers.machine import examine
 from localllm.rpc import hello
-from localllm.rpc.endpoints import Endpoint
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings, load
 from localllm.types import GpuLayers, LoadedModel, SamplingParams
 from localllm.types.load_options import LoadOptions
+from localllm.types.rpc_endpoints import Endpoint
 from tests.models.assistant import write_assistant, write_gemma4
 from tests.rpc_plugin import plugin_folder
 

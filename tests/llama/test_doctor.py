@@ -16,11 +16,11 @@ from localllm.cli import doctor as command
 from localllm.cli.formats import in_generic_format
 from localllm.llama import doctor as child
 from localllm.llama import installed
-from localllm.llama.diagnosis import Candidate, Report
 from localllm.llama.library import CpuChoice
 from localllm.llama.selftest_memory import Outcome
 from localllm.offers import machine
 from localllm.settings.config import Settings
+from localllm.types.diagnosis import Candidate, Report
 from tests.models.maker import write_llama
 
 real = pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
@@ -104,7 +104,7 @@ def test_doctor_never_loads_the_library_into_the_command(tmp_path: Path) -> None
         "import sys; from pathlib import Path\n"
         "from localllm.cli.doctor import doctor; from localllm.settings.config import Settings\n"
         "doctor(Settings(home=Path(sys.argv[1])), as_json=True);"
-        "loaded = set(sys.modules) - {'localllm.llama', 'localllm.llama.diagnosis'};"
+        "loaded = set(sys.modules) - {'localllm.llama', 'localllm.types.diagnosis'};"
         "sys.exit(any(name.startswith(('llama_cpp', 'localllm.llama', 'rich')) for name in loaded))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)

@@ -32,8 +32,8 @@ from localllm.llama.imatrix import read_imatrix
 from localllm.llama.library import Library
 from localllm.quantization.process import job_of
 from localllm.quantization.process import quantize as run_job
-from localllm.quantization.protocol import GROUPS, NEED_IMPORTANCE, NUMBERS, Job, Step, type_of
 from localllm.settings.config import Settings
+from localllm.types.quantization import GROUPS, NEED_IMPORTANCE, NUMBERS, Job, Step, type_of
 from tests.foreign_stores import write_adapter, write_projector
 from tests.models.maker import shards_of, write_llama
 from tests.waiting import until

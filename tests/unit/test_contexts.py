@@ -131,8 +131,8 @@ def test_nor_does_it_take_one_of_a_draft_from_there(free: int) -> None:
 
 def test_a_context_is_widened_only_where_the_draft_fits_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its keys and values grow with the model's; a draft that cannot guess is for the load to refuse."""
-    for name in ("total_memory", "available_memory"):
-        monkeypatch.setattr(osdep, name, lambda: 7 * GIB)
+    monkeypatch.setattr(osdep, "total_memory", lambda: 7 * GIB)
+    monkeypatch.setattr(osdep, "available_memory", lambda: 7 * GIB)
     options, encoder = LoadOptions(), DRAFT._replace(info=msgspec.structs.replace(LONG, causal=False))
 
     def widened(draft: DraftModel | None) -> int | None:

@@ -18,7 +18,7 @@ from localllm.supervisor.placing import DRIVER_BYTES
 from localllm.supervisor.room import Evict, Held, Load, WaitFor, decide_devices
 from localllm.types import DeviceInfo, LayerMemory
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import DeviceShare
+from localllm.types.placement import DeviceShare
 from tests.unit.test_placing import NAMED
 from tests.unit.test_plan import CPU, MB
 

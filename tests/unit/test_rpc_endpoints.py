@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.rpc import endpoints, hello
-from localllm.rpc.endpoints import Endpoint, check_bind, parse_endpoint, parse_endpoints, parse_networks
+from localllm.rpc import hello
 from localllm.settings.config import Settings, load
+from localllm.types import rpc_endpoints
+from localllm.types.rpc_endpoints import Endpoint, check_bind, parse_endpoint, parse_endpoints, parse_networks
 
 
 def test_an_endpoint_is_a_host_and_a_port_or_llama_cpps_usual_one() -> None:
@@ -67,10 +68,10 @@ def test_a_server_never_listens_on_an_address_of_the_internet_unless_that_is_all
 
 
 def test_clients_are_those_of_private_networks_unless_they_are_named() -> None:
-    assert parse_networks(None) == endpoints.PRIVATE
+    assert parse_networks(None) == rpc_endpoints.PRIVATE
     (one, net) = parse_networks("192.168.1.20, 10.1.0.0/16")
-    assert endpoints.is_among(ipaddress.IPv4Address("10.1.9.9"), (one, net))
-    assert not endpoints.is_among(ipaddress.IPv4Address("192.168.1.21"), (one, net))
+    assert rpc_endpoints.is_among(ipaddress.IPv4Address("10.1.9.9"), (one, net))
+    assert not rpc_endpoints.is_among(ipaddress.IPv4Address("192.168.1.21"), (one, net))
     with pytest.raises(InvalidParameter, match="clients"):
         parse_networks("10.0.0.1/8")
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from localllm.errors import WorkerCrashed
-from localllm.rpc.endpoints import parse_networks
 from localllm.rpc.front import WORTH_A_LINE_BYTES, Child, Front
+from localllm.types.rpc_endpoints import parse_networks
 from tests.sockets import received
 
 DIE = b"\xff"

@@ -12,7 +12,8 @@ import pytest
 from localllm.supervisor.session import Session
 from localllm.types import LayerMemory, ModelInfo
 from localllm.types.load_options import LoadOptions
-from localllm.worker.messages import Hello, Load, Placement
+from localllm.types.placement import Placement
+from localllm.worker.messages import Hello, Load
 
 INFO = ModelInfo(
     architecture="llama", name=None, num_parameters=1, size_bytes=1, quantization={"F32": 1}, file_type=None,

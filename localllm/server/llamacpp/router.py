@@ -20,7 +20,7 @@ from localllm.server.callers import caller_of
 from localllm.server.llamacpp.props import Success
 from localllm.server.parse import parse
 from localllm.server.state import ServerState
-from localllm.wire import ModelRequest
+from localllm.types.wire import ModelRequest
 
 _loads: set[asyncio.Task[None]] = set()
 """Background loads, referenced here so that their tasks are not garbage-collected."""

@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm import wire as body
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.server import log, sse
 from localllm.server.body import json_response
@@ -24,6 +23,7 @@ from localllm.server.errors import error_body, unexpected
 from localllm.server.manage.reading import read
 from localllm.server.state import ServerState
 from localllm.settings.durations import keep_alive_seconds
+from localllm.types import wire as body
 from localllm.types.states import PullState, RunningModel
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm import osdep
-from localllm import wire as body
 from localllm.errors import InvalidParameter, PullFailed
 from localllm.offers.rating import Rated
 from localllm.prediction.speeds import NotPredicted
@@ -21,6 +20,7 @@ from localllm.server.callers import caller_of
 from localllm.server.manage.reading import read
 from localllm.supervisor.memory_fit import Fit
 from localllm.supervisor.placing import CPU
+from localllm.types import wire as body
 
 SPARE_BYTES = 500 * 10**6
 """Approximate memory that a catalog model needs for KV cache and buffers, in addition to its file."""

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm import wire as body
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.own_settings import changing, showing
 from localllm.server.body import json_response
@@ -22,6 +21,7 @@ from localllm.settings import config, sections
 from localllm.settings.config import Settings
 from localllm.settings.load_settings import LOADING
 from localllm.settings.sections import KEYS
+from localllm.types import wire as body
 
 WITHOUT_RELOAD = ("aliases",)
 """Settings that take effect immediately; all others are read when a model is loaded."""

@@ -14,13 +14,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm import osdep
-from localllm import wire as body
 from localllm.programs import own_command
 from localllm.server.body import json_response
 from localllm.server.callers import caller_of
 from localllm.server.sse import unless_gone
 from localllm.server.state import ServerState
 from localllm.settings.config import Settings
+from localllm.types import wire as body
 
 TIMEOUT_S = 120.0
 """The first examination tests every CPU backend; later ones use its results."""

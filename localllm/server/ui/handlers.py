@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm import wire as body
 from localllm.errors import LocalLLMError
 from localllm.server import sse
 from localllm.server.state import ServerState
+from localllm.types import wire as body
 from localllm.types.states import EngineStatus, RunningModel
 
 INTERVAL_S = 0.5
