@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from localllm import osdep
+from localllm.system import processes
 from localllm.types import Delta, Finish, LoadedModel, Timings, Usage
 from localllm.worker.framing import FrameReader, FrameWriter
 from localllm.worker.messages import Accepted, Cancel, Deltas, Hello, Load, Ping, Pong, Ready, Submit, Up, down_decoder
@@ -65,7 +65,7 @@ class Metronome:
 
 
 def main() -> None:
-    source, sink = osdep.claim_standard_streams()
+    source, sink = processes.claim_standard_streams()
     reader, writer = FrameReader(source, down_decoder), FrameWriter(sink)
     writer.write(Hello(os.getpid(), "metronome", "metronome", ()))
     load = reader.read()

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 from benchmarks.prediction_child import PROMPT
 from benchmarks.prediction_models import write_all
 from benchmarks.results import save
-from localllm import osdep
 from localllm.gguf import read_model_info
 from localllm.prediction.predicting import speeds
 from localllm.prediction.speeds import Speed
 from localllm.settings import config
+from localllm.system import cpu
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 
@@ -86,7 +86,7 @@ def _figures(rows: list[Row], kind: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--threads", type=int, default=osdep.num_physical_cores())
+    parser.add_argument("--threads", type=int, default=cpu.num_physical_cores())
     parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
     folder: Path = arguments.folder.resolve()

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from localllm import osdep
 from localllm.engine.engine import Engine
 from localllm.engine.request import Ending
 from localllm.engine.sampling import native
@@ -21,6 +20,7 @@ from localllm.engine.sequence import Sequence
 from localllm.gguf import read_model_info
 from localllm.llama import library, selftest
 from localllm.supervisor.plan import plan
+from localllm.system import cpu
 from localllm.types import ResolvedSampling
 from localllm.types.load_options import LoadOptions
 from localllm.worker.loading import load_model
@@ -34,7 +34,7 @@ LEAST_S = 3.0
 def main() -> None:
     path, home = Path(sys.argv[1]), Path(sys.argv[2])
     loaded = library.load(selftest.choose(home).choice)
-    threads = int(sys.argv[3]) if len(sys.argv) > 3 else osdep.num_physical_cores()
+    threads = int(sys.argv[3]) if len(sys.argv) > 3 else cpu.num_physical_cores()
     options = LoadOptions(ctx=1024, slots=1, gpu_layers=0, threads=threads)
     info = read_model_info(path)
     placement = plan(info, options, loaded.devices())

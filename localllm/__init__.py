@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from localllm.cancel import Cancel as Cancel
     from localllm.client.api import Client as Client
     from localllm.client.async_sidecar import AsyncSidecar as AsyncSidecar
     from localllm.client.server_process import SidecarExit as SidecarExit
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from localllm.llm.stream import Stream as Stream
     from localllm.server.mounting import ServerApp as ServerApp
     from localllm.settings.config import Settings as Settings
+    from localllm.system.cancel import Cancel as Cancel
     from localllm.types import CallDelta as CallDelta
     from localllm.types import Chat as Chat
     from localllm.types import Delta as Delta

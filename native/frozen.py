@@ -13,7 +13,7 @@ for name in ("stdin", "stdout", "stderr"):  # a program without a console has no
     if getattr(sys, name) is None:
         setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
 
-from localllm.programs import restore_library_path, run_child  # noqa: E402
+from localllm.system.programs import restore_library_path, run_child  # noqa: E402
 
 restore_library_path()
 run_child()

@@ -10,9 +10,9 @@ import os
 import subprocess
 import sys
 
-from localllm import osdep
 from localllm.errors import LoadFailed
 from localllm.llama import installed
+from localllm.system import machine
 
 
 def missing() -> str | None:
@@ -28,7 +28,7 @@ def main() -> int:
     """Returns pip's exit code."""
     if missing() is None:
         return 0
-    flags = {"CMAKE_ARGS": installed.FAST_INSTALL_FLAGS} if osdep.builds_cpu_variants() else {}
+    flags = {"CMAKE_ARGS": installed.FAST_INSTALL_FLAGS} if machine.builds_cpu_variants() else {}
     package = f"{installed.PACKAGE}=={installed.PACKAGE_VERSION}"
     options = ["--no-cache-dir", "--force-reinstall", "--no-deps"]
     return subprocess.run(

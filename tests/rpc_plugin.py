@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from localllm import osdep
 from localllm.errors import LoadFailed
 from localllm.llama import installed
+from localllm.system import libraries
 
-NAME = osdep.shared_library_names("ggml-rpc")[0]
+NAME = libraries.shared_library_names("ggml-rpc")[0]
 
 # Read now: the tests' home takes localllm's variables away.
 GIVEN, SOURCE = os.environ.get("LOCALLLM_RPC_PLUGIN_DIR"), os.environ.get("GGML_SOURCE")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from localllm import compiled
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
+from localllm.system import compiled
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.client.sse import EventDecoder
-from localllm.printable import one_line
+from localllm.system.printable import one_line
 
 MAX_MESSAGE_CHARS = 300
 

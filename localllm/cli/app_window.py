@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from localllm import osdep
 from localllm.cli import report
 from localllm.cli.options import as_arguments
 from localllm.errors import UnsupportedParameter
-from localllm.programs import is_frozen, own_command, program
 from localllm.settings import config
+from localllm.system import folders
+from localllm.system.programs import is_frozen, own_command, program
 from localllm.window import desktop
 
 
@@ -30,7 +30,7 @@ def show_window(given: Mapping[str, Any], model: str | None) -> int:
 
 def install_entry() -> int:
     """Installs the desktop entry; returns the exit code. Raises `UnsupportedParameter`, `OSError`."""
-    folder = osdep.desktop_data_dir()
+    folder = folders.desktop_data_dir()
     if folder is None:
         raise UnsupportedParameter(
             "this system has no .desktop files; the frozen build (native/localllm.spec) has a program for its desktop",

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from localllm import __version__, osdep
+from localllm import __version__
 from localllm.bench.answer import clean
 from localllm.bench.load import LevelRun, Load
 from localllm.bench.plan import DEFAULT_LEVELS, Plan, parse_levels
@@ -30,6 +30,8 @@ from localllm.cli.progress import LoadProgress
 from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter, sentence_of
 from localllm.settings import config
+from localllm.system import cpu as system_cpu
+from localllm.system import machine
 
 MOST_SLOTS = 32
 SPARE_TOKENS = 320
@@ -232,14 +234,14 @@ def _environment() -> Environment:
 
     import httpx
 
-    cpu = osdep.cpu_model().splitlines()
+    cpu = system_cpu.cpu_model().splitlines()
     return Environment(
         localllm=__version__,
         python=platform.python_version(),
         httpx=httpx.__version__,
-        platform=osdep.platform_name(),
+        platform=machine.platform_name(),
         cpu=cpu[0].rpartition(":")[2].strip() if cpu else "unknown",
-        num_physical_cores=osdep.num_physical_cores(),
+        num_physical_cores=system_cpu.num_physical_cores(),
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from localllm import osdep
 from localllm.cli import report
 from localllm.cli.devices import Seen, seen_of
 from localllm.cli.speed_words import speed_cells, speed_object, speed_sentence, why_no_speed
@@ -15,6 +14,7 @@ from localllm.cli.units import size, table
 from localllm.errors import ModelNotFound
 from localllm.prediction.speeds import NotPredicted, Speed
 from localllm.settings.config import Settings
+from localllm.system import memory
 from localllm.tuning.results import Tuning, Tunings, match, place_of
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
@@ -118,7 +118,7 @@ def _show_table(settings: Settings, offers: Sequence[Offer], *, as_json: bool) -
         head = ("quantization", "download", "memory", "fits", "largest context", "tokens/s", "prompt tokens/s", "name")
         report.write_table(head, [_table_row(*row) for row in rows])
         first = next((row.fit for row in rows if not isinstance(row.fit, str)), None)
-        free_bytes = osdep.available_memory()
+        free_bytes = memory.available_memory()
         free = f"; {size(free_bytes)} of memory is free" if free_bytes is not None else ""
         if first is not None:
             setup = _setup(first.ctx, first.slots, first.kv_type)
@@ -153,7 +153,7 @@ def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json:
     from localllm.prediction.predicting import speeds
     from localllm.supervisor.memory_fit import fit_in_memory
 
-    info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), osdep.available_memory()
+    info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), memory.available_memory()
     draft = _draft_of(settings, here, options)
     wanted = _as_tuned(here, chosen_options(info, options, free_bytes, draft), seen)
     found = fit_in_memory(info, wanted, devices=seen.devices, free_bytes=free_bytes, draft=draft)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localllm import osdep
 from localllm.cli import formats, report
 from localllm.cli import serving as models
 from localllm.cli.model_names import is_here, is_name
@@ -24,6 +23,7 @@ from localllm.launch import choosing
 from localllm.launch.choosing import Candidate, Size
 from localllm.launch.setup import Agent, Target
 from localllm.settings.config import Settings
+from localllm.system import memory
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
@@ -92,7 +92,7 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
     if running is not None and _is_loaded(running, name):  # with a smaller context than requested
         running.close()
         running = None
-    free_bytes = osdep.available_memory()
+    free_bytes = memory.available_memory()
     budget_bytes = None if free_bytes is None else int(free_bytes * MEMORY_SHARE)
     ctx = load.get("ctx") or _own_ctx(name, settings)
     size = choosing.size_for(_candidate(name, info, settings), budget_bytes, ctx)
@@ -215,7 +215,7 @@ def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[
             continue
         if info.causal and info.pooling is None and "default" in info.chat_templates:
             found[model.id] = info, path
-    free_bytes = osdep.available_memory()
+    free_bytes = memory.available_memory()
     candidates = [_candidate(name, info, settings) for name, (info, _) in found.items()]
     chosen = choosing.best(candidates, None if free_bytes is None else int(free_bytes * MEMORY_SHARE))
     if chosen is None:

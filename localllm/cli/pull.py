@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from localllm import osdep
 from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.interrupts import stopped_by_ctrl_c
@@ -19,6 +18,7 @@ from localllm.cli.units import size
 from localllm.errors import LocalLLMError, PullFailed
 from localllm.prediction.speeds import NotPredicted
 from localllm.settings.config import Settings
+from localllm.system import memory
 from localllm.types import ModelInfo
 from localllm.types.states import AvailableModel, PullState
 
@@ -181,7 +181,7 @@ def _expected_speed(settings: Settings, info: ModelInfo) -> str:
 
 def _check_memory(name: str, size_bytes: int | None, *, force: bool) -> None:
     """Ask, refuse or warn before downloading a model that is larger than all memory."""
-    total = osdep.total_memory()
+    total = memory.total_memory()
     if total is None or size_bytes is None or size_bytes <= total:
         return
     warning = (

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from localllm.errors import LocalLLMError, sentence_of
-from localllm.printable import printable, printable_json
+from localllm.system.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localllm import osdep
 from localllm.cli import mcp_tools, report, serving, tools
 from localllm.cli.answer import Look, PrintedAnswer, Talk, describe, prepare, stats_line, why_incomplete
 from localllm.cli.mcp_tools import McpOptions, McpTools
@@ -20,6 +19,7 @@ from localllm.cli.thinking import Think
 from localllm.cli.tools import Tools
 from localllm.errors import InvalidParameter, NoChatTemplate
 from localllm.settings import config
+from localllm.system import terminals
 from localllm.types import Message, SamplingParams
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def run_model(options: RunOptions) -> int:
     if not is_here(options.model, settings) and not serving.fetch(options.model, settings):
         return report.INTERRUPTED
     # Input typed while the model loads or answers is kept for the next prompt, and not echoed into the output.
-    keys = osdep.quiet_keys(sys.stdin.fileno()) if interactive else contextlib.nullcontext()
+    keys = terminals.quiet_keys(sys.stdin.fileno()) if interactive else contextlib.nullcontext()
     with (
         keys,
         serving.begin(

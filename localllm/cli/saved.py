@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.system import files
 from localllm.types import Message, SamplingParams, ToolCall
 
 VERSION = 2
@@ -122,7 +122,7 @@ def history_file(home: Path) -> Path | None:
     path = home / "history"
     try:
         home.mkdir(parents=True, exist_ok=True)
-        osdep.private_file(path)
+        files.private_file(path)
         _shorten(path)
     except OSError:
         return None

@@ -9,8 +9,8 @@ import msgspec
 from localllm.cli import report
 from localllm.cli.units import size
 from localllm.errors import InvalidParameter
-from localllm.printable import one_line
 from localllm.settings.config import Settings
+from localllm.system.printable import one_line
 from localllm.types import ModelInfo
 
 

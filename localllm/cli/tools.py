@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, RequestError
-from localllm.printable import printable
+from localllm.system.printable import printable
 from localllm.types import MAX_SOURCE_BYTES, Delta, ToolCall
 
 LINE_CHARS = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from localllm.printable import one_line
+from localllm.system.printable import one_line
 
 
 def size(num_bytes: int | None) -> str:

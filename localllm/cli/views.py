@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from localllm import osdep
 from localllm.cli.interrupts import undivided
 from localllm.cli.thinking import Thoughts
-from localllm.printable import one_line, printable
+from localllm.system import terminals
+from localllm.system.printable import one_line, printable
 from localllm.types import Delta
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def is_drawable() -> bool:
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return False
     try:
-        return osdep.obeys_sequences(sys.stdout.fileno())
+        return terminals.obeys_sequences(sys.stdout.fileno())
     except (OSError, ValueError):  # stdout was replaced by another stream
         return False
 

@@ -13,7 +13,6 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from localllm.cancel import Cancel
 from localllm.client import replies
 from localllm.client.connection import closing_connections, connect
 from localllm.client.messages import to_json_values
@@ -21,6 +20,7 @@ from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
 from localllm.client.replies import ModelEntry, RankedTexts
 from localllm.client.sse import EventDecoder
 from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter
+from localllm.system.cancel import Cancel
 from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage, wire
 from localllm.types.states import AvailableModel, PullState
 

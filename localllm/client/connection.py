@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from localllm.cancel import Cancel
+from localllm.system.cancel import Cancel
 
 CONNECT_TIMEOUT_S = 10.0
 Trace = Callable[[str, dict[str, Any]], None]

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from localllm import osdep
 from localllm.client.ready import Failure, Line, Ready, decode
 from localllm.errors import InvalidParameter, LoadFailed, from_info
-from localllm.printable import printable
-from localllm.programs import own_command
 from localllm.settings.config import ENV_PREFIX
+from localllm.system import processes
+from localllm.system.printable import printable
+from localllm.system.programs import own_command
 
 STOP_TIMEOUT_S = 5.0
 STDERR_BYTES = 8 * 1024
@@ -105,9 +105,9 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=self._env,
-                **osdep.own_process_group(),
+                **processes.own_process_group(),
             )
-            osdep.keep_from_forks(cast(IO[bytes], self._process.stdin))
+            processes.keep_from_forks(cast(IO[bytes], self._process.stdin))
             self._drainer.start()
             self._watcher.start()
         except BaseException:
@@ -158,7 +158,7 @@ class ServerProcess:
         if isinstance(line, Failure):
             raise from_info(line.error)
         if line is None:
-            reason = osdep.exit_reason(self.process.wait())
+            reason = processes.exit_reason(self.process.wait())
             raise LoadFailed(
                 f"the server ended before it could answer ({reason}){self._last_words()}", stderr=self.stderr
             )
@@ -184,7 +184,7 @@ class ServerProcess:
         self._drainer.join(DRAIN_TIMEOUT_S)
         self._on_line(None)
         if self._on_exit is not None and self._was_ready and not self._closing:
-            reason = osdep.exit_reason(returncode)
+            reason = processes.exit_reason(returncode)
             try:
                 self._on_exit(SidecarExit(reason.exit_code, reason.signal, self.stderr))
             except Exception:

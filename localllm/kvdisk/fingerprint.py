@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import osdep
+from localllm.system import files
 
 FORMAT = 1
 """Format of the files; another format is another fingerprint."""
@@ -57,7 +57,7 @@ def file_identity(path: Path) -> str:
 
     Does not notice a change in the middle of a file whose time was set back. Raises `OSError`.
     """
-    with open(osdep.open_plain(path.resolve(), os.O_RDONLY), "rb") as file:
+    with open(files.open_plain(path.resolve(), os.O_RDONLY), "rb") as file:
         status = os.fstat(file.fileno())
         digest = hashlib.sha256(file.read(HEAD_BYTES))
         file.seek(max(0, status.st_size - TAIL_BYTES))

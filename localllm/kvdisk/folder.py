@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm import osdep
 from localllm.kvdisk.file import CHUNK_BYTES, chunks
 from localllm.kvdisk.fingerprint import FOLDER_DIGITS, Parts, fingerprint
+from localllm.system import files
 
 FOLDER = "kv"
 """In the data directory."""
@@ -116,7 +116,7 @@ class Folder:
     def remove(self, name: str) -> None:
         """It may be gone already, or (on Windows) be held by a reader for now."""
         with contextlib.suppress(OSError):
-            osdep.remove_file(self.path / name)
+            files.remove_file(self.path / name)
 
     def store(self, name: str, head: bytes, sections: Sequence[memoryview], stopping: Callable[[], bool]) -> list[Item]:
         """Write a file, replacing one of that name. Returns the other files of this fingerprint.
@@ -172,19 +172,19 @@ def introduce(path: Path, about: About) -> None:
     temporary, fd = new_temporary(path, 0)
     with open(fd, "wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(about)) + b"\n")
-    osdep.replace_file(temporary, path / ABOUT)
+    files.replace_file(temporary, path / ABOUT)
 
 
 def new_temporary(folder: Path, size_bytes: int) -> tuple[Path, int]:
     """A new locked file that occupies its full size at once, visible to all processes that count. Raises `OSError`."""
     path = folder / f"{TEMPORARY}{secrets.token_hex(8)}"
-    fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    fd = files.open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         _try_lock(fd)
         os.truncate(fd, size_bytes)
     except OSError:
         os.close(fd)
-        osdep.remove_file(path)
+        files.remove_file(path)
         raise
     return path, fd
 
@@ -205,12 +205,12 @@ def publish(
                 stack.enter_context(gate(root))  # it is unlocked now and must not be taken for a leftover
             now_ns = time.time_ns()  # finer than the file system's own clock
             os.utime(temporary, ns=(now_ns, now_ns))
-            osdep.replace_file(temporary, path)
+            files.replace_file(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            osdep.remove_file(temporary)
+            files.remove_file(temporary)
         raise
-    osdep.sync_folder(path.parent)
+    files.sync_folder(path.parent)
 
 
 def to_remove(items: Sequence[Item], size_bytes: int, max_bytes: int) -> list[Item]:
@@ -259,7 +259,7 @@ def is_folder(path: Path) -> bool:
 
 def open_file(path: Path) -> FileIO:
     """Open for reading, unbuffered. Raises `OSError`, also for a link or a pipe."""
-    fd = osdep.open_plain(path, os.O_RDONLY)
+    fd = files.open_plain(path, os.O_RDONLY)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "not an ordinary file", str(path))
@@ -276,7 +276,7 @@ def make_folder(path: Path) -> None:
 def read_about(folder: Path) -> About | None:
     """None if it is missing or unreadable."""
     try:
-        with open(osdep.open_plain(folder / ABOUT, os.O_RDONLY), "rb") as file:
+        with open(files.open_plain(folder / ABOUT, os.O_RDONLY), "rb") as file:
             return msgspec.json.decode(file.read(MAX_ABOUT_BYTES), type=About)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
@@ -286,29 +286,29 @@ def remove_items(items: Sequence[Item], keep: Path | None = None) -> None:
     """Also removes folders that become empty, except `keep`. The caller holds the gate."""
     for item in items:
         with contextlib.suppress(OSError):
-            osdep.remove_file(item.path)
+            files.remove_file(item.path)
     for folder in {item.path.parent for item in items} - {keep}:
         with contextlib.suppress(OSError):
             if {path.name for path in folder.iterdir()} <= {ABOUT}:
-                osdep.remove_file(folder / ABOUT)
+                files.remove_file(folder / ABOUT)
                 folder.rmdir()
 
 
 def remove_leftover(item: Item) -> bool:
     """Remove it if its writer is dead; whether that was so. The caller holds the gate."""
     try:
-        fd = osdep.open_plain(item.path, os.O_RDWR)
+        fd = files.open_plain(item.path, os.O_RDWR)
     except OSError:
         return False
     try:
-        dead = osdep.try_lock(fd, exclusive=True)
+        dead = files.try_lock(fd, exclusive=True)
     except OSError as error:
         dead = error.errno in _NO_LOCKS and time.time() - item.used_ns / 1e9 > LEFTOVER_S
     finally:
         os.close(fd)
     if dead:
         with contextlib.suppress(OSError):
-            osdep.remove_file(item.path)
+            files.remove_file(item.path)
     return dead
 
 
@@ -319,7 +319,7 @@ def gate(root: Path) -> Iterator[None]:
     Raises `Busy` after `GATE_TIMEOUT_S`, and `OSError`.
     """
     make_folder(root)
-    fd = osdep.open_plain(root / GATE, os.O_RDWR | os.O_CREAT, 0o600)
+    fd = files.open_plain(root / GATE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         until_s = time.monotonic() + GATE_TIMEOUT_S
         while not _try_lock(fd):
@@ -330,7 +330,7 @@ def gate(root: Path) -> Iterator[None]:
             yield
         finally:
             with contextlib.suppress(OSError):
-                osdep.unlock(fd)
+                files.unlock(fd)
     finally:
         os.close(fd)
 
@@ -351,7 +351,7 @@ def items_in(folder: Path) -> list[Item]:
 def _try_lock(fd: int) -> bool:
     """Also true where the file system has no locks."""
     try:
-        return osdep.try_lock(fd, exclusive=True)
+        return files.try_lock(fd, exclusive=True)
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise

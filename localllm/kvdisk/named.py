@@ -42,7 +42,7 @@ from localllm.kvdisk.folder import (
     room_on_disk,
     to_remove,
 )
-from localllm.windows_names import is_device
+from localllm.system.windows_names import is_device
 
 FOLDER = "slots"
 """In the data directory."""

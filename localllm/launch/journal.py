@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import LocalLLMError, sentence_of
 from localllm.launch import jsonc
 from localllm.launch.setup import PROVIDER, Change
+from localllm.system import files as system_files
 
 _CHANGE, _BEFORE = "change.json", "before"
 
@@ -111,7 +111,7 @@ class Journal:
     def write(self, texts: Mapping[str, str]) -> None:
         """Write temporary files."""
         for name, text in texts.items():
-            osdep.private_file(self.files / name)
+            system_files.private_file(self.files / name)
             (self.files / name).write_text(text, "utf-8", newline="")
 
     def change(self, planned: Planned) -> None:
@@ -233,18 +233,18 @@ def _replace(file: Path, data: bytes) -> None:
             os.fsync(stream.fileno())
         if file.exists():
             shutil.copymode(file, part)
-        osdep.replace_file(Path(part), file)
+        system_files.replace_file(Path(part), file)
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
-    osdep.sync_folder(file.parent)
+    system_files.sync_folder(file.parent)
 
 
 def _locked(path: Path) -> int:
     """A descriptor for the caller to close. Raises `BlockingIOError` if another process has the lock."""
     fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        if not osdep.try_lock(fd, exclusive=True):
+        if not system_files.try_lock(fd, exclusive=True):
             raise BlockingIOError(f"{path} is locked")
     except BaseException:
         os.close(fd)
@@ -253,7 +253,7 @@ def _locked(path: Path) -> int:
 
 
 def _release(fd: int) -> None:
-    osdep.unlock(fd)
+    system_files.unlock(fd)
     os.close(fd)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from localllm.errors import LoadFailed
-from localllm.windows_names import is_device
+from localllm.system.windows_names import is_device
 
 MAX_BYTES = 4 * 2**30
 """Limit for all libraries together, and for a tar archive's whole content."""

@@ -24,9 +24,9 @@ from mmap import mmap
 import numpy as np
 import numpy.typing as npt
 
-from localllm import osdep
 from localllm.llama import pages
 from localllm.llama.arena import Arena
+from localllm.system import memory
 
 BLOCK_BYTES = 64 * 1024
 """Sizes are rounded up to this; a multiple of every system's page."""
@@ -53,7 +53,7 @@ class BufferPool:
 
     def __init__(self, max_bytes: int, *, competes: bool = True) -> None:
         """`max_bytes` 0: every state gets memory of its own. `competes`: steps are computed on the same cores."""
-        self._max_bytes = min(max_bytes, osdep.total_memory() or max_bytes)
+        self._max_bytes = min(max_bytes, memory.total_memory() or max_bytes)
         span = self._max_bytes * SPAN // BLOCK_BYTES * BLOCK_BYTES
         self._memory: mmap | None = None
         if span:
@@ -144,7 +144,7 @@ class BufferPool:
         First one place for the largest state, for which ready memory elsewhere is given back if necessary; then, while
         the CPU computes nothing, as much of the rest as the system can spare.
         """
-        available = osdep.available_memory()
+        available = memory.available_memory()
         if available is not None and available < SPARE_BYTES:
             return 0
         with self._lock:

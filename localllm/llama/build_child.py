@@ -10,17 +10,17 @@ import sys
 import time
 from pathlib import Path
 
-from localllm import osdep
 from localllm.errors import LocalLLMError
 from localllm.llama import building, builds, selftest
 from localllm.llama.runtimes import Runtime
+from localllm.system import processes
 
 
 def main() -> int:
     """Returns the exit code; progress goes to stdout, which is the log."""
     data_dir, name, kind, log = Path(sys.argv[1]), *sys.argv[2:5]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up, as on Ctrl-C
-    if (hang_up := osdep.reload_signal()) is not None:
+    if (hang_up := processes.reload_signal()) is not None:
         signal.signal(hang_up, signal.SIG_IGN)
     began_s = time.monotonic()
     try:

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
 from localllm.llama import archives, build_targets, installed, runtimes
 from localllm.llama.build_faults import BuildOutput
 from localllm.llama.runtimes import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
-from localllm.programs import is_frozen, own_command
+from localllm.system import libraries, machine
+from localllm.system.programs import is_frozen, own_command
 
 Progress = Callable[[int, int], None]
 """Called with the number of completed steps and the total."""
@@ -185,7 +185,7 @@ def _only(kind: str, workshop: Path) -> list[str]:
 
 def _plugin(kind: str, workshop: Path) -> Path:
     """The compiled backend. Raises `LoadFailed`."""
-    for name in osdep.shared_library_names(f"ggml-{kind}"):
+    for name in libraries.shared_library_names(f"ggml-{kind}"):
         for path in (workshop / "build").rglob(name):
             return path
     raise LoadFailed(f"the compiler made no library of the {kind} backend")
@@ -199,7 +199,7 @@ def _complete(base: Runtime, plugin: Path, folder: Path) -> None:
 
 
 def _base_flags() -> str:
-    return installed.FAST_INSTALL_FLAGS if osdep.builds_cpu_variants() else ""
+    return installed.FAST_INSTALL_FLAGS if machine.builds_cpu_variants() else ""
 
 
 def _manifest(origin: Origin, kind: str, flags: str) -> Manifest:

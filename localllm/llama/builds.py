@@ -18,11 +18,11 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.llama.building import Progress, check_free, workshops_of
 from localllm.llama.runtimes import folder_of
-from localllm.programs import own_command
+from localllm.system import files, processes
+from localllm.system.programs import own_command
 
 END_S = 10.0
 """Time for a build to clean up."""
@@ -82,7 +82,7 @@ def recorded(data_dir: Path, name: str, kind: str, *, log: str = "") -> Iterator
     except OSError as error:
         raise LoadFailed(f"{folder} cannot be written: {error.strerror}; choose another --home") from error
     try:
-        if not osdep.try_lock(lock, exclusive=True):
+        if not files.try_lock(lock, exclusive=True):
             raise InvalidParameter(
                 f"the runtime {name!r} is being built already; `localllm runtime list` shows how far it is, "
                 f"`localllm runtime stop {name}` ends it",
@@ -102,7 +102,7 @@ def recorded(data_dir: Path, name: str, kind: str, *, log: str = "") -> Iterator
             raise
         state.forget()
     finally:
-        osdep.unlock(lock)
+        files.unlock(lock)
         os.close(lock)
 
 
@@ -124,7 +124,7 @@ def start(data_dir: Path, name: str, kind: str, command: Sequence[str] | None = 
                 stdin=subprocess.DEVNULL,
                 stdout=words,
                 stderr=words,
-                **osdep.own_process_group(),
+                **processes.own_process_group(),
             )
     except OSError as error:
         raise LoadFailed(f"a build cannot be started: {error}") from error
@@ -145,7 +145,7 @@ def stop(data_dir: Path, name: str) -> None:
         os.kill(-running.build.pid, signal.SIGTERM)  # ninja too: its compilers are in groups of their own
     _is_free(_lock_of(data_dir, name), END_S)
     with contextlib.suppress(OSError):
-        osdep.kill_group(running.build.pid)
+        processes.kill_group(running.build.pid)
     if not _is_free(_lock_of(data_dir, name), END_S):
         raise LoadFailed(f"the build of {name!r} does not stop; its process is {running.build.pid}")
     _sweep(data_dir, name)
@@ -198,7 +198,7 @@ class _State:
         self._build = msgspec.structs.replace(self._build, **changes)
         part = self._path.with_suffix(".part")
         part.write_bytes(msgspec.json.encode(self._build))
-        osdep.replace_file(part, self._path)
+        files.replace_file(part, self._path)
 
     def forget(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -218,9 +218,9 @@ def _is_locked(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        if not osdep.try_lock(fd, exclusive=False):
+        if not files.try_lock(fd, exclusive=False):
             return True
-        osdep.unlock(fd)
+        files.unlock(fd)
         return False
     finally:
         os.close(fd)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from localllm import osdep
 from localllm.errors import DeviceUnavailable, LoadFailed
+from localllm.system import libraries, memory
 from localllm.types import DeviceInfo
 
 _KINDS: dict[int, Literal["cpu", "gpu", "igpu", "accel"]] = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
@@ -61,7 +61,7 @@ class Ggml:
     """The ggml functions of the libraries that libllama uses, by name without the `ggml_` prefix."""
 
     def __init__(self, llama: ctypes.CDLL, library_dir: Path) -> None:
-        self._libraries = osdep.symbol_libraries(llama, library_dir, ("ggml", "ggml-base", "ggml-cpu"))
+        self._libraries = libraries.symbol_libraries(llama, library_dir, ("ggml", "ggml-base", "ggml-cpu"))
         self._functions: dict[str, Any] = {}
         self.bind(_SIGNATURES)
 
@@ -154,7 +154,7 @@ def _describe(ggml: Ggml, pointer: int) -> DeviceInfo:
     ggml.backend_dev_get_props(pointer, ctypes.byref(properties))
     kind = _KINDS[ggml.backend_dev_type(pointer)]
     free_bytes, total_bytes = properties.memory_free, properties.memory_total
-    if kind == "cpu" and (available := osdep.available_memory()) is not None:
+    if kind == "cpu" and (available := memory.available_memory()) is not None:
         free_bytes = min(available, total_bytes)  # ggml reports all of the memory as free
     return DeviceInfo(
         name=ggml.text("backend_dev_name", pointer),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import __version__, compiled, osdep
+from localllm import __version__
 from localllm.engine.sampling import native
 from localllm.errors import LocalLLMError
 from localllm.llama import gains, installed, runtimes, selftest
@@ -21,6 +21,7 @@ from localllm.llama.installed import Installed
 from localllm.llama.library import Library
 from localllm.llama.selftest_memory import Memory, Outcome, Trial
 from localllm.llama.wishes import Wishes
+from localllm.system import compiled, cpu, machine, processes
 from localllm.types.diagnosis import Candidate, Question, Report, RuntimeRow
 
 Send = Callable[[Report], None]
@@ -28,8 +29,8 @@ Send = Callable[[Report], None]
 
 def main() -> None:
     """Answers the one question on stdin."""
-    questions, answers = osdep.claim_standard_streams()
-    osdep.die_quietly()
+    questions, answers = processes.claim_standard_streams()
+    processes.die_quietly()
     logging.getLogger("localllm").addHandler(logging.NullHandler())  # the report says what was not stored
     question = msgspec.json.decode(questions.read(), type=Question)
     examine(question, lambda report: _write_line(answers.write, report))
@@ -42,7 +43,7 @@ def examine(question: Question, send: Send) -> None:
     report = Report(
         localllm=__version__,
         python=platform.python_version(),
-        platform=osdep.platform_name(),
+        platform=machine.platform_name(),
         cpu=cpu_name(),
         memory_path=str(Memory(data_dir).path),
         sampler_missing=_why_no_sampler(),
@@ -66,7 +67,7 @@ def examine(question: Question, send: Send) -> None:
 
 def advice(files: Installed, outcome: Outcome, data_dir: Path) -> str | None:
     """How to make models faster here; None if nothing is known to help."""
-    if files.variants or not osdep.builds_cpu_variants():
+    if files.variants or not machine.builds_cpu_variants():
         return None
     if files.is_foreign:
         found = gains.gain(data_dir)
@@ -100,7 +101,7 @@ def _why_no_grammars() -> str | None:
 
 def cpu_name() -> str:
     """The CPU's marketing name."""
-    named = (line.partition(":")[2].strip() for line in osdep.cpu_model().splitlines() if line.startswith("model name"))
+    named = (line.partition(":")[2].strip() for line in cpu.cpu_model().splitlines() if line.startswith("model name"))
     return next(named, "") or platform.processor() or platform.machine()
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm import osdep
 from localllm.errors import LoadFailed
 from localllm.llama import installed, runtimes
+from localllm.system import cpu as system_cpu
+from localllm.system import machine
 
 TOLD = "told-of-gain"
 """File among the runtimes that records that the user was informed."""
@@ -31,9 +32,9 @@ _GAINS = (("amx_int8", Gain("AMX", 2.3, 1.5)), ("avx512f", Gain("AVX-512", 1.4, 
 
 def gain(data_dir: Path, cpu: str | None = None) -> Gain | None:
     """What a build would gain here; None if nothing: all code is there already, or this CPU has at most AVX2."""
-    if not osdep.builds_cpu_variants() or any(_has_variants(each) for each in runtimes.usable(data_dir)):
+    if not machine.builds_cpu_variants() or any(_has_variants(each) for each in runtimes.usable(data_dir)):
         return None
-    flags = (osdep.cpu_model() if cpu is None else cpu).split()
+    flags = (system_cpu.cpu_model() if cpu is None else cpu).split()
     return next((found for flag, found in _GAINS if flag in flags), None)
 
 

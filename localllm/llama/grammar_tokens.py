@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from localllm import compiled
 from localllm.errors import UnsupportedParameter
 from localllm.llama.tokenizing import SPM, WPM
+from localllm.system import compiled
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import LoadFailed
+from localllm.system import libraries, machine
 
 PACKAGE = "llama-cpp-python"
 PACKAGE_VERSION = "0.3.36"
@@ -112,7 +112,7 @@ def install_command(*, again: bool = True) -> str:
     give an older build."""
     options = "--no-cache-dir" + (" --force-reinstall --no-deps" if again else "")
     command = f"pip install {options} {PACKAGE}=={PACKAGE_VERSION}"
-    return f'CMAKE_ARGS="{FAST_INSTALL_FLAGS}" {command}' if osdep.builds_cpu_variants() else command
+    return f'CMAKE_ARGS="{FAST_INSTALL_FLAGS}" {command}' if machine.builds_cpu_variants() else command
 
 
 def unusable(reason: str, *, again: bool = True, public: str | None = None) -> LoadFailed:
@@ -131,7 +131,7 @@ def unusable(reason: str, *, again: bool = True, public: str | None = None) -> L
 
 def plugin_files(folder: Path) -> list[Path]:
     """The ggml backends (Vulkan, CUDA, RPC ...) in a folder, ordered by name."""
-    found = {path for pattern in osdep.shared_library_names("ggml-*") for path in folder.glob(pattern)}
+    found = {path for pattern in libraries.shared_library_names("ggml-*") for path in folder.glob(pattern)}
     return sorted(path for path in found if not path.stem.removeprefix("lib").startswith(("ggml-base", "ggml-cpu")))
 
 
@@ -142,14 +142,14 @@ def _package_version(package_dir: Path) -> str:
 
 
 def _first(folder: Path, stem: str) -> Path | None:
-    paths = (folder / name for name in osdep.shared_library_names(stem))
+    paths = (folder / name for name in libraries.shared_library_names(stem))
     return next((path for path in paths if path.is_file()), None)
 
 
 def _variants(folders: Iterable[Path]) -> dict[str, Path]:
     found = {}
     for folder in folders:
-        for pattern in osdep.shared_library_names("ggml-cpu-*"):
+        for pattern in libraries.shared_library_names("ggml-cpu-*"):
             for path in sorted(folder.glob(pattern)):
                 found[path.stem.partition("ggml-cpu-")[2]] = path
     return found

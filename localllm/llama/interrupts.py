@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from localllm import compiled
+from localllm.system import compiled
 
 ABI = 1
 ABORTED = 2

@@ -10,7 +10,7 @@ import collections
 import os
 from typing import NamedTuple
 
-from localllm.printable import printable
+from localllm.system.printable import printable
 
 DEBUG, INFO, WARN, ERROR, CONTINUED = 1, 2, 3, 4, 5
 """enum ggml_log_level; CONTINUED continues the previous line."""

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm import osdep
 from localllm.errors import DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, LocalLLMError
 from localllm.gguf import Header, read_header, read_model_info, shard_paths
 from localllm.llama.imatrix import Array, as_parameter, read_imatrix
 from localllm.llama.library import Library
 from localllm.llama.log import INFO
+from localllm.system import cpu
 from localllm.types.quantization import NUMBERS, Done, Job, Step
 
 Report = Callable[[Step], None]
@@ -161,7 +161,7 @@ def _quantize(job: Job, source: Source, library: Library, *, dry: bool) -> list[
     """The lines that llama.cpp logs about it."""
     api = library.api
     params = api.llama_model_quantize_default_params()
-    params.nthread = job.threads or osdep.num_physical_cores()
+    params.nthread = job.threads or cpu.num_physical_cores()
     params.ftype = NUMBERS[job.type]
     params.allow_requantize = job.allow_requantize
     params.dry_run = dry

@@ -14,9 +14,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import LoadFailed, LocalLLMError, sentence_of
 from localllm.llama import library, quantize, selftest
+from localllm.system import processes
 from localllm.types.quantization import Done, Failed, Job, Message
 
 EXIT_ORPHANED = 3
@@ -24,8 +24,8 @@ EXIT_ORPHANED = 3
 
 def main() -> None:
     """Does the one job. Native code may print or crash; messages use a private descriptor."""
-    jobs, messages = osdep.claim_standard_streams()
-    osdep.die_quietly()
+    jobs, messages = processes.claim_standard_streams()
+    processes.die_quietly()
     job = msgspec.json.decode(_line(jobs), type=Job)
     lock = threading.Lock()
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from localllm import osdep
 from localllm.errors import DeviceUnavailable, InternalError, LoadFailed
 from localllm.llama.devices import Ggml
 from localllm.rpc.hello import ask
+from localllm.system import memory
 from localllm.types.rpc_endpoints import Endpoint
 
 BACKEND = "RPC"
@@ -97,7 +97,7 @@ def _report_available_memory(ggml: Ggml, pointer: int) -> None:
 
     def get_memory(device: int, free: Any, total: Any) -> None:
         ggml_says(device, free, total)
-        available = osdep.available_memory()
+        available = memory.available_memory()
         if available is not None:
             free[0] = min(available, total[0])
 

@@ -15,11 +15,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import LocalLLMError
 from localllm.llama import rpc
 from localllm.llama.wishes import Wishes
 from localllm.rpc.messages import Answer, Refused, Serve, Serving
+from localllm.system import cpu, processes
 from localllm.types.rpc_endpoints import Endpoint
 
 LOOPBACK = "127.0.0.1"
@@ -29,8 +29,8 @@ _LOOK_EVERY_S = 0.01
 
 def main() -> None:
     """Answers the request on stdin; ends when stdin is closed."""
-    requests, answers = osdep.claim_standard_streams()
-    osdep.die_quietly()
+    requests, answers = processes.claim_standard_streams()
+    processes.die_quietly()
     os.environ["GGML_NO_BACKTRACE"] = "1"
     request = msgspec.json.decode(_line(requests), type=Serve)
     threading.Thread(target=_end_with, args=(requests,), daemon=True).start()
@@ -56,7 +56,7 @@ def _serve(request: Serve, answers: BinaryIO) -> None:
         loaded.ggml,
         endpoint,
         pointers,
-        threads=request.threads or osdep.num_physical_cores(),
+        threads=request.threads or cpu.num_physical_cores(),
         cache_dir=None if request.cache_dir is None else Path(request.cache_dir),
     )
 

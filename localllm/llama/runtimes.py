@@ -12,9 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.llama import installed
+from localllm.system import libraries
 
 Origin = Literal["package", "wheel", "built", "added"]
 
@@ -123,7 +123,7 @@ def folder_of(data_dir: Path) -> Path:
 def library_in(folder: Path) -> Path | None:
     """The libllama in a folder or its subfolders `lib` and `bin`."""
     for place in (folder, folder / "lib", folder / "bin"):
-        for name in osdep.shared_library_names("llama"):
+        for name in libraries.shared_library_names("llama"):
             if (place / name).is_file():
                 return place / name
     return None

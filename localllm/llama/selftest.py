@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import __version__, osdep
+from localllm import __version__
 from localllm.errors import InternalError, LoadFailed
 from localllm.llama import backends, installed, remembered, runtimes
 from localllm.llama.installed import Installed
@@ -22,7 +22,8 @@ from localllm.llama.library import CpuChoice
 from localllm.llama.runtimes import AUTO, PACKAGE, Runtime
 from localllm.llama.selftest_child import Answer, Request
 from localllm.llama.selftest_memory import Memory, Outcome, Result, Trial
-from localllm.programs import own_command
+from localllm.system import cpu, processes
+from localllm.system.programs import own_command
 
 NUM_COMPARED = 3
 """Survivors to measure; a backend further down the list has never been seen to win."""
@@ -104,7 +105,7 @@ def known(data_dir: Path, runtime: Runtime) -> Outcome | None:
 
 
 def _key(files: Installed, recorded: Recorded, runtime: Runtime) -> str:
-    return remembered.key(files.selftest_key(), osdep.cpu_model(), recorded.sha256, __version__, runtime.name)
+    return remembered.key(files.selftest_key(), cpu.cpu_model(), recorded.sha256, __version__, runtime.name)
 
 
 def _remembered(data_dir: Path, runtime: Runtime, fresh: bool, timeout_s: float, command: Sequence[str]) -> Outcome:
@@ -232,14 +233,14 @@ def _ask(request: Request, command: Sequence[str], timeout_s: float) -> tuple[An
             input=msgspec.json.encode(request),
             capture_output=True,
             timeout=timeout_s,
-            **osdep.own_process_group(),
+            **processes.own_process_group(),
         )
     except subprocess.TimeoutExpired:
         return None, "hung", f"no answer in {timeout_s:g} s"
     except OSError as error:
         return None, "failed", f"{command[0]} does not start: {error.strerror or error}"
     if child.returncode != 0:
-        reason = osdep.exit_reason(child.returncode)
+        reason = processes.exit_reason(child.returncode)
         last_words = child.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         detail = ": ".join([str(reason), *(line[:300] for line in last_words)])
         return None, "died" if reason.crashed else "failed", detail

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.llama import installed, library
 from localllm.llama.library import CpuChoice, Library
+from localllm.system import processes
 
 CONTEXT = {
     "n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "n_rs_seq": 0, "ctx_type": 0,
@@ -67,8 +67,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def main() -> None:
     """Answers the one request. Native code may print or crash; the answer uses a private descriptor."""
-    requests, answers = osdep.claim_standard_streams()
-    osdep.die_quietly()
+    requests, answers = processes.claim_standard_streams()
+    processes.die_quietly()
     request = msgspec.json.decode(requests.read(), type=Request)
     # A C thread: it fires even while native code spins with the GIL held.
     faulthandler.dump_traceback_later(request.give_up_s, exit=True)

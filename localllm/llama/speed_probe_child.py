@@ -11,12 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import __version__, osdep
+from localllm import __version__
 from localllm.errors import LocalLLMError
 from localllm.llama import library, selftest, speed_probe
 from localllm.llama.remembered import Remembered, key
 from localllm.llama.speed_graph import TYPES, Cpu
 from localllm.prediction.speeds import MachineSpeed, ProbeAnswer, ProbeQuestion, tensor_type
+from localllm.system import cpu as system_cpu
+from localllm.system import processes
 
 FILE_NAME = "speed.json"
 MAX_REMEMBERED = 16
@@ -26,8 +28,8 @@ GIVE_UP_S = 60.0
 
 def main() -> None:
     """Answers the one question."""
-    questions, answers = osdep.claim_standard_streams()
-    osdep.die_quietly()
+    questions, answers = processes.claim_standard_streams()
+    processes.die_quietly()
     question = msgspec.json.decode(questions.read(), type=ProbeQuestion)
     faulthandler.dump_traceback_later(GIVE_UP_S, exit=True)
     try:
@@ -44,7 +46,7 @@ def probe(question: ProbeQuestion) -> ProbeAnswer:
     loaded = library.load(selftest.choose(data_dir, runtime=question.runtime).choice)
     memory = Remembered(data_dir / FILE_NAME, MachineSpeed, most=MAX_REMEMBERED, subject="this machine's speed")
     name = key(
-        loaded.build.fingerprint, loaded.choice.label(), osdep.cpu_model(), str(question.threads), __version__
+        loaded.build.fingerprint, loaded.choice.label(), system_cpu.cpu_model(), str(question.threads), __version__
     )  # fmt: skip
     known = memory.get(name)
     kernels = [kernel for kernel in question.kernels if tensor_type(kernel) in TYPES and not _is_known(known, kernel)]

@@ -16,13 +16,13 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from localllm.cancel import Cancel
 from localllm.errors import InvalidParameter
 from localllm.llm.messages import Messages, to_messages
 from localllm.llm.schemas import Shape
 from localllm.llm.tools import Tools, toolbox
 from localllm.settings import config
 from localllm.settings.config import Settings
+from localllm.system.cancel import Cancel
 from localllm.types import GenerationRequest, GpuLayers, Pooling, Rendering, SamplingParams, Speculative
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions

@@ -15,7 +15,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
-from localllm.cancel import Cancel
 from localllm.errors import InvalidParameter, ModelNotFound, RequestTimeout, WrongOwner
 from localllm.llm import arguments as arguments
 from localllm.llm.arguments import AnswerArguments, ChatArguments, Texts
@@ -28,6 +27,7 @@ from localllm.llm.stream import AsyncStream
 from localllm.llm.tools import Tools, toolbox
 from localllm.runtime.runtime import Answer, Runtime
 from localllm.settings.config import Settings
+from localllm.system.cancel import Cancel
 from localllm.types import Chat, GenerationRequest, GpuLayers, LoadedModel, Pooling, SamplingParams, Speculative
 from localllm.types.embeddings import Embeddings
 from localllm.types.load_options import LoadOptions

@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
-from localllm.cancel import Cancel
 from localllm.llm.arguments import AnswerArguments, ChatArguments, Texts
 from localllm.llm.async_llm import AsyncLLM
 from localllm.llm.loop_thread import LoopThread
@@ -23,6 +22,7 @@ from localllm.llm.schemas import SchemaLike
 from localllm.llm.stream import AsyncStream, Stream
 from localllm.llm.tools import Tools
 from localllm.settings.config import Settings
+from localllm.system.cancel import Cancel
 from localllm.types import Chat, GpuLayers, LoadedModel, Pooling, SamplingParams, Speculative
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import ModelEvent

@@ -7,8 +7,8 @@ import os
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from localllm.cancel import Cancel
 from localllm.runtime.runtime import Runtime
+from localllm.system.cancel import Cancel
 
 T = TypeVar("T")
 _closing: set[asyncio.Task[None]] = set()

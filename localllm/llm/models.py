@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from localllm.cancel import Cancel
 from localllm.errors import InvalidParameter
 from localllm.llm.arguments import check_callback, check_cancel, settings_from
 from localllm.llm.loop_thread import WAIT_SLICE_S
 from localllm.settings.config import Settings
+from localllm.system.cancel import Cancel
 from localllm.types import ModelDefaults, ModelInfo
 from localllm.types.states import AvailableModel, PullState
 

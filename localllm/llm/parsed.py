@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Generic, TypeVar, cast
 
-from localllm.cancel import Cancel
 from localllm.errors import IncompleteDocument
 from localllm.llm.schemas import Shape
 from localllm.llm.stream import AsyncStream, Caller, Stream
 from localllm.runtime.runtime import Answer
+from localllm.system.cancel import Cancel
 from localllm.types import Chat, FinishReason
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ import weakref
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Protocol, Self
 
-from localllm.cancel import Cancel
 from localllm.errors import WrongOwner
 from localllm.runtime.runtime import Answer
+from localllm.system.cancel import Cancel
 from localllm.types import CallDelta, Chat, Delta, Finish, Timings, TokenLogprob, Usage, whole_calls
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from localllm.cancel import Cancel
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.mcp.offered import (
     AskChat,
@@ -23,6 +22,7 @@ from localllm.mcp.offered import (
     Ranking,
     Vectors,
 )
+from localllm.system.cancel import Cancel
 from localllm.types import Message, SamplingParams
 
 if TYPE_CHECKING:

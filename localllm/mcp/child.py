@@ -18,8 +18,8 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from localllm import osdep
 from localllm.mcp.servers import StdioServer
+from localllm.system import processes
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Maximum length of a message."""
@@ -69,7 +69,7 @@ class Child:
     def end(self) -> str:
         """How it exited; "" while it runs."""
         code = self.process.returncode if self.process is not None else None
-        why = self.fault or ("" if code is None else f"it ended with {osdep.exit_reason(code)}")
+        why = self.fault or ("" if code is None else f"it ended with {processes.exit_reason(code)}")
         return f"{why}: {self.last_words}" if why and self.last_words else why
 
 
@@ -87,7 +87,7 @@ async def running(server: StdioServer, child: Child) -> AsyncIterator[Streams]:
         env=environment,
         cwd=server.cwd,
         limit=MAX_LINE_BYTES,
-        **osdep.own_process_group(),
+        **processes.own_process_group(),
     )
     child.process = process
     heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -161,6 +161,6 @@ async def _end(process: asyncio.subprocess.Process, child: Child) -> None:
             process.terminate()
         await child.has_ended(TERMINATE_S)
     with contextlib.suppress(OSError):
-        osdep.kill_group(process.pid)
+        processes.kill_group(process.pid)
     await child.has_ended(TERMINATE_S)
     process._transport.close()  # type: ignore[attr-defined]  # a child of its own may hold the pipes open

@@ -23,10 +23,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from localllm import __version__
-from localllm.cancel import Cancel
 from localllm.errors import LocalLLMError, clipped
 from localllm.mcp.answering import Answering
 from localllm.mcp.offered import OFFERED, ChatAnswer, Offered, json_schema
+from localllm.system.cancel import Cancel
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

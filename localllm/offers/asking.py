@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from localllm.errors import InvalidParameter, PullFailed
-from localllm.runtime.threads import Threads
 from localllm.settings.config import Settings
+from localllm.system.worker_threads import Threads
 
 if TYPE_CHECKING:
     from localllm.offers.rating import Rated

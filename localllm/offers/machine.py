@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm import __version__, osdep
+from localllm import __version__
 from localllm.errors import InvalidParameter
-from localllm.programs import own_command
 from localllm.settings.config import Settings
+from localllm.system import machine, memory, processes
+from localllm.system.programs import own_command
 from localllm.types import DeviceInfo
 from localllm.types.diagnosis import Question, Report
 
@@ -49,7 +50,7 @@ def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
         settings.devices and [each.lower() for each in settings.devices] == ["cpu"]
     )
     if is_on_cpu and not whole:
-        cpu = DeviceInfo("CPU", "CPU", "cpu", "CPU", osdep.available_memory() or 0, osdep.total_memory() or 0)
+        cpu = DeviceInfo("CPU", "CPU", "cpu", "CPU", memory.available_memory() or 0, memory.total_memory() or 0)
         return Seen((cpu,))
     report = examine(settings, fresh=False)
     if not report.works and settings.devices:
@@ -77,7 +78,7 @@ def examine(settings: Settings, *, fresh: bool) -> Report:
             input=msgspec.json.encode(question),
             stdout=subprocess.PIPE,
             timeout=TIMEOUT_S,
-            **osdep.own_process_group(),
+            **processes.own_process_group(),
         )
         lines, failure = child.stdout.splitlines(), _failure(child.returncode)
     except subprocess.TimeoutExpired as error:
@@ -89,7 +90,7 @@ def examine(settings: Settings, *, fresh: bool) -> Report:
 
 
 def _failure(returncode: int) -> str | None:
-    return None if returncode == 0 else f"the doctor's process ended early ({osdep.exit_reason(returncode)})"
+    return None if returncode == 0 else f"the doctor's process ended early ({processes.exit_reason(returncode)})"
 
 
 def _last_report(lines: list[bytes]) -> Report:
@@ -98,4 +99,4 @@ def _last_report(lines: list[bytes]) -> Report:
             return msgspec.json.decode(line, type=Report)
         except msgspec.MsgspecError:
             continue  # cut off by the crash
-    return Report(localllm=__version__, python=sys.version.split()[0], platform=osdep.platform_name(), cpu="unknown")
+    return Report(localllm=__version__, python=sys.version.split()[0], platform=machine.platform_name(), cpu="unknown")

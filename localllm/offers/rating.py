@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from localllm import osdep
 from localllm.errors import LocalLLMError
 from localllm.prediction.predicting import speeds
 from localllm.prediction.speeds import NotPredicted, Speed
@@ -14,6 +13,7 @@ from localllm.settings.config import Settings
 from localllm.supervisor.contexts import Memory, with_context
 from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.memory_fit import Fit, fit_in_memory
+from localllm.system import memory
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 
@@ -34,7 +34,7 @@ def rated(
 
     With `may_measure` false (other work would distort a measurement), only speeds already known are used.
     """
-    options, free_bytes = settings.load_options(), osdep.available_memory()
+    options, free_bytes = settings.load_options(), memory.available_memory()
     known = [one.info for one in offers if one.info is not None]
     predicted = iter(speeds(settings, options, known, devices, may_measure=may_measure))
     return [
@@ -51,7 +51,7 @@ def chosen_options(
     info: ModelInfo, options: LoadOptions, free_bytes: int | None, draft: DraftModel | None = None
 ) -> LoadOptions:
     """The options with the context that a load would choose. Raises `LoadFailed` if the draft cannot guess for it."""
-    return with_context(info, options, Memory(osdep.total_memory(), free_bytes), draft)
+    return with_context(info, options, Memory(memory.total_memory(), free_bytes), draft)
 
 
 def _fit_or_reason(

@@ -71,7 +71,7 @@ def change_file(path: Path, name: str, changes: Mapping[str, Any], shown: str) -
 
     `shown`: the file's name in errors. Raises `InvalidParameter`.
     """
-    from localllm.registry.disk.files import write_whole
+    from localllm.system.files import write_whole
 
     target = path.resolve()  # users keep such files elsewhere and link to them
     try:

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import LocalLLMError
 from localllm.prediction.speeds import NotPredicted, ProbeAnswer, ProbeQuestion, Speed
-from localllm.programs import own_command
 from localllm.settings.config import Settings
 from localllm.supervisor.plan import plan
 from localllm.supervisor.speed import Kernels, kernels, predict
+from localllm.system import cpu, processes
+from localllm.system.programs import own_command
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 
@@ -46,7 +46,7 @@ def speeds(
         ProbeQuestion(
             data_dir=str(settings.data_dir),
             runtime=settings.runtime,
-            threads=options.threads or osdep.num_physical_cores(),
+            threads=options.threads or cpu.num_physical_cores(),
             kernels=tuple(sorted({name for each in asked for name in each.names})),
             heads=tuple(sorted({each.head_size for each in asked})),
             may_measure=may_measure,
@@ -71,14 +71,14 @@ def ask(question: ProbeQuestion) -> ProbeAnswer:
             input=msgspec.json.encode(question),
             capture_output=True,
             timeout=TIMEOUT_S,
-            **osdep.own_process_group(),
+            **processes.own_process_group(),
         )
     except subprocess.TimeoutExpired:
         return ProbeAnswer(error=f"the probe did not answer within {TIMEOUT_S:g} s")
     except OSError as error:
         return ProbeAnswer(error=f"the probe does not start: {error.strerror or error}")
     if child.returncode != 0:
-        return ProbeAnswer(error=f"the probe ended early ({osdep.exit_reason(child.returncode)})")
+        return ProbeAnswer(error=f"the probe ended early ({processes.exit_reason(child.returncode)})")
     try:
         return msgspec.json.decode(child.stdout, type=ProbeAnswer)
     except msgspec.MsgspecError as error:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import Cancelled, LoadFailed, from_info
-from localllm.programs import own_command
+from localllm.system import processes
+from localllm.system.programs import own_command
 from localllm.types.quantization import Done, Failed, Job, Message, Step, type_of
 
 END_S = 5.0
@@ -64,7 +64,7 @@ def quantize(
     """
     argv = command or child_command()
     try:
-        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **osdep.own_process_group())
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **processes.own_process_group())
     except OSError as error:
         raise LoadFailed(f"{argv[0]} does not start: {error.strerror or error}") from error
     try:
@@ -98,7 +98,7 @@ def _follow(child: subprocess.Popen[bytes], job: Job, on_step: OnStep, cancel: t
             raise from_info(message.error)
         else:
             return message
-    reason = osdep.exit_reason(child.wait())
+    reason = processes.exit_reason(child.wait())
     raise LoadFailed(
         f"the process that quantizes ended early ({reason}); the source may be damaged, or memory ran out",
         reason=str(reason),

@@ -17,7 +17,7 @@ from localllm.gguf import read_header, read_model_info
 from localllm.quantization.process import job_of, quantize
 from localllm.registry.create import base_of, put, resolver
 from localllm.registry.digest import Digest
-from localllm.registry.disk.files import hash_file, open_ordinary
+from localllm.registry.disk.files import hash_file
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import Store
 from localllm.registry.foreign.header import facts_of
@@ -29,6 +29,7 @@ from localllm.registry.names import looks_like_path
 from localllm.registry.naming import storable
 from localllm.registry.parameters import Given, collect
 from localllm.registry.sources.quants import quant_of
+from localllm.system.files import open_ordinary
 from localllm.types.quantization import Step, type_of
 from localllm.types.states import AvailableModel, MakeState, NewModel
 

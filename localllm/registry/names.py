@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from localllm.errors import InvalidParameter, clipped
-from localllm.windows_names import is_device
+from localllm.system.windows_names import is_device
 
 MAX_NAME_CHARS = 1024
 MAX_PART_CHARS = 96

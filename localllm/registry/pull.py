@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, PullFailed
 from localllm.registry import catalog
 from localllm.registry.credentials import hub_token, registry_login
@@ -49,6 +48,7 @@ from localllm.registry.sources.headers import Measure, Offer, plan_offer
 from localllm.registry.sources.ollama_only import refused_header
 from localllm.registry.sources.source import CancellableFetch, Fetch
 from localllm.settings.config import Settings
+from localllm.system import memory
 from localllm.types import ModelInfo
 from localllm.types.states import AvailableModel, PullState
 
@@ -227,7 +227,7 @@ class Puller:
         )
 
     def _budget_bytes(self) -> int | None:
-        total = osdep.total_memory()
+        total = memory.total_memory()
         share = MEMORY_SHARE if self._measure is None else MEASURED_SHARE
         return None if total is None else int(total * share)
 

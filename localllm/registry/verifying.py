@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm import osdep
 from localllm.registry.digest import Digest
 from localllm.registry.disk.store import DamagedFile, Store
 from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.remote import OnBytes
+from localllm.system import cpu
 
 TICK_S = 0.25
 """Interval at which another thread is considered."""
@@ -89,7 +89,7 @@ def verify(
             if found is not None:
                 damaged.extend((one, msgspec.structs.replace(found, file=file)) for one, file in work.needed_by)
 
-    most = osdep.num_usable_cpus()
+    most = cpu.num_usable_cpus()
     with ThreadPoolExecutor(most, thread_name_prefix="verify") as pool:
         try:
             _run(read, pool, most, lambda: bool(waiting) and usage.share() >= BUSY_SHARE)

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import LoadFailed, WorkerCrashed, from_info
-from localllm.programs import own_command
 from localllm.rpc.messages import Answer, Refused, Serve, Serving
+from localllm.system import processes
+from localllm.system.programs import own_command
 
 END_S = 5.0
 """Time for it to end with its stdin."""
@@ -41,7 +41,7 @@ class ServingChild:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                **osdep.own_process_group(),
+                **processes.own_process_group(),
             )
         except OSError as error:
             raise LoadFailed(f"the process that serves devices does not start: {error}") from error
@@ -67,7 +67,7 @@ class ServingChild:
             return None
         self._drainer.join(END_S)
         words = next((line for line in reversed(self._last) if line.strip()), "")
-        return f"{osdep.exit_reason(code)}" + (f"; it last said: {words[:500]}" if words else "")
+        return f"{processes.exit_reason(code)}" + (f"; it last said: {words[:500]}" if words else "")
 
     def close(self) -> None:
         """Ends it by closing its stdin, or kills it."""

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.runtime.threads import Threads
 from localllm.settings.config import Settings
 from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.supervisor import Candidate
+from localllm.system.worker_threads import Threads
 from localllm.tuning.results import Tunings
 from localllm.types import ModelDefaults, ModelInfo
 from localllm.types.load_options import LoadOptions

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from localllm.runtime.threads import Threads
+from localllm.system.worker_threads import Threads
 from localllm.types.states import AvailableModel, MakeState, NewModel
 
 WRITTEN_BYTES = 1024 * 1024

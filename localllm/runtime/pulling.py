@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from localllm.runtime.threads import Threads
 from localllm.settings.config import Settings
 from localllm.supervisor.memory_fit import measure
+from localllm.system.worker_threads import Threads
 from localllm.types.states import AvailableModel, PullState, PushState
 
 T = TypeVar("T")

@@ -24,13 +24,13 @@ from localllm.runtime.finding import Finder, Started
 from localllm.runtime.finding import among as among
 from localllm.runtime.making import Making
 from localllm.runtime.pulling import Pulls
-from localllm.runtime.threads import Threads
 from localllm.settings.config import Settings
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.pending import Pending, TimedT, with_less_time
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
+from localllm.system.worker_threads import Threads
 from localllm.types import GenerationRequest, LoadedModel, Message, Rendering, SamplingParams
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.types.load_options import LoadOptions

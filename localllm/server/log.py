@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from localllm.errors import clipped
-from localllm.printable import printable
+from localllm.system.printable import printable
 
 logger = logging.getLogger("localllm")
 

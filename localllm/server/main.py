@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from localllm import osdep
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.runtime.runtime import Runtime
 from localllm.server import log
@@ -30,6 +29,7 @@ from localllm.server.reloading import Reloading, warn_of_equal_keys
 from localllm.server.tls import tls_context
 from localllm.server.waking import wakes_on_signals
 from localllm.settings.config import Settings
+from localllm.system import processes
 
 if TYPE_CHECKING:
     from localllm.server.http import HttpServer
@@ -169,7 +169,7 @@ class _Serving:
         self.runtime.observe(state.metrics)
         hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
         bounds = Bounds(settings.max_header_bytes, settings.body_timeout_s, settings.slow_reader_timeout_s)
-        most = most_connections(settings.max_connections, osdep.raise_file_limit(WANTED_FILES))
+        most = most_connections(settings.max_connections, processes.raise_file_limit(WANTED_FILES))
         if most < settings.max_connections:
             log.event(
                 logging.WARNING, "fewer_connections", max_connections=most, remedy="raise the limit of open files"

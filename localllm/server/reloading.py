@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from localllm import osdep
 from localllm.errors import InvalidParameter
 from localllm.server import log
 from localllm.server.callers import KeyRing
 from localllm.server.tls import load_certificate, tls_context
 from localllm.settings.config import Settings
+from localllm.system import processes, terminals
 
 
 class Reloading:
@@ -40,15 +40,15 @@ class Reloading:
 
         Does nothing on Windows, or in a thread other than the main one.
         """
-        number = osdep.reload_signal()
+        number = processes.reload_signal()
         if number is None or threading.current_thread() is not threading.main_thread():
             yield
             return
         # Under nohup the signal is ignored, so closing the terminal must not stop the server.
-        may_lose_terminal = osdep.has_terminal() and signal.getsignal(number) is not signal.SIG_IGN
+        may_lose_terminal = terminals.has_terminal() and signal.getsignal(number) is not signal.SIG_IGN
 
         def on_signal(_: int, __: FrameType | None) -> None:
-            is_closed = may_lose_terminal and not osdep.has_terminal()
+            is_closed = may_lose_terminal and not terminals.has_terminal()
             self._loop.call_soon_threadsafe(stop if is_closed else self._asked.set)
 
         previous = signal.signal(number, on_signal)

@@ -16,12 +16,12 @@ from starlette.types import Receive
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
 from localllm.offers.asking import Asking
 from localllm.runtime.runtime import Answer, Runtime, among
-from localllm.runtime.threads import Threads
 from localllm.server import sse
 from localllm.server.mcp import McpHubs
 from localllm.server.metrics import Metrics
 from localllm.server.responses.store import ResponseStore
 from localllm.settings.config import Settings
+from localllm.system.worker_threads import Threads
 from localllm.types import GenerationRequest, LoadedModel
 
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import InvalidParameter, sentence_of
 from localllm.settings import sections
 from localllm.settings.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
@@ -20,6 +19,7 @@ from localllm.settings.load_settings import LOADING, LoadSettings
 from localllm.settings.sections import NO_SECTIONS, Section, Sections
 from localllm.settings.values import comma_list, converted, origin_of, read_toml
 from localllm.settings.values import parse_gpu_layers as parse_gpu_layers
+from localllm.system import folders
 from localllm.types import GrammarLimits
 from localllm.types import RopeScaling as RopeScaling
 from localllm.types import ThinkingDefault as ThinkingDefault
@@ -185,7 +185,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def data_dir(self) -> Path:
-        return Path(self.home) if self.home is not None else osdep.user_data_dir()
+        return Path(self.home) if self.home is not None else folders.user_data_dir()
 
     def keys(self) -> tuple[ApiKey, ...]:
         """All API keys, from the setting and from the file. Raises `InvalidParameter`."""
@@ -322,7 +322,7 @@ def kinds() -> dict[str, Any]:
 
 def config_file(home: Path | None) -> Path:
     """The path of `config.toml`: in `home`, or in the user's config directory."""
-    return (osdep.user_config_dir() if home is None else home) / "config.toml"
+    return (folders.user_config_dir() if home is None else home) / "config.toml"
 
 
 def model_sections(tables: Any, path: Path) -> tuple[Section, ...]:

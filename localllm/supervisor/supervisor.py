@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import LoadConflict, Loading, LocalLLMError, ModelNotFound, QueueFull, clipped
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import Memory, with_context
@@ -27,6 +26,7 @@ from localllm.supervisor.plan import context_of, longest_context
 from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, decide_devices, need_bytes
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
+from localllm.system import memory
 from localllm.tuning.results import Tuning
 from localllm.types import LoadedModel, ModelDefaults, ModelInfo
 from localllm.types.load_options import LoadOptions
@@ -302,7 +302,7 @@ class Supervisor:
 
     def _room(self) -> Room:
         settings = self._settings
-        total, free = osdep.total_memory(), osdep.available_memory()
+        total, free = memory.total_memory(), memory.available_memory()
         most = settings.max_models_mb * 10**6 or (2**63 if total is None else int(total * USABLE_SHARE))
         return Room(settings.max_loaded_models, most, 2**63 if free is None else free)
 
@@ -319,7 +319,7 @@ class Supervisor:
 
 
 def _memory() -> Memory:
-    return Memory(osdep.total_memory(), osdep.available_memory())
+    return Memory(memory.total_memory(), memory.available_memory())
 
 
 def _check_same(model: ManagedModel, candidate: Candidate, options: LoadOptions) -> None:

@@ -20,8 +20,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from localllm import __version__, osdep
+from localllm import __version__
 from localllm.errors import InvalidParameter, naming
+from localllm.system import cpu as system_cpu
+from localllm.system import files
 from localllm.types import DeviceInfo
 from localllm.types.load_options import LoadOptions
 
@@ -143,8 +145,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def place_of(*, library: str, backend: str, devices: Sequence[DeviceInfo]) -> Place:
     """This machine with that library."""
     return Place(
-        cpu=hashlib.blake2b(osdep.cpu_model().encode(), digest_size=8).hexdigest(),
-        cores=osdep.num_physical_cores(),
+        cpu=hashlib.blake2b(system_cpu.cpu_model().encode(), digest_size=8).hexdigest(),
+        cores=system_cpu.num_physical_cores(),
         library=library,
         backend=backend,
         devices=tuple(f"{device.name}: {device.description}" for device in devices if device.kind != "cpu"),
@@ -196,7 +198,7 @@ def _why_not(tuning: Tuning, place: Place, base: dict[str, Any], ctx: int) -> st
 
 def identity(path: Path) -> str:
     """Identifies a model by its content, wherever its file is: 32 digits. Takes a millisecond. Raises `OSError`."""
-    with open(osdep.open_plain(path.resolve(), os.O_RDONLY), "rb") as file:
+    with open(files.open_plain(path.resolve(), os.O_RDONLY), "rb") as file:
         digest = hashlib.blake2b(str(os.fstat(file.fileno()).st_size).encode(), digest_size=16)
         digest.update(file.read(HEAD_BYTES))
     return digest.hexdigest()
@@ -247,7 +249,7 @@ class Tunings:
 
     def keep(self, path: Path, tuning: Tuning) -> None:
         """Replaces an earlier tuning with the same library, devices and settings. Raises `OSError`."""
-        from localllm.registry.disk.files import write_whole
+        from localllm.system.files import write_whole
 
         file = self.file_of(path)
         there = [other for other in _read(file).tunings if (other.place, other.base) != (tuning.place, tuning.base)]

@@ -13,12 +13,12 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import InvalidParameter
 from localllm.runtime.finding import Finder
 from localllm.settings.config import Settings
 from localllm.supervisor.plan import context_of
 from localllm.supervisor.supervisor import Candidate as Model
+from localllm.system import cpu
 from localllm.tuning.candidates import DEFAULT, Candidate, Machine, candidates
 from localllm.tuning.comparing import TOO_NOISY, Comparison, Rates, holds, noise, pairs_needed, typical
 from localllm.tuning.results import Tuning, Tunings, base_of
@@ -122,9 +122,7 @@ class Tuner:
             speed = await workers.rates(DEFAULT, pilot, 0, guesses=False)
         others = await _other_cores()
         work = work_for(speed, default.model.ctx, self._total_s)
-        machine = Machine(
-            osdep.num_usable_cpus(), default.uses_gpus, "use_extra_bufts=off" not in default.place.backend
-        )
+        machine = Machine(cpu.num_usable_cpus(), default.uses_gpus, "use_extra_bufts=off" not in default.place.backend)
         tried = candidates(options, default.model, machine, deepest=max(work.depths), kv=self._kv)
         self._watcher.say(
             f"{model.id}: prompts of {_both(work.depths)} tokens, answers of {work.answer} after each, one at a time; "
@@ -270,8 +268,8 @@ def _both(depths: tuple[int, ...]) -> str:
 
 async def _other_cores() -> float | None:
     """Cores that other programs use now, while the model is idle."""
-    before = osdep.busy_cpu_s()
+    before = cpu.busy_cpu_s()
     began_s = time.monotonic()
     await asyncio.sleep(OTHERS_S)
-    after = osdep.busy_cpu_s()
+    after = cpu.busy_cpu_s()
     return None if before is None or after is None else max(0.0, (after - before) / (time.monotonic() - began_s))

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm import osdep
 from localllm.bench.prompts import words
 from localllm.errors import InternalError, Loading, WorkerCrashed
 from localllm.settings.config import Settings
@@ -22,6 +21,7 @@ from localllm.supervisor.plan import plan
 from localllm.supervisor.room import need_bytes
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate as Model
+from localllm.system import memory
 from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Rates
 from localllm.tuning.results import Place, place_of
@@ -75,7 +75,7 @@ class Workers:
         self._ended_s: dict[Candidate, float] = {}
         """When the last measurement of each candidate ended."""
         self._text: list[int] = []
-        free = osdep.available_memory()
+        free = memory.available_memory()
         need = need_bytes(model.info, beside(model.draft, options))
         need += 0 if model.draft is None else draft_bytes(model.info, options, model.draft)
         room = MOST_LOADED if free is None else int(USED_SHARE * free // need)

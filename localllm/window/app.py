@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from localllm import osdep
 from localllm.client.server_process import SidecarExit
 from localllm.errors import LocalLLMError, Unavailable, UnsupportedParameter
 from localllm.settings.config import Settings
+from localllm.system import folders
 from localllm.window import menus, place, server
 from localllm.window.instance import single
 from localllm.window.server import Server
@@ -164,7 +164,7 @@ class _App:
 
 def find_webview() -> Any:
     """Import pywebview. Raises `UnsupportedParameter` with the remedy if it or a screen is missing."""
-    if osdep.desktop_data_dir() is not None and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+    if folders.desktop_data_dir() is not None and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         raise UnsupportedParameter(
             "there is no screen for a window (neither DISPLAY nor WAYLAND_DISPLAY is set); `localllm serve` and a "
             "browser show the same page",

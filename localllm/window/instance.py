@@ -19,8 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import Unavailable, naming
+from localllm.system import files
 
 logger = logging.getLogger("localllm")
 
@@ -93,7 +93,7 @@ def single(folder: Path, model: str | None = None) -> Iterator[Instance | None]:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = folder / "lock"
-    osdep.private_file(lock)
+    files.private_file(lock)
     fd = os.open(lock, os.O_RDWR)
     address = folder / "address.json"
     try:
@@ -106,7 +106,7 @@ def single(folder: Path, model: str | None = None) -> Iterator[Instance | None]:
             try:
                 yield Instance(listener, secret)
             finally:
-                osdep.remove_file(address)
+                files.remove_file(address)
     finally:
         os.close(fd)
 
@@ -114,7 +114,7 @@ def single(folder: Path, model: str | None = None) -> Iterator[Instance | None]:
 def _lock_or_call(fd: int, address: Path, model: str | None) -> bool:
     """Lock the file (True), or call the process that holds the lock (False). Raises `Unavailable`."""
     deadline_s = time.monotonic() + ANSWER_S
-    while not osdep.try_lock(fd, exclusive=True):
+    while not files.try_lock(fd, exclusive=True):
         if _call(address, model):
             return False
         if time.monotonic() > deadline_s:
@@ -153,7 +153,7 @@ def _read_call(connection: socket.socket) -> Call | None:
 
 
 def _write(path: Path, address: Address) -> None:
-    osdep.remove_file(path)  # left by a killed process
-    osdep.private_file(path)
+    files.remove_file(path)  # left by a killed process
+    files.private_file(path)
     with naming(path):
         path.write_bytes(msgspec.json.encode(address))

@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import naming
+from localllm.system import files
 
 MIN_WIDTH, MIN_HEIGHT = 360, 400
 WIDTH, HEIGHT = 1100, 800
@@ -65,7 +65,7 @@ def save(path: Path, remembered: Remembered) -> None:
         file.write(msgspec.json.encode(remembered))
         file.flush()
         os.fsync(file.fileno())
-    osdep.replace_file(new, path)
+    files.replace_file(new, path)
 
 
 def on_screen(place: Place, screens: Sequence[Rect]) -> Place:

@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm import __version__, osdep
+from localllm import __version__
 from localllm.llama import attention, attention_probe
 from localllm.llama.attention import Choice, Figures
 from localllm.llama.attention_probe import Shape
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.remembered import Remembered, key
+from localllm.system import cpu
 from localllm.types import FlashAttn, ModelInfo
 from localllm.worker.identity import model_identity
 from localllm.worker.messages import Load
@@ -56,7 +57,7 @@ def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_
     threads_batch = load.options.threads_batch or threads
     counts = str(threads) if threads_batch == threads else f"{threads} {threads_batch}"
     name = key(
-        library.build.fingerprint, model.backend, osdep.cpu_model(), model_identity(load), counts,
+        library.build.fingerprint, model.backend, cpu.cpu_model(), model_identity(load), counts,
         str(attention_probe.depth_of(shape, ctx)), str(max_rows), __version__,
     )  # fmt: skip
     figures = memory.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from localllm.programs import own_command
+from localllm.system.programs import own_command
 
 
 def worker_command(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from localllm import osdep
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Clocks, Reading, Team
+from localllm.system import cpu
 from localllm.worker.siblings import Siblings
 
 
@@ -17,7 +17,7 @@ def make_team(
     """A team of at most `threads` threads, `threads_batch` for prompts; `since`: see `Team`."""
     on_cpu = sum(count for device, count in layers_per_device.items() if device.startswith("CPU"))
     is_offloaded = on_cpu < sum(layers_per_device.values())
-    num_cpus = None if osdep.busy_cpu_s() is None else osdep.num_usable_cpus()
+    num_cpus = None if cpu.busy_cpu_s() is None else cpu.num_usable_cpus()
     first = 1 if is_offloaded and on_cpu == 0 else None
     governor = Governor(threads, most_batch=threads_batch, num_cpus=num_cpus, first=first)
     return Team(governor, CLOCKS, since=since, is_offloaded=is_offloaded)
@@ -51,4 +51,4 @@ def num_runnable() -> int | None:
         return None
 
 
-CLOCKS = Clocks(helpers=helpers_cpu_s, machine=osdep.busy_cpu_s, runnable=num_runnable, siblings=Siblings().cpu_s)
+CLOCKS = Clocks(helpers=helpers_cpu_s, machine=cpu.busy_cpu_s, runnable=num_runnable, siblings=Siblings().cpu_s)

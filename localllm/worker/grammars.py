@@ -15,12 +15,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from localllm.daemons import start_thread
 from localllm.engine.constraint.budget import ThoughtBudget
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.grammar.literals import Literals
+from localllm.system.threads import start_thread
 from localllm.types.structures import GrammarLimits, Preface, Structure
 from localllm.worker.grammar_child import Composed, GrammarChild
 from localllm.worker.grammar_request import SpecialTokens, parser_limits

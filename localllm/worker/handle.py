@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, cast
 
-from localllm import osdep
 from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
-from localllm.printable import printable
+from localllm.system import processes
+from localllm.system.printable import printable
 from localllm.worker.framing import FrameReader, FrameWriter, FramingError, NotEncodable, encode
 from localllm.worker.messages import Down, Up, up_decoder
 
@@ -103,11 +103,11 @@ class WorkerHandle:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                **osdep.own_process_group(),
+                **processes.own_process_group(),
             )
         except OSError as error:  # no memory, no file descriptors, no such program
             raise WorkerCrashed(f"the model's process could not be started: {error.strerror}") from error
-        osdep.keep_from_forks(cast(BinaryIO, self._process.stdin))
+        processes.keep_from_forks(cast(BinaryIO, self._process.stdin))
         try:
             self._writer = self._start(self._write, "worker-writer")
             self._drainer = self._start(self._drain_stderr, "worker-stderr")
@@ -204,7 +204,7 @@ class WorkerHandle:
         cast(BinaryIO, self._process.stdout).close()
         if not self._drainer.is_alive():
             cast(BinaryIO, self._process.stderr).close()
-        reason = osdep.exit_reason(self._process.returncode)
+        reason = processes.exit_reason(self._process.returncode)
         last_words = bytes(self._stderr).decode("utf-8", "replace").strip()
         if self._verdict is None:
             message = f"the model's process ended with {reason}{problem}"

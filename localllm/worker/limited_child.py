@@ -14,9 +14,9 @@ from typing import BinaryIO, Generic, NoReturn, TypeVar, cast
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import InternalError
-from localllm.programs import own_command
+from localllm.system import processes
+from localllm.system.programs import own_command
 from localllm.worker.framing import FrameReader, FrameWriter, FramingError, encode
 
 Question = TypeVar("Question")
@@ -93,7 +93,7 @@ class LimitedChild(Generic[Answer]):
         return answer, overran.is_set()
 
     def _raise_end(self, *, overran: bool) -> NoReturn:
-        reason = osdep.exit_reason(self._process.wait())
+        reason = processes.exit_reason(self._process.wait())
         self._restart()
         if not reason.crashed and not overran:  # it exited by itself: our defect, not the request's
             raise InternalError(f"{self._module} ended with {reason}")
@@ -106,7 +106,7 @@ class LimitedChild(Generic[Answer]):
     def _start(self) -> subprocess.Popen[bytes]:
         self._is_ready = False
         return subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **osdep.own_process_group()
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **processes.own_process_group()
         )
 
 
@@ -123,12 +123,12 @@ def serve(
 
     `ready` is sent first, before any request.
     """
-    source, sink = osdep.claim_standard_streams()
+    source, sink = processes.claim_standard_streams()
     reader, writer = FrameReader(source, questions), FrameWriter(sink)
     answer_to = prepare()
-    osdep.limit_memory(memory_bytes)
+    processes.limit_memory(memory_bytes)
     with suppress(BrokenPipeError):  # the parent is gone and has reported why
         writer.write_frame(encode(ready))
         while (request := reader.read()) is not None:
-            osdep.limit_further_cpu(cpu_s)
+            processes.limit_further_cpu(cpu_s)
             writer.write_frame(answer_to(request))

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm import osdep
 from localllm.engine.backend import BackendError, Piece
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.head_streams import HeadStreams
@@ -24,6 +23,7 @@ from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
 from localllm.llama.spread import Spread, use_numa
 from localllm.llama.vocab import Vocab
+from localllm.system import cpu
 from localllm.tuning.results import AS_TUNED
 from localllm.types import ChatFormat, LoadedModel, SamplingParams, SourceName
 from localllm.worker.attention import Settled, settle
@@ -69,7 +69,7 @@ def load_model(
     """
     started = time.perf_counter()
     placement = load.placement
-    threads = load.options.threads or osdep.num_physical_cores()
+    threads = load.options.threads or cpu.num_physical_cores()
     threads_batch = load.options.threads_batch or threads
     if load.options.numa is not None:
         use_numa(library.api, library.ggml, load.options.numa)

@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from localllm import compiled, osdep
 from localllm.engine.backend import BackendError
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.embedding.embedder import Embedder, TextOutput
@@ -35,6 +34,7 @@ from localllm.engine.speculation.guesser import Experience, Speculator
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.threads.team import Team
 from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLLMError
+from localllm.system import compiled, processes
 from localllm.types import LoadedModel
 from localllm.worker.cpu_clocks import CLOCKS, make_team
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
@@ -81,7 +81,7 @@ EXIT_BACKEND = 4
 def main() -> None:
     """Runs as a child process, with frames on stdin and stdout."""
     arguments = _parse_arguments()
-    source, sink = osdep.claim_standard_streams()
+    source, sink = processes.claim_standard_streams()
     threading.excepthook = _die_loudly
     # A failed assertion in ggml would start gdb on us: a minute of silence, then a backtrace in place of the reason.
     os.environ["GGML_NO_BACKTRACE"] = "1"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from localllm.chat.request import RenderedText, RenderRequest
-from localllm.daemons import start_thread
+from localllm.system.threads import start_thread
 from localllm.types import Message, Rendering
 from localllm.worker.template_child import TemplateChild
 

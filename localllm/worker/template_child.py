@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from localllm import osdep
 from localllm.chat.formats.known import GENERIC
 from localllm.chat.request import FormatRequest, RenderedText, RenderRequest
 from localllm.errors import ErrorInfo, LocalLLMError, TemplateError, from_info
+from localllm.system import processes
 from localllm.types import ChatFormat
 from localllm.worker.framing import NotEncodable, encode
 from localllm.worker.limited_child import LimitedChild, OverLimit, serve
@@ -109,7 +109,7 @@ def _prepare() -> Callable[[Question], bytearray]:
         try:
             if isinstance(request, RenderRequest):
                 return _encoded(Rendered(made=render(request)))
-            osdep.limit_further_cpu(FINDING_CPU_S)
+            processes.limit_further_cpu(FINDING_CPU_S)
             return _encoded(Rendered(format=format_of(**msgspec.structs.asdict(request))))
         except TemplateError as error:
             return encode(Rendered(error=error.info()))

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from localllm.daemons import start_thread
+from localllm.system.threads import start_thread
 
 TURN_S = 0.02
 MAX_BEGUN = 4

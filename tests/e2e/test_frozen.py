@@ -15,7 +15,7 @@ PROGRAM = """\
 #!{python}
 import sys
 sys.frozen, sys.executable = True, __file__
-from localllm.programs import run_child
+from localllm.system.programs import run_child
 run_child()
 from localllm.cli import main
 main()

@@ -16,7 +16,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localllm import AsyncSidecar, InvalidParameter, LoadFailed, ModelNotFound, Sidecar, SidecarExit, osdep
+from localllm import AsyncSidecar, InvalidParameter, LoadFailed, ModelNotFound, Sidecar, SidecarExit
+from localllm.system import processes
 from tests.e2e.conftest import TIMEOUT_S
 from tests.e2e.test_llm_ends import is_gone
 from tests.homes import share_findings
@@ -246,4 +247,4 @@ def test_no_child_opens_a_window_on_windows(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0x200, raising=False)
     monkeypatch.setattr(subprocess, "CREATE_NO_WINDOW", 0x08000000, raising=False)
-    assert osdep.own_process_group() == {"creationflags": 0x08000200}
+    assert processes.own_process_group() == {"creationflags": 0x08000200}

@@ -10,13 +10,13 @@ from unittest import mock
 import msgspec
 import pytest
 
-from localllm import osdep
 from localllm.gguf import read_model_info
 from localllm.llama import attention_probe, library
 from localllm.llama.attention import Figures, Point
 from localllm.llama.attention_probe import ALL, MAX_PASS_S, MIN_DEEP, MIN_PASS_S, SHALLOW, Probe
 from localllm.llama.model import LlamaModel
 from localllm.supervisor.plan import plan
+from localllm.system import cpu
 from localllm.types import ModelDefaults
 from localllm.types.load_options import LoadOptions
 from localllm.worker import attention
@@ -162,7 +162,7 @@ def test_what_was_measured_is_remembered_for_this_library_cpu_model_and_thread_c
     opened.settle(FASTER_WITHOUT, threads=2)
     assert opened.num_measured == 4
     with monkeypatch.context() as patch:
-        patch.setattr(osdep, "cpu_model", lambda: "another CPU")
+        patch.setattr(cpu, "cpu_model", lambda: "another CPU")
         opened.settle(FASTER_WITHOUT)
     assert opened.num_measured == 6
     with monkeypatch.context() as patch:

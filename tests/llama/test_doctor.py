@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localllm import osdep
 from localllm.cli import doctor as command
 from localllm.cli.formats import in_generic_format
 from localllm.llama import doctor as child
@@ -20,6 +19,8 @@ from localllm.llama.library import CpuChoice
 from localllm.llama.selftest_memory import Outcome
 from localllm.offers import machine
 from localllm.settings.config import Settings
+from localllm.system import libraries
+from localllm.system import machine as system_machine
 from localllm.types.diagnosis import Candidate, Report
 from tests.models.maker import write_llama
 
@@ -90,7 +91,7 @@ def test_fresh_runs_the_self_test_again(home: Path) -> None:
 def test_a_plugin_that_does_not_load_is_the_problem_and_the_exit_code(
     home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    plugin = tmp_path / osdep.shared_library_names("ggml-bogus")[0]
+    plugin = tmp_path / libraries.shared_library_names("ggml-bogus")[0]
     plugin.write_bytes(b"this is no library")
     assert command.doctor(Settings(home=home, plugin_dir=tmp_path)) == 4
     out, _ = capfd.readouterr()
@@ -194,7 +195,7 @@ def test_nothing_is_wider_than_a_terminal_but_what_is_to_be_copied() -> None:
     assert all(len(line) <= 110 or "copy" in line for line in "\n".join(command.story(found)).splitlines())
 
 
-@pytest.mark.skipif(not osdep.builds_cpu_variants(), reason="the advice is for Linux")
+@pytest.mark.skipif(not system_machine.builds_cpu_variants(), reason="the advice is for Linux")
 def test_advice_is_given_to_plain_builds_only(tmp_path: Path) -> None:
     files = installed.Installed("0.3.36", tmp_path, tmp_path, (tmp_path / "libllama.so",), {})
     fast, slow = (Outcome(choice=CpuChoice(None, extra_bufts), tried=()) for extra_bufts in (True, False))

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
-from localllm import compiled
 from localllm.errors import UnsupportedParameter
 from localllm.llama import grammar_tokens
 from localllm.llama.grammar_tokens import MAX_TOKENIZED_BYTES, GrammarTokens, read_pieces
@@ -21,6 +20,7 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
 from localllm.registry.resolve import resolve
+from localllm.system import compiled
 from tests.llama.test_tokenizing import LETTERS, VOCABULARIES
 from tests.models.families import write_embedding
 from tests.models.maker import write_llama

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from localllm import compiled
 from localllm.engine.backend import Segment
 from localllm.engine.sequence import Sequence
 from localllm.llama import interrupts, library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.system import compiled
 from tests.llama.test_kv_reuse import GREEDY, Recorder, assert_as_fresh, prompt_of
 from tests.models import families
 from tests.models.maker import write_llama

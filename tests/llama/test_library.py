@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from localllm import osdep
 from localllm.errors import LoadFailed
 from localllm.llama import installed, log
 from localllm.llama.library import CpuChoice, _features
 from localllm.llama.log import Log
+from localllm.system import libraries
 
 real = pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
 
@@ -150,7 +150,7 @@ def test_a_plugin_folder_that_does_not_serve_is_an_error_naming_it(memory: Path,
     folder = tmp_path / "plugins"
     if kind != "missing":
         folder.mkdir()
-    plugin = folder / osdep.shared_library_names("ggml-bogus")[0]
+    plugin = folder / libraries.shared_library_names("ggml-bogus")[0]
     if kind == "bogus":
         plugin.write_bytes(b"this is no library")
     expected = {

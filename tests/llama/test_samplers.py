@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localllm import compiled
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler, SamplerParams
 from localllm.llama import library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
+from localllm.system import compiled
 from localllm.types import DrySampling
 
 VOCAB = 400

@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from localllm import osdep
 from localllm.errors import InternalError, LoadFailed
 from localllm.llama import installed, selftest
 from localllm.llama.library import CpuChoice
 from localllm.llama.selftest_child import Request
 from localllm.llama.selftest_memory import Memory, Outcome, Trial
+from localllm.system import cpu, libraries
 from tests.models import selftest_file
 
 RECORDED = msgspec.json.decode(selftest.RECORDED_PATH.read_bytes(), type=selftest.Recorded)
@@ -64,7 +64,7 @@ def library_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     package = tmp_path / "site-packages" / "llama_cpp"
     (package / "lib").mkdir(parents=True)
     (package / "__init__.py").write_text('__version__ = "9.9.9"\n')
-    path = package / "lib" / osdep.shared_library_names("llama")[0]
+    path = package / "lib" / libraries.shared_library_names("llama")[0]
     path.write_bytes(b"build one")
     monkeypatch.delitem(sys.modules, "llama_cpp", raising=False)
     monkeypatch.delenv("LLAMA_CPP_LIB_PATH", raising=False)
@@ -184,7 +184,7 @@ def test_another_library_file_or_cpu_is_tested_anew(
     assert not selftest.choose(tmp_path / "data", command=child.command).from_cache
     library_file.write_bytes(b"build one")
     assert selftest.choose(tmp_path / "data", command=child.command).from_cache
-    monkeypatch.setattr(osdep, "cpu_model", lambda: "another CPU")
+    monkeypatch.setattr(cpu, "cpu_model", lambda: "another CPU")
     assert not selftest.choose(tmp_path / "data", command=child.command).from_cache
 
 
@@ -192,7 +192,7 @@ def test_a_new_variant_file_is_tested_anew(child: BadChild, library_file: Path, 
     folder = library_file.parents[2] / "bin"
     folder.mkdir()
     selftest.choose(tmp_path / "data", command=child.command)
-    (folder / osdep.shared_library_names("ggml-cpu-zen9")[0]).write_bytes(b"?")
+    (folder / libraries.shared_library_names("ggml-cpu-zen9")[0]).write_bytes(b"?")
     assert list(installed.find().variants) == ["zen9"]
     assert not selftest.choose(tmp_path / "data", command=child.command).from_cache
 

@@ -308,7 +308,7 @@ def test_a_disk_that_fills_up_on_the_way_is_a_clear_error(
     def full(fd: int, data: bytes, offset: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("localllm.osdep.write_at", full)
+    monkeypatch.setattr("localllm.system.files.write_at", full)
     with pytest.raises(DiskFull):
         fetch(known(server))
 
@@ -391,7 +391,7 @@ def test_after_a_loss_of_power_only_what_had_been_synced_is_believed(
     assert record is not None
     synced = sum(end - start for start, end in record.synced)
     assert 0 < synced < sum(end - start for start, end in record.ranges)
-    monkeypatch.setattr("localllm.osdep.boot_id", lambda: "another life")
+    monkeypatch.setattr("localllm.system.machine.boot_id", lambda: "another life")
     assert present_bytes(fetch.path, digest=server.digest, size_bytes=SIZE) == synced
     before = server.sent_when_idle()
     assert fetch(known(server)) == server.digest

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm import osdep
 from localllm.cli.fit import show_fit
 from localllm.errors import ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
@@ -25,6 +24,7 @@ from localllm.registry.sources import remote_header
 from localllm.registry.sources.headers import Offer, resized
 from localllm.settings.config import Settings, load
 from localllm.supervisor.memory_fit import measure, needs
+from localllm.system import memory
 from localllm.types.load_options import LoadOptions
 from tests.homes import measured_once
 from tests.models.maker import shards_of, write_llama
@@ -100,7 +100,7 @@ def test_a_table_says_of_each_whether_it_fits(
     assert all(" yes " in line for line in lines[1:4])
     assert "tokens/s" in lines[0]
     assert all(line.count(" ± ") == 2 for line in lines[1:4]), "of answers and of prompts, give or take"
-    monkeypatch.setattr(osdep, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1 << 20)
     assert show_fit(settings, f"hf.co/{REPO}:Q4_K_M", as_json=True) == 1
     (only,) = json.loads(capsys.readouterr().out)
     assert (only["quant"], only["fit"]["fits"], only["name"]) == ("Q4_K_M", False, f"hf.co/{REPO}:Q4_K_M")
@@ -158,7 +158,7 @@ def test_the_quantization_that_is_pulled_fits_by_the_plan(
     chosen = []
     with Puller(settings, measure=measured) as puller:
         for total in (8 << 30, int((small + large) / 2 / 0.9), small // 2):
-            monkeypatch.setattr(osdep, "total_memory", lambda total=total: total)
+            monkeypatch.setattr(memory, "total_memory", lambda total=total: total)
             plan = puller.plan(f"hf.co/{REPO}", threading.Event())
             chosen.append((plan.quant, "will probably not fit" in " ".join(plan.notices)))
             expected = large if plan.quant == "Q8_0" else small
@@ -171,7 +171,7 @@ def test_a_program_pulls_the_quantization_that_the_command_would(
 ) -> None:
     """By the header Q8_0 just fits; by the estimate from file size none does, and the smallest is chosen."""
     large = measure(settings.load_options())(read_model_info(files["words-Q5_K_M.gguf"]))
-    monkeypatch.setattr(osdep, "total_memory", lambda: int(large / 0.9 * 1.1))
+    monkeypatch.setattr(memory, "total_memory", lambda: int(large / 0.9 * 1.1))
     with Puller(settings) as guessing:
         assert guessing.plan(f"hf.co/{REPO}", threading.Event()).quant == "Q4_K_M"
     assert Models(settings=settings).pull(f"hf.co/{REPO}").quant == "Q8_0"

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from localllm import osdep
 from localllm.server.connections import HANDSHAKE_S, MAX_REFUSED, Connections, most_connections
 from localllm.settings.config import Settings
+from localllm.system import processes
 from localllm.types import Delta
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import HANG
@@ -86,8 +86,8 @@ def test_connections_leave_files_for_everything_else(max_files: int | None, most
 
 
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be() -> None:
-    before = osdep.raise_file_limit(1)
-    after = osdep.raise_file_limit(1 if before is None else before)
+    before = processes.raise_file_limit(1)
+    after = processes.raise_file_limit(1 if before is None else before)
     assert before == after
 
 

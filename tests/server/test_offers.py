@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from localllm import osdep
 from localllm.offers import asking
 from localllm.registry import catalog
 from localllm.settings.config import load
+from localllm.system import memory
 from tests.homes import measured_once, share_findings
 from tests.models.maker import write_llama
 from tests.registry.hub_server import HubServer, Repo
@@ -223,7 +223,7 @@ def test_what_a_removal_frees_is_told_before_and_shared_files_are_not_counted(
 
 
 def test_the_memory_that_is_free_is_told(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(osdep, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1 << 20)
     answer = http.post("/localllm/offers", json={"model": f"hf.co/{REPO}"}).json()
     assert answer["free_bytes"] == 1 << 20
     assert not any(one["fit"]["fits"] for one in answer["models"])

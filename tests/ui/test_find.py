@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from localllm import osdep
 from localllm.settings.config import load
+from localllm.system import memory
 from tests.homes import measured_once
 from tests.models.maker import write_llama
 from tests.registry.hub_server import HubServer, Repo
@@ -162,7 +162,7 @@ def test_a_stopped_pull_goes_on_where_it_was_also_after_a_reload_and_the_model_l
 def test_what_does_not_fit_is_asked_about_and_nothing_is_fetched_unless_it_is_wanted(
     page: Page, url: str, hub: WordsHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(osdep, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1 << 20)
     found(page, url, f"hf.co/{REPO}")
     page.locator("form").get_by_role("button", name="Download").click()
     expect(page.locator("dialog")).to_contain_text("more than is free on this machine", timeout=PROBE_MS)

@@ -39,7 +39,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def become(term: str) -> None:
         monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-        monkeypatch.setattr("localllm.osdep.obeys_sequences", lambda _: term != "dumb")
+        monkeypatch.setattr("localllm.system.terminals.obeys_sequences", lambda _: term != "dumb")
         monkeypatch.setattr("sys.stdout.fileno", lambda: 1)
         monkeypatch.delenv("NO_COLOR", raising=False)
 

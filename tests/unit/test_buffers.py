@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from localllm import osdep
 from localllm.llama.arena import Arena
 from localllm.llama.buffers import (
     BLOCK_BYTES,
@@ -25,6 +24,7 @@ from localllm.llama.buffers import (
     SHARE_BEHIND,
     BufferPool,
 )
+from localllm.system import memory
 
 resource = pytest.importorskip("resource")
 MB = 2**20
@@ -360,7 +360,7 @@ def test_beyond_the_largest_state_only_a_share_of_the_available_memory_is_made_r
 ) -> None:
     """Other programs need the rest sooner than the slots their second save."""
     available = 600 * MB
-    monkeypatch.setattr(osdep, "available_memory", lambda: available)
+    monkeypatch.setattr(memory, "available_memory", lambda: available)
     pool = BufferPool(512 * MB)
     pool._expected = 8 * MB, 400 * MB
     pool.rest()

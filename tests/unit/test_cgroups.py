@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from localllm import cgroups, osdep
+from localllm.system import cgroups, cpu
+from localllm.system import memory as system_memory
 
 MB = 2**20
 
@@ -138,7 +139,7 @@ def test_there_are_no_more_threads_than_the_quota_keeps_busy(system: System, tex
 def test_default_threads_and_free_memory_are_those_of_the_container(
     monkeypatch: pytest.MonkeyPatch, system: System
 ) -> None:
-    total, available = osdep.total_memory(), osdep.available_memory()
+    total, available = system_memory.total_memory(), system_memory.available_memory()
     assert total is not None
     assert available is not None
     system.version_2("/")
@@ -149,5 +150,5 @@ def test_default_threads_and_free_memory_are_those_of_the_container(
     memory, threads_within = cgroups.memory(system.root), cgroups.threads_within
     monkeypatch.setattr(cgroups, "memory", lambda: memory)
     monkeypatch.setattr(cgroups, "threads_within", lambda cores: threads_within(cores, system.root))
-    assert osdep.num_physical_cores() == 1
-    assert (osdep.total_memory(), osdep.available_memory()) == (64 * MB, 14 * MB)
+    assert cpu.num_physical_cores() == 1
+    assert (system_memory.total_memory(), system_memory.available_memory()) == (64 * MB, 14 * MB)

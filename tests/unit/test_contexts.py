@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm import osdep
 from localllm.settings.config import Settings
 from localllm.supervisor.contexts import SHARE, STEPS, Memory, on_devices, with_context
 from localllm.supervisor.drafting import DraftModel, draft_bytes
@@ -17,6 +16,7 @@ from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.on_devices import OnDevices
 from localllm.supervisor.plan import context_of, cpu_memory_bytes, heads_of, plan
 from localllm.supervisor.supervisor import Supervisor
+from localllm.system import memory as system_memory
 from localllm.types import LayerMemory, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.unit.test_plan import CPU, GPU, MODEL
@@ -131,8 +131,8 @@ def test_nor_does_it_take_one_of_a_draft_from_there(free: int) -> None:
 
 def test_a_context_is_widened_only_where_the_draft_fits_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its keys and values grow with the model's; a draft that cannot guess is for the load to refuse."""
-    monkeypatch.setattr(osdep, "total_memory", lambda: 7 * GIB)
-    monkeypatch.setattr(osdep, "available_memory", lambda: 7 * GIB)
+    monkeypatch.setattr(system_memory, "total_memory", lambda: 7 * GIB)
+    monkeypatch.setattr(system_memory, "available_memory", lambda: 7 * GIB)
     options, encoder = LoadOptions(), DRAFT._replace(info=msgspec.structs.replace(LONG, causal=False))
 
     def widened(draft: DraftModel | None) -> int | None:

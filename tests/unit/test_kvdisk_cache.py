@@ -412,16 +412,16 @@ def test_two_caches_of_one_model_see_what_the_other_wrote(tmp_path: Path) -> Non
 
 
 def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path: Path) -> None:
-    from localllm import osdep
+    from localllm.system import files as system_files
 
     with opened(tmp_path) as cache:
         put(cache, A)
         dead, living = (cache._folder.path / f"tmp-{name}" for name in ("dead", "living"))
         dead.write_bytes(b"half")
         living.write_bytes(b"half")
-        fd = osdep.open_plain(living, os.O_RDWR)
+        fd = system_files.open_plain(living, os.O_RDWR)
         try:
-            assert osdep.try_lock(fd, exclusive=True)
+            assert system_files.try_lock(fd, exclusive=True)
             put(cache, B)
             assert (dead.exists(), living.exists()) == (False, True)
         finally:

@@ -16,9 +16,9 @@ from hypothesis import given
 
 from localllm.cli.app import run_app
 from localllm.errors import InvalidModelFile
-from localllm.printable import one_line, printable, printable_json
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest
+from localllm.system.printable import one_line, printable, printable_json
 from tests.models.maker import write_llama
 from tests.registry.hub_server import HubServer, Repo
 from tests.registry.loopback import Answer, LoopbackServer

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from localllm import compiled
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposals import Proposal
@@ -24,6 +23,7 @@ from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, count_passes
 from localllm.engine.sequence import Sequence
+from localllm.system import compiled
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
 from tests.fakes import END, FakeBackend, alone, grouped
 from tests.machines import Machine, MachineBackend

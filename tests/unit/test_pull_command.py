@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from localllm import osdep
 from localllm.cli.app import run_app
 from localllm.registry.fetch.pacing import Backoff
 from localllm.registry.listing import store_of
+from localllm.system import memory
 from tests.homes import measured_once
 from tests.registry.hub_server import HubServer, Repo
 from tests.registry.loopback import Answer, Asked
@@ -47,7 +47,7 @@ def own_home(home: Path, tmp_path: Path) -> Iterator[None]:
 def pull(hub: HubServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Pull:
     """`localllm pull` on a machine of 10 kB of memory: the exit code and what was said."""
     monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
-    monkeypatch.setattr(osdep, "total_memory", lambda: 10_000)
+    monkeypatch.setattr(memory, "total_memory", lambda: 10_000)
 
     def pull(*options: str, typed: str | None = None) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["localllm", "pull", NAME, *options])
@@ -91,7 +91,7 @@ def test_a_person_is_asked(pull: Pull, tmp_path: Path, typed: str, agreed: bool)
 
 
 def test_what_fits_is_not_asked_about(pull: Pull, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(osdep, "total_memory", lambda: None)
+    monkeypatch.setattr(memory, "total_memory", lambda: None)
     code, err = pull()
     assert code == 0, err
     assert "memory" not in err

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
 from localllm.llama import archives, backends, build_targets, building, gains, installed, runtimes
 from localllm.llama.runtimes import AUTO, Manifest, Runtime
+from localllm.system import cpu, libraries, machine
 
-LIBRARY = osdep.shared_library_names("llama")[0]
-CPU = osdep.shared_library_names("ggml-cpu-zen9")[0]
+LIBRARY = libraries.shared_library_names("llama")[0]
+CPU = libraries.shared_library_names("ggml-cpu-zen9")[0]
 
 
 def _nothing_against(_: Runtime) -> None:
@@ -297,9 +297,9 @@ def test_one_backend_alone_is_compiled_where_the_libraries_for_it_are_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base_folder = _libraries(tmp_path / "base")
-    base_library = osdep.shared_library_names("ggml-base")[0]
+    base_library = libraries.shared_library_names("ggml-base")[0]
     (base_folder / base_library).write_bytes(b"base")
-    plugin = osdep.shared_library_names("ggml-rpc")[0]
+    plugin = libraries.shared_library_names("ggml-rpc")[0]
     pip = _stub_pip(
         tmp_path,
         "build = next(word for word in sys.argv if 'build-dir=' in word).rpartition('build-dir=')[2]\n"
@@ -327,7 +327,7 @@ def _listed(runtime: Runtime, kind: str) -> runtimes.Listed:
 def test_backends_are_known_by_the_names_of_their_devices(tmp_path: Path) -> None:
     assert backends.needed(("Vulkan0", "cuda1", "CPU", "rpc:10.0.0.2:50052"), rpc=False) == ("cuda", "rpc", "vulkan")
     assert backends.needed(None, rpc=True) == ("rpc",)
-    (tmp_path / osdep.shared_library_names("ggml-hip")[0]).write_bytes(b"")
+    (tmp_path / libraries.shared_library_names("ggml-hip")[0]).write_bytes(b"")
     assert backends.missing(("rocm", "rpc"), tmp_path) == ("rpc",)
 
 
@@ -468,7 +468,7 @@ def test_a_build_does_not_begin_on_a_full_disk(tmp_path: Path, monkeypatch: pyte
 AVX512 = "model name\t: X\nflags\t\t: fpu avx2 avx512f avx512_vnni"
 
 
-@pytest.mark.skipif(not osdep.builds_cpu_variants(), reason="there is nothing to gain where no variants are built")
+@pytest.mark.skipif(not machine.builds_cpu_variants(), reason="there is nothing to gain where no variants are built")
 def test_a_gain_is_told_once_and_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Runtime("wheel", str(_libraries(tmp_path / "wheel") / LIBRARY))
     (tmp_path / "wheel" / CPU).unlink()
@@ -477,7 +477,7 @@ def test_a_gain_is_told_once_and_only_where_there_is_one(tmp_path: Path, monkeyp
     assert found is not None
     assert "AVX-512" in gains.sentence(found)
     assert gains.gain(tmp_path, "flags : fpu avx2") is None
-    monkeypatch.setattr(osdep, "cpu_model", lambda: AVX512)
+    monkeypatch.setattr(cpu, "cpu_model", lambda: AVX512)
     assert gains.advice_once(tmp_path) is not None
     assert gains.advice_once(tmp_path) is None
     (tmp_path / "wheel" / CPU).write_bytes(b"cpu")

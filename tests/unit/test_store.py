@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import localllm
-from localllm import osdep
 from localllm.errors import (
     DiskFull,
     InternalError,
@@ -31,6 +30,7 @@ from localllm.registry.disk.store import Store
 from localllm.registry.manifest import MAX_MANIFEST_BYTES, StoredFile
 from localllm.registry.names import CatalogName, Demo, PathName, parse
 from localllm.registry.remote import Cancelled
+from localllm.system import files as system_files
 from tests.stores import contents_of, digest_of, fetch, files_below, manifest_of, put, shard_names
 
 ABC = b"abc" * 1000
@@ -437,7 +437,7 @@ def test_where_files_can_be_cloned_the_clone_is_ours(
     def clone(source_fd: int, target: Path) -> None:
         target.write_bytes(os.pread(source_fd, len(ABC), 0))
 
-    monkeypatch.setattr(osdep, "clone_file", clone)
+    monkeypatch.setattr(system_files, "clone_file", clone)
     file = store.add_file(outside, how="auto")
     blob = store.blob_path(file.digest)
     assert file.path is None
@@ -652,7 +652,7 @@ def test_a_model_on_a_disk_that_cannot_be_written_is_opened(store: Store, monkey
     def refuse(path: Path, flags: int, mode: int = 0o666) -> int:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(osdep, "open_plain", refuse)
+    monkeypatch.setattr(system_files, "open_plain", refuse)
     with store.open_model(manifest) as opened:
         assert opened.path.read_bytes() == ABC
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from localllm import osdep
 from localllm.cli import serving
 from localllm.cli.app import run_app
 from localllm.cli.serve import serve_model
 from localllm.client.ready import Failure, decode
 from localllm.errors import sentence_of
 from localllm.settings.config import Settings
+from localllm.system import files
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "localllm" / "data" / "demo.gguf"
@@ -269,7 +269,7 @@ def test_a_home_where_no_folder_can_be_made_is_told_with_a_remedy(
 def test_a_full_disk_below_the_window_is_told_with_the_file(
     elsewhere: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(osdep, "private_file", lambda path: path.exists() or path.symlink_to("/dev/full"))
+    monkeypatch.setattr(files, "private_file", lambda path: path.exists() or path.symlink_to("/dev/full"))
     code, err = told("app", tmp_path / "home", capfd, monkeypatch)
     assert (code, err.count("\n")) == (1, 1), err
     assert "window/address.json: No space left on device; make room" in err

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from localllm.errors import QueueFull
-from localllm.runtime.threads import Threads
+from localllm.system.worker_threads import Threads
 
 
 class Gate:

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from localllm import osdep
+from localllm.system import processes
 from localllm.types import Delta, Finish, LoadedModel, Timings, Usage
 from localllm.worker.framing import FrameReader, FrameWriter
 from localllm.worker.messages import (
@@ -43,7 +43,7 @@ def main() -> None:
     if mode == "dies-before-hello":
         sys.stderr.write("libnothing.so: cannot open shared object file\n")
         sys.exit(7)
-    source, sink = osdep.claim_standard_streams()
+    source, sink = processes.claim_standard_streams()
     reader, writer = FrameReader(source, down_decoder), FrameWriter(sink)
     writer.write(Hello(os.getpid(), "fake", "fake", ()))
     if mode == "hangs":

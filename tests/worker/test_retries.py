@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from localllm import osdep
 from localllm.errors import Draining, RequestTimeout, WorkerCrashed
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
 from localllm.supervisor import managed, pending
+from localllm.system import memory
 from localllm.types import GenerationRequest
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions
@@ -66,7 +66,7 @@ def live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setenv("BAD_WORKER_LIVES", str(tmp_path / "lives"))
     monkeypatch.setattr(managed, "worker_command", lambda **_: bad_worker("as-told"))
-    monkeypatch.setattr(osdep, "available_memory", lambda: 8 * 2**30)
+    monkeypatch.setattr(memory, "available_memory", lambda: 8 * 2**30)
 
     def run(scenario: Scenario, **settings: float) -> None:
         async def main() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localllm import osdep
 from localllm.errors import LoadConflict, LoadFailed, ModelNotFound, QueueFull, WorkerCrashed
 from localllm.settings.config import Settings
 from localllm.supervisor import managed, process
 from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
+from localllm.system import memory
 from localllm.types import GenerationRequest, ModelDefaults
 from localllm.types.load_options import LoadOptions
 from tests.worker.conftest import INFO, bad_worker
@@ -31,7 +31,7 @@ def mode(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     arguments = ["behaves"]
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setattr(managed, "worker_command", lambda **_: bad_worker(*arguments))
-    monkeypatch.setattr(osdep, "available_memory", lambda: 8 * 2**30)
+    monkeypatch.setattr(memory, "available_memory", lambda: 8 * 2**30)
     return arguments
 
 

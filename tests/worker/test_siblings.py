@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localllm import osdep
 from localllm.gguf import read_model_info
 from localllm.registry.resolve import carried
 from localllm.supervisor.plan import plan
 from localllm.supervisor.session import Session
+from localllm.system import cpu
 from localllm.types import GenerationRequest, SamplingParams
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import EngineStatus
@@ -103,7 +103,7 @@ TURNS, ROUNDS = 16, 3
 PROMPT = "One day the cat ran away and a girl went out to look for it. " * 20
 
 
-@pytest.mark.skipif(osdep.num_physical_cores() < 2, reason="one core is never given up")
+@pytest.mark.skipif(cpu.num_physical_cores() < 2, reason="one core is never given up")
 def test_two_loaded_models_that_answer_by_turns_have_all_cores_each(home: Path) -> None:
     """The threads of each prompt's last step, by turns against alone: others' programs, which may want cores here as
     well, do so in both. Before workers knew each other, next to none by turns were as many as alone.

@@ -14,7 +14,7 @@ from localllm.cli.render.cells import Line, Span, expand_tabs, merge
 from localllm.cli.render.leaves import Code, Leaf, Margin, leaves_of, prose_lines
 from localllm.cli.render.table import Grid, grid, header_lines, row_lines, split_row
 from localllm.cli.render.theme import ANSWER, Theme
-from localllm.printable import printable
+from localllm.system.printable import printable
 
 MAX_LIVE_CHARS = 2000
 """Longer paragraphs are split, since the open block is rendered again for each new piece of the answer."""

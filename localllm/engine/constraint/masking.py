@@ -13,11 +13,11 @@ import queue
 import time
 from collections.abc import Callable, Iterable
 
-from localllm.daemons import start_thread
 from localllm.engine.constraint.follower import Work
 from localllm.engine.proposals import Draft
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
+from localllm.system.threads import start_thread
 
 INLINE_S = 0.0005
 """A mask needed at once and expected to take less than this is computed by the engine's thread (LOG.md, "Masks")."""

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from localllm import compiled
 from localllm.engine.sampling.sampler import Sampled, SamplerParams
 from localllm.engine.sampling.selection import Row
+from localllm.system import compiled
 
 ABI = 4
 MAX_TOP = 20

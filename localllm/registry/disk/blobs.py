@@ -15,12 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import InternalError
 from localllm.registry.digest import Digest
-from localllm.registry.disk.files import disk_errors_are_clear, flush, write_whole
+from localllm.registry.disk.files import disk_errors_are_clear
 from localllm.registry.disk.layout import Layout, id_of
 from localllm.registry.disk.locks import Hold, Locks
+from localllm.system import files
+from localllm.system.files import flush, write_whole
 
 READ_ONLY = 0o444
 MISSING = "is not in the store"
@@ -82,12 +83,12 @@ class Blobs:
             found = _stat_or_none(final)
             is_ours = found is not None and self._shared_note(digest, found) is None
             if is_ours and self.fault(digest, os.lstat(partial).st_size) is None:
-                osdep.remove_file(partial)
+                files.remove_file(partial)
                 return final
             self._layout.blobs.mkdir(exist_ok=True)
             os.chmod(partial, READ_ONLY)
-            osdep.replace_file(partial, final)
-            osdep.sync_folder(self._layout.blobs)
+            files.replace_file(partial, final)
+            files.sync_folder(self._layout.blobs)
             self._layout.shared_note(digest).unlink(missing_ok=True)
         return final
 
@@ -104,8 +105,8 @@ class Blobs:
                 temporary.unlink()
                 raise OSError(errno.ESTALE, "it was replaced by another file", str(source))
             write_whole(self._layout.shared_note(digest), msgspec.json.encode(note))
-            osdep.replace_file(temporary, self._layout.blob(digest))
-            osdep.sync_folder(self._layout.blobs)
+            files.replace_file(temporary, self._layout.blob(digest))
+            files.sync_folder(self._layout.blobs)
             temporary.unlink(missing_ok=True)  # replacing a link to the same file is a no-op
 
     @contextlib.contextmanager
@@ -120,7 +121,7 @@ class Blobs:
             hold.add(digest)
         self._layout.partials.mkdir(exist_ok=True)
         note = self._layout.fetched_note(digest)
-        os.close(osdep.open_plain(note, os.O_WRONLY | os.O_CREAT))
+        os.close(files.open_plain(note, os.O_WRONLY | os.O_CREAT))
         os.utime(note)
 
     def forget_fetched(self, digest: Digest) -> None:
@@ -130,7 +131,7 @@ class Blobs:
 
     def remove(self, digest: Digest) -> None:
         """Deletes the blob and then its note. The caller holds the gate exclusively."""
-        osdep.remove_file(self._layout.blob(digest))
+        files.remove_file(self._layout.blob(digest))
         self._layout.shared_note(digest).unlink(missing_ok=True)
         self.forget_fetched(digest)
 
@@ -144,15 +145,15 @@ class Blobs:
             found = _stat_or_none(blob)
             if found is None or not os.path.samestat(found, examined):
                 return False
-            osdep.replace_file(blob, self._layout.damaged(digest))
-            osdep.sync_folder(self._layout.blobs)
+            files.replace_file(blob, self._layout.damaged(digest))
+            files.sync_folder(self._layout.blobs)
             self._layout.shared_note(digest).unlink(missing_ok=True)
         return True
 
     def note_leaving(self, digest: Digest) -> None:
         """Marks the blob for deletion by the last process to unload it. The caller holds the gate exclusively."""
         self._layout.partials.mkdir(exist_ok=True)
-        os.close(osdep.open_plain(self._layout.leaving_note(digest), os.O_WRONLY | os.O_CREAT))
+        os.close(files.open_plain(self._layout.leaving_note(digest), os.O_WRONLY | os.O_CREAT))
 
     def leaves(self, digest: Digest) -> bool:
         """Whether the blob is marked for deletion once it is unloaded."""

@@ -6,64 +6,17 @@ import contextlib
 import errno
 import hashlib
 import os
-import secrets
-import shutil
-import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter
 from localllm.registry.digest import Digest
 from localllm.registry.remote import Cancelled, OnBytes
+from localllm.system.files import create, free_bytes
 
 CHUNK_BYTES = 4 * 1024 * 1024
-TEMPORARY = ".tmp-"
-"""Prefix of the names of incomplete files."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file atomically: at any moment it has either the old content or the new. Creates the folder.
-
-    A symbolic link is replaced, not followed.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
-    try:
-        with open(create(temporary), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        osdep.replace_file(temporary, path)
-    except BaseException:
-        osdep.remove_file(temporary)
-        raise
-    osdep.sync_folder(path.parent)
-
-
-def flush(path: Path) -> None:
-    """Syncs a file's content, so that it survives a power failure."""
-    fd = osdep.open_plain(path, os.O_RDWR)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def open_ordinary(path: Path) -> int | None:
-    """A descriptor for reading; None for a link, folder, pipe or device."""
-    try:
-        fd = osdep.open_plain(path, os.O_RDONLY)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return None
-        raise
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return fd
-    os.close(fd)
-    return None
 
 
 def hash_file(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None) -> Digest:
@@ -96,19 +49,6 @@ def _chunks(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None) -
                 on_bytes(num_bytes)
             if cancel is not None and cancel.is_set():
                 raise Cancelled("cancelled while reading a file")
-
-
-def create(path: Path) -> int:
-    """Creates a new file in place of any existing one; never writes through a symbolic or hard link."""
-    osdep.remove_file(path)
-    return osdep.open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-
-
-def free_bytes(folder: Path) -> int:
-    """Free bytes on the disk of a folder, which need not exist yet."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
 
 
 @contextlib.contextmanager

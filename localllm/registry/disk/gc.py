@@ -24,14 +24,14 @@ from typing import Literal
 
 import msgspec
 
-from localllm import osdep
 from localllm.registry.digest import Digest
 from localllm.registry.disk.blobs import Blobs
-from localllm.registry.disk.files import TEMPORARY
 from localllm.registry.disk.layout import ID, Layout, blob_digest
 from localllm.registry.disk.locks import Locks
 from localllm.registry.disk.manifests import DamagedManifest, Manifests
 from localllm.registry.disk.views import num_links, remove_view, shards_of, view_id
+from localllm.system import files
+from localllm.system.files import TEMPORARY
 
 KEEP_PARTIALS_S = 7 * 24 * 3600.0
 """An unfinished pull can be resumed for this long. Ollama deletes them at startup (ollama#2463)."""
@@ -205,10 +205,10 @@ class Collector:
             elif item.kind == "blob":
                 self._blobs.remove(Digest.parse(item.id))
             elif item.kind == "damaged":
-                osdep.remove_file(self._layout.blobs / item.id)
+                files.remove_file(self._layout.blobs / item.id)
             else:
                 for path in survey.partials[item.id]:
-                    osdep.remove_file(path)
+                    files.remove_file(path)
         except OSError as error:
             return f"it cannot be deleted: {error.strerror}"
         return None
@@ -218,14 +218,14 @@ class Collector:
         for folder in (self._layout.manifests, self._layout.blobs):
             for path, _ in _scan(folder):
                 if path.name.startswith(TEMPORARY):
-                    osdep.remove_file(path)
+                    files.remove_file(path)
         for digest in {*survey.fetched_at, *survey.leaving}:
             if str(digest) in survey.needed or digest not in survey.blobs:
                 self._blobs.forget_fetched(digest)
         for path, _ in _scan(self._layout.blobs):
             noted = blob_digest(path.name.removesuffix(".shared"))
             if path.name.endswith(".shared") and noted is not None and noted not in survey.blobs:
-                osdep.remove_file(path)
+                files.remove_file(path)
 
 
 def _scan(folder: Path) -> list[tuple[Path, os.stat_result]]:

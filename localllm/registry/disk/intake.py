@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from localllm import osdep
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
 from localllm.registry.digest import Digest
 from localllm.registry.disk.blobs import Blobs
-from localllm.registry.disk.files import copy_file, create, disk_errors_are_clear, hash_file
+from localllm.registry.disk.files import copy_file, disk_errors_are_clear, hash_file
 from localllm.registry.disk.layout import Layout, id_of
 from localllm.registry.disk.locks import Hold, Locks
 from localllm.registry.manifest import Role, StoredFile
 from localllm.registry.remote import OnBytes
+from localllm.system import files
+from localllm.system.files import create
 
 How = Literal["reference", "hardlink", "reflink", "copy", "auto"]
 """`auto`: a clone if the file system supports it, else a hard link on the same file system, else a reference."""
@@ -138,8 +139,8 @@ class Intake:
 
     def _clone(self, source: Source, digest: Digest, hold: Hold | None) -> None:
         with self.temporary(f"clone:{source.path}") as temporary:
-            osdep.remove_file(temporary)
-            osdep.clone_file(source.fd, temporary)
+            files.remove_file(temporary)
+            files.clone_file(source.fd, temporary)
             source.check_unchanged()
             self._blobs.publish(temporary, digest, hold)
 
@@ -164,14 +165,14 @@ class Intake:
             try:
                 yield path
             finally:
-                osdep.remove_file(path)
+                files.remove_file(path)
 
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Source]:
     """Opens the file, following links since it belongs to another program; never blocks on a pipe (CVE-2024-39721)."""
     try:
-        fd = osdep.open_plain(Path(os.path.realpath(path)), os.O_RDONLY)
+        fd = files.open_plain(Path(os.path.realpath(path)), os.O_RDONLY)
     except FileNotFoundError as error:
         raise ModelNotFound(f"there is no file {path}", param="path") from error
     except OSError as error:

@@ -21,11 +21,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter, Unavailable, sentence_of
 from localllm.registry.digest import Digest
 from localllm.registry.disk.layout import Layout
 from localllm.registry.remote import Cancelled
+from localllm.system import files
 
 GATE_TIMEOUT_S = 120.0
 """`gc` holds the gate only while it unlinks files."""
@@ -49,7 +49,7 @@ class FileLock:
             return
         self._released = True
         gone = remove and _unlinked(self.path)
-        osdep.unlock(self.fd)
+        files.unlock(self.fd)
         os.close(self.fd)
         if remove and not gone:  # Windows deletes only files that are not open
             _unlinked(self.path)
@@ -58,9 +58,9 @@ class FileLock:
 def try_lock(path: Path, *, exclusive: bool) -> FileLock | None:
     """The lock, or None if another owner has it. Raises `InvalidParameter` if the file system has no locks."""
     while True:
-        fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT)
+        fd = files.open_plain(path, os.O_RDWR | os.O_CREAT)
         try:
-            if not osdep.try_lock(fd, exclusive=exclusive):
+            if not files.try_lock(fd, exclusive=exclusive):
                 os.close(fd)
                 return None
             if _is_at(fd, path):

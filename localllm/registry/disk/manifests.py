@@ -12,12 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import osdep
 from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError
-from localllm.registry.disk.files import TEMPORARY, disk_errors_are_clear, open_ordinary, write_whole
+from localllm.registry.disk.files import disk_errors_are_clear
 from localllm.registry.disk.layout import Layout
 from localllm.registry.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest, encode_manifest
 from localllm.registry.names import ModelName, parse
+from localllm.system import files
+from localllm.system.files import TEMPORARY, open_ordinary, write_whole
 
 _NAME = re.compile(rb'"name"\s*:\s*"([^"\\\x00-\x1f]{1,1000})"')
 _DIGEST = re.compile(rb'"digest"\s*:\s*"(sha256:[0-9a-f]{64})"')
@@ -139,12 +140,12 @@ class Manifests:
     def remove(self, name: ModelName) -> None:
         """Deletes a manifest, not its blobs."""
         self._layout.manifest(name).unlink(missing_ok=True)
-        osdep.sync_folder(self._layout.manifests)
+        files.sync_folder(self._layout.manifests)
 
     def remove_damaged(self, damaged: DamagedManifest) -> None:
         """Deletes a damaged manifest that `scan` found."""
-        osdep.remove_file(self._layout.manifests / Path(damaged.path).name)
-        osdep.sync_folder(self._layout.manifests)
+        files.remove_file(self._layout.manifests / Path(damaged.path).name)
+        files.sync_folder(self._layout.manifests)
 
 
 def _is_manifest(name: str) -> bool:

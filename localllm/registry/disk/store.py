@@ -26,7 +26,7 @@ from localllm.errors import DiskFull, LoadFailed, LocalLLMError, ModelNotFound
 from localllm.registry.again import again
 from localllm.registry.digest import Digest
 from localllm.registry.disk.blobs import MISSING, Blobs, make_writable_partial
-from localllm.registry.disk.files import free_bytes, hash_file, open_ordinary
+from localllm.registry.disk.files import hash_file
 from localllm.registry.disk.gc import KEEP_PARTIALS_S, Collector, GcReport, view_line
 from localllm.registry.disk.intake import GONE, How, Intake, Request, fault_of_reference
 from localllm.registry.disk.layout import Layout, id_of
@@ -37,6 +37,7 @@ from localllm.registry.disk.views import Shard, open_view, shards_of, view_id
 from localllm.registry.manifest import Manifest, Role, StoredFile
 from localllm.registry.names import ModelName
 from localllm.registry.remote import OnBytes
+from localllm.system.files import free_bytes, open_ordinary
 
 logger = logging.getLogger("localllm")
 _READ_ONLY_DISK = (errno.EROFS, errno.EACCES, errno.EPERM)

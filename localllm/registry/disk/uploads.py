@@ -13,7 +13,8 @@ from pathlib import Path
 
 from localllm.errors import InvalidParameter
 from localllm.registry.digest import Digest
-from localllm.registry.disk.files import create, disk_errors_are_clear
+from localllm.registry.disk.files import disk_errors_are_clear
+from localllm.system.files import create
 
 
 class Upload:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm import osdep
 from localllm.errors import LoadFailed
-from localllm.registry.disk.files import TEMPORARY
 from localllm.registry.disk.layout import Layout, id_of
 from localllm.registry.manifest import Manifest, StoredFile
+from localllm.system import files as system_files
+from localllm.system.files import TEMPORARY
 
 
 class Shard(NamedTuple):
@@ -67,15 +67,15 @@ def _ensure_link(link: Path, shard: Shard) -> None:
     failures = []
     for make in makers:
         try:
-            osdep.remove_file(temporary)
+            system_files.remove_file(temporary)
             make(shard.path, temporary)
-            osdep.replace_file(temporary, link)
+            system_files.replace_file(temporary, link)
         except OSError as error:
             failures.append(f"{make.__name__}: {error.strerror}")
             continue
         finally:
             with contextlib.suppress(OSError):  # renaming a link over a link to the same file leaves both
-                osdep.remove_file(temporary)
+                system_files.remove_file(temporary)
         return
     raise LoadFailed(
         f"a model of several files needs links, but {link.parent} cannot link to {shard.path} "
@@ -103,5 +103,5 @@ def remove_view(folder: Path) -> None:
         folder.unlink()
         return
     for name in os.listdir(folder):
-        osdep.remove_file(folder / name)
+        system_files.remove_file(folder / name)
     folder.rmdir()

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import osdep
 from localllm.registry.disk.files import disk_errors_are_clear
 from localllm.registry.fetch.ranges import Range, Ranges
+from localllm.system import files, machine
 
 VERSION = 1
 MAX_RECORD_BYTES = 1024 * 1024
@@ -69,14 +69,14 @@ def good_ranges(partial: Path, record: Record) -> Ranges:
         size = os.lstat(partial).st_size
     except FileNotFoundError:
         return Ranges()
-    return record.good(osdep.boot_id()).within(size)
+    return record.good(machine.boot_id()).within(size)
 
 
 def discard(partial: Path) -> None:
     """Deletes a partial file and its note."""
-    osdep.remove_file(sidecar_of(partial))
-    osdep.remove_file(_temporary(partial))
-    osdep.remove_file(partial)
+    files.remove_file(sidecar_of(partial))
+    files.remove_file(_temporary(partial))
+    files.remove_file(partial)
 
 
 class PartialFile:
@@ -85,10 +85,10 @@ class PartialFile:
     def __init__(self, path: Path) -> None:
         """Opens or creates the file, never through a link."""
         self.path = path
-        self._fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT)
+        self._fd = files.open_plain(path, os.O_RDWR | os.O_CREAT)
         self._lock = threading.Lock()
         self._generation = 1
-        self._boot_id = osdep.boot_id()
+        self._boot_id = machine.boot_id()
 
     def close(self) -> None:
         """Ends writing and recording."""
@@ -99,7 +99,7 @@ class PartialFile:
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Raises `DiskFull`."""
         with disk_errors_are_clear(self.path.parent):
-            osdep.write_at(self._fd, data, offset)
+            files.write_at(self._fd, data, offset)
 
     def set_size(self, size_bytes: int) -> None:
         """Truncates the file, or extends it with a hole."""
@@ -111,7 +111,7 @@ class PartialFile:
         longer written, so none can claim bytes that are about to be overwritten."""
         with self._lock:
             self._generation = generation
-            osdep.remove_file(sidecar_of(self.path))
+            files.remove_file(sidecar_of(self.path))
 
     def record(self, record: Record, generation: int) -> None:
         """Replaces the note: visible to other processes immediately, on disk some time later."""
@@ -140,7 +140,7 @@ class PartialFile:
                 if durable:
                     file.flush()
                     os.fsync(file.fileno())
-            osdep.replace_file(temporary, sidecar_of(self.path))
+            files.replace_file(temporary, sidecar_of(self.path))
 
 
 def _temporary(partial: Path) -> Path:

@@ -9,10 +9,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from localllm import osdep
 from localllm.registry.foreign.folders import lmstudio_folder
 from localllm.registry.foreign.model import Root
 from localllm.registry.foreign.walk import read_small
+from localllm.system import folders
 
 MAX_POINTER_BYTES = 4096
 
@@ -33,7 +33,7 @@ def default_roots(environ: Mapping[str, str] | None = None, home: Path | None = 
 
 def _ollama(environ: Mapping[str, str], home: Path) -> list[Path]:
     own = environ.get("OLLAMA_MODELS")
-    return [Path(own) if own else home / ".ollama" / "models", *osdep.shared_ollama_dirs()]
+    return [Path(own) if own else home / ".ollama" / "models", *folders.shared_ollama_dirs()]
 
 
 def _hugging_face(environ: Mapping[str, str], home: Path) -> Path:
@@ -58,4 +58,4 @@ def _lmstudio(home: Path) -> list[Path]:
 
 def _llama_cpp(environ: Mapping[str, str]) -> Path:
     own = environ.get("LLAMA_CACHE")
-    return Path(own) if own else osdep.user_cache_root() / "llama.cpp"
+    return Path(own) if own else folders.user_cache_root() / "llama.cpp"

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm import osdep
 from localllm.errors import InvalidParameter, PullFailed
 from localllm.offers.rating import Rated
 from localllm.prediction.speeds import NotPredicted
@@ -20,6 +19,7 @@ from localllm.server.callers import caller_of
 from localllm.server.manage.reading import read
 from localllm.supervisor.memory_fit import Fit
 from localllm.supervisor.placing import CPU
+from localllm.system import memory as system_memory
 from localllm.types import wire as body
 
 SPARE_BYTES = 500 * 10**6
@@ -80,13 +80,13 @@ async def offers(request: Request) -> Response:
         _offered(each, asked.model if is_catalogs and each.offer.is_chosen else each.offer.name) for each in found
     ]
     answer = body.OfferedModels(
-        model=asked.model, free_bytes=osdep.available_memory(), devices_problem=problem, models=models
+        model=asked.model, free_bytes=system_memory.available_memory(), devices_problem=problem, models=models
     )
     return json_response(answer, headers)
 
 
 def _of_catalog(words: str) -> list[body.CatalogModel]:
-    memory = osdep.total_memory()
+    memory = system_memory.total_memory()
     return [
         body.CatalogModel(
             id=entry.id,

@@ -13,13 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm import osdep
-from localllm.programs import own_command
 from localllm.server.body import json_response
 from localllm.server.callers import caller_of
 from localllm.server.sse import unless_gone
 from localllm.server.state import ServerState
 from localllm.settings.config import Settings
+from localllm.system import processes
+from localllm.system.programs import own_command
 from localllm.types import wire as body
 
 TIMEOUT_S = 120.0
@@ -64,7 +64,7 @@ async def _examined_now(command: list[str]) -> body.Diagnosis:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
-        **osdep.own_process_group(),
+        **processes.own_process_group(),
     )
     try:
         async with asyncio.timeout(TIMEOUT_S):
@@ -75,6 +75,6 @@ async def _examined_now(command: list[str]) -> body.Diagnosis:
     finally:
         if process.returncode is None:
             with contextlib.suppress(OSError):
-                osdep.kill_group(process.pid)
+                processes.kill_group(process.pid)
             await process.wait()
     return body.Diagnosis(works=process.returncode == 0, text=output[-MAX_BYTES:].decode("utf-8", "replace"))

@@ -3,7 +3,7 @@
 With a Python interpreter, the command is `python -P -m MODULE`. A frozen program (PyInstaller) has none and starts
 itself again with `--localllm-child MODULE`, which its first lines pass to `run_child`:
 
-    from localllm.programs import run_child
+    from localllm.system.programs import run_child
 
     run_child()  # does not return in a child
 """
