@@ -23,8 +23,8 @@ from benchmarks.prediction_child import PROMPT
 from benchmarks.prediction_models import write_all
 from benchmarks.results import save
 from localllm.gguf import read_model_info
-from localllm.prediction.predicting import speeds
-from localllm.prediction.speeds import Speed
+from localllm.planning.prediction import speeds
+from localllm.planning.speeds import Speed
 from localllm.settings import config
 from localllm.system import cpu
 from localllm.types import ModelInfo

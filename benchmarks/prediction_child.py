@@ -19,7 +19,7 @@ from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.gguf import read_model_info
 from localllm.llama import library, selftest
-from localllm.supervisor.plan import plan
+from localllm.planning.plan import plan
 from localllm.system import cpu
 from localllm.types import ResolvedSampling
 from localllm.types.load_options import LoadOptions

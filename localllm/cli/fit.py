@@ -12,17 +12,17 @@ from localllm.cli.devices import Seen, seen_of
 from localllm.cli.speed_words import speed_cells, speed_object, speed_sentence, why_no_speed
 from localllm.cli.units import size, table
 from localllm.errors import ModelNotFound
-from localllm.prediction.speeds import NotPredicted, Speed
+from localllm.planning.speeds import NotPredicted, Speed
+from localllm.planning.tuned import Tuning, Tunings, match, place_of
 from localllm.settings.config import Settings
 from localllm.system import memory
-from localllm.tuning.results import Tuning, Tunings, match, place_of
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 
 if TYPE_CHECKING:
+    from localllm.planning.drafts import DraftModel
+    from localllm.planning.memory_fit import Fit
     from localllm.registry.sources.headers import Offer
-    from localllm.supervisor.drafting import DraftModel
-    from localllm.supervisor.memory_fit import Fit
 
 DOES_NOT_FIT = 1
 
@@ -69,8 +69,8 @@ def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftMod
     """The draft model that a load would use; a line on stderr says why there is none. Raises as a load does."""
     if options.draft is None or options.speculation == "off" or not here.info.causal:
         return None
+    from localllm.planning.drafts import DraftModel
     from localllm.registry.drafts import find_draft
-    from localllm.supervisor.drafting import DraftModel
 
     found = find_draft(options.draft, here.id, settings.data_dir)
     if found.draft is None:
@@ -85,7 +85,7 @@ def _as_tuned(here: _Here, options: LoadOptions, seen: Seen) -> LoadOptions:
     """The options with the stored tuning that a load would apply; a line on stderr names it."""
     if not here.tunings:
         return options
-    from localllm.supervisor.plan import context_of
+    from localllm.planning.plan import context_of
 
     place = place_of(library=seen.fingerprint, backend=seen.backend, devices=seen.devices)
     found = match(here.tunings, place, options, context_of(here.info, options))
@@ -97,9 +97,9 @@ def _offers(settings: Settings, model: str) -> list[Offer]:
     """The quantizations of a remote model. Raises `ModelNotFound`, `PullFailed`."""
     import threading
 
+    from localllm.planning.memory_fit import measure
     from localllm.registry.names import PathName, parse
     from localllm.registry.pull import Puller
-    from localllm.supervisor.memory_fit import measure
 
     if isinstance(parse(model), PathName):
         raise ModelNotFound(f"model file {model!r} does not exist", param="model")
@@ -150,8 +150,8 @@ def _table_row(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> tupl
 
 def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json: bool) -> int:
     from localllm.offers.rating import chosen_options
-    from localllm.prediction.predicting import speeds
-    from localllm.supervisor.memory_fit import fit_in_memory
+    from localllm.planning.memory_fit import fit_in_memory
+    from localllm.planning.prediction import speeds
 
     info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), memory.available_memory()
     draft = _draft_of(settings, here, options)

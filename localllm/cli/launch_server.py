@@ -247,7 +247,7 @@ def _id(path: str) -> str:
 def _candidate(name: str, info: ModelInfo, settings: Settings) -> Candidate:
     from msgspec.structs import replace
 
-    from localllm.supervisor.plan import cpu_compute_bytes, cpu_memory_bytes
+    from localllm.planning.plan import cpu_compute_bytes, cpu_memory_bytes
 
     options = settings.for_model(name).load_options()
 

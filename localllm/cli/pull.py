@@ -16,7 +16,7 @@ from localllm.cli.bars import Bar
 from localllm.cli.interrupts import stopped_by_ctrl_c
 from localllm.cli.units import size
 from localllm.errors import LocalLLMError, PullFailed
-from localllm.prediction.speeds import NotPredicted
+from localllm.planning.speeds import NotPredicted
 from localllm.settings.config import Settings
 from localllm.system import memory
 from localllm.types import ModelInfo
@@ -62,9 +62,9 @@ def _pull(settings: Settings, name: str, volume: Volume, *, force: bool, as_json
 
 def _plan(settings: Settings, name: str, volume: Volume, *, as_json: bool) -> int:
     """Print what would be downloaded."""
+    from localllm.planning.memory_fit import measure
     from localllm.registry.pull import Puller
     from localllm.registry.remote import Cancelled
-    from localllm.supervisor.memory_fit import measure
 
     cancel = threading.Event()
     try:
@@ -132,9 +132,9 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
 
     Raises `PullFailed` if it is larger than this machine's memory, unless the user agrees or `force` is set.
     """
+    from localllm.planning.memory_fit import measure
     from localllm.registry.pull import Puller
     from localllm.registry.remote import Cancelled
-    from localllm.supervisor.memory_fit import measure
 
     def announce(plan: PullPlan) -> None:
         bar.note("")
@@ -170,7 +170,7 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
 def _expected_speed(settings: Settings, info: ModelInfo) -> str:
     from localllm.cli.devices import seen_of
     from localllm.cli.speed_words import speed_sentence
-    from localllm.prediction.predicting import speeds
+    from localllm.planning.prediction import speeds
 
     try:
         (speed,) = speeds(settings, settings.load_options(), [info], seen_of(settings).devices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from localllm.prediction.speeds import NotPredicted, Speed
+from localllm.planning.speeds import NotPredicted, Speed
 
 
 def speed_sentence(speed: Speed | NotPredicted) -> str:

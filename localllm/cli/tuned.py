@@ -9,9 +9,9 @@ import msgspec
 
 from localllm.cli import report
 from localllm.errors import ModelNotFound
+from localllm.planning import tuned
+from localllm.planning.tuned import TuningFile, Tunings
 from localllm.settings.config import Settings
-from localllm.tuning import results as tuned
-from localllm.tuning.results import TuningFile, Tunings
 
 
 def list_tunings(settings: Settings, model: str | None, *, as_json: bool) -> int:

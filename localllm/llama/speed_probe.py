@@ -12,7 +12,7 @@ import msgspec
 
 from localllm.gguf.tables import BLOCK_TYPES
 from localllm.llama.speed_graph import Cpu, Maker, Operation, Passes, Times
-from localllm.prediction.speeds import AttentionSpeed, AttentionWay, KernelSpeed, MachineSpeed, tensor_type
+from localllm.planning.speeds import AttentionSpeed, AttentionWay, KernelSpeed, MachineSpeed, tensor_type
 
 USUAL_SHARE, DISTURBED = 0.25, 1.2
 """The typical pass is the one slower than this share of them; if it took longer than the fastest by the second factor,

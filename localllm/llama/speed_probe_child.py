@@ -16,7 +16,7 @@ from localllm.errors import LocalLLMError
 from localllm.llama import library, selftest, speed_probe
 from localllm.llama.remembered import Remembered, key
 from localllm.llama.speed_graph import TYPES, Cpu
-from localllm.prediction.speeds import MachineSpeed, ProbeAnswer, ProbeQuestion, tensor_type
+from localllm.planning.speeds import MachineSpeed, ProbeAnswer, ProbeQuestion, tensor_type
 from localllm.system import cpu as system_cpu
 from localllm.system import processes
 

@@ -170,8 +170,8 @@ class _Pull(threading.Thread):
         self._cancel.set()
 
     def run(self) -> None:
+        from localllm.planning.memory_fit import measure
         from localllm.registry.pull import Puller
-        from localllm.supervisor.memory_fit import measure
 
         try:
             with Puller(self._settings, measure=measure(self._settings.load_options())) as puller:

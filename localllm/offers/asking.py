@@ -63,8 +63,8 @@ class Asking:
         def work(cancel: threading.Event) -> tuple[list[Rated], str | None]:
             from localllm.offers.machine import seen_of
             from localllm.offers.rating import rated
+            from localllm.planning.memory_fit import measure
             from localllm.registry.pull import Puller
-            from localllm.supervisor.memory_fit import measure
 
             with Puller(settings, named_by_user=False, measure=measure(settings.load_options())) as puller:
                 offers = puller.offers(name, cancel)

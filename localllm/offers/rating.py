@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from localllm.errors import LocalLLMError
-from localllm.prediction.predicting import speeds
-from localllm.prediction.speeds import NotPredicted, Speed
+from localllm.planning.contexts import Memory, with_context
+from localllm.planning.drafts import DraftModel
+from localllm.planning.memory_fit import Fit, fit_in_memory
+from localllm.planning.prediction import speeds
+from localllm.planning.speeds import NotPredicted, Speed
 from localllm.registry.sources.headers import Offer
 from localllm.settings.config import Settings
-from localllm.supervisor.contexts import Memory, with_context
-from localllm.supervisor.drafting import DraftModel
-from localllm.supervisor.memory_fit import Fit, fit_in_memory
 from localllm.system import memory
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError, ModelNotFound
+from localllm.planning.tuned import TuningFile, Tunings
+from localllm.planning.tuned import forget as forget_tunings
 from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.manifests import DamagedManifest
 from localllm.registry.disk.store import Store
@@ -17,8 +19,6 @@ from localllm.registry.manifest import Manifest
 from localllm.registry.names import DEMO, Demo, PathName, parse
 from localllm.registry.naming import storable
 from localllm.registry.resolve import canonical, carried, find, not_here
-from localllm.tuning.results import TuningFile, Tunings
-from localllm.tuning.results import forget as forget_tunings
 from localllm.types.states import AvailableModel
 
 logger = logging.getLogger("localllm")

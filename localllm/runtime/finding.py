@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.planning.drafts import DraftModel
+from localllm.planning.tuned import Tunings
 from localllm.settings.config import Settings
-from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.supervisor import Candidate
 from localllm.system.worker_threads import Threads
-from localllm.tuning.results import Tunings
 from localllm.types import ModelDefaults, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import AvailableModel

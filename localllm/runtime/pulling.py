@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from localllm.planning.memory_fit import measure
 from localllm.settings.config import Settings
-from localllm.supervisor.memory_fit import measure
 from localllm.system.worker_threads import Threads
 from localllm.types.states import AvailableModel, PullState, PushState
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from localllm.supervisor.placing import DRIVER_BYTES
+from localllm.planning.placing import DRIVER_BYTES
 from localllm.types import DeviceInfo
 from localllm.types.placement import DeviceShare
 

@@ -15,19 +15,19 @@ from pathlib import Path
 import msgspec
 
 from localllm.errors import Loading, LocalLLMError
+from localllm.planning import tuned
+from localllm.planning.contexts import on_devices
+from localllm.planning.drafts import DraftModel, check_is_model
+from localllm.planning.main_memory import MainMemory
+from localllm.planning.plan import context_of, pooling_of
+from localllm.planning.tuned import Tuning
 from localllm.settings.config import Settings
-from localllm.supervisor.contexts import on_devices
-from localllm.supervisor.drafting import DraftModel, check_is_model
 from localllm.supervisor.load_log import log_load
-from localllm.supervisor.main_memory import MainMemory
 from localllm.supervisor.on_devices import OnDevices
 from localllm.supervisor.owner import Owner
-from localllm.supervisor.plan import context_of, pooling_of
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held
 from localllm.supervisor.session import Session
-from localllm.tuning import results as tuned
-from localllm.tuning.results import Tuning
 from localllm.types import Finish, LoadedModel, ModelDefaults, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import ModelPhase, RunningModel

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from localllm.errors import DeviceUnavailable, LocalLLMError
-from localllm.supervisor.drafting import DraftModel, PlacedDraft, beside, place_draft
+from localllm.planning.drafts import DraftModel, PlacedDraft, beside, place_draft
+from localllm.planning.placing import CPU, DRIVER_BYTES
+from localllm.planning.plan import plan, shares_without_heads
 from localllm.supervisor.ledger import Ledger
-from localllm.supervisor.placing import CPU, DRIVER_BYTES
-from localllm.supervisor.plan import plan, shares_without_heads
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.placement import DeviceShare, Placement

@@ -16,18 +16,19 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LoadConflict, Loading, LocalLLMError, ModelNotFound, QueueFull, clipped
+from localllm.planning.contexts import Memory, with_context
+from localllm.planning.drafts import DraftModel, beside, draft_bytes
+from localllm.planning.needs import need_bytes
+from localllm.planning.plan import context_of, longest_context
+from localllm.planning.tuned import Tuning
 from localllm.settings.config import Settings
-from localllm.supervisor.contexts import Memory, with_context
-from localllm.supervisor.drafting import DraftModel, beside, draft_bytes
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.plan import context_of, longest_context
-from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, decide_devices, need_bytes
+from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, decide_devices
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
 from localllm.system import memory
-from localllm.tuning.results import Tuning
 from localllm.types import LoadedModel, ModelDefaults, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import RunningModel

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.tuning.results import Values
+from localllm.planning.tuned import Values
 from localllm.types import KvType, LoadedModel
 from localllm.types.load_options import DEFAULT_UBATCH, LoadOptions
 

@@ -14,14 +14,14 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.planning.plan import context_of
+from localllm.planning.tuned import Tuning, Tunings, base_of
 from localllm.runtime.finding import Finder
 from localllm.settings.config import Settings
-from localllm.supervisor.plan import context_of
 from localllm.supervisor.supervisor import Candidate as Model
 from localllm.system import cpu
 from localllm.tuning.candidates import DEFAULT, Candidate, Machine, candidates
 from localllm.tuning.comparing import TOO_NOISY, Comparison, Rates, holds, noise, pairs_needed, typical
-from localllm.tuning.results import Tuning, Tunings, base_of
 from localllm.tuning.rounds import CandidateFailed, Rounds
 from localllm.tuning.search import PAIRS, Contender, Search
 from localllm.tuning.workers import Loaded, Workers

@@ -15,16 +15,16 @@ import msgspec
 
 from localllm.bench.prompts import words
 from localllm.errors import InternalError, Loading, WorkerCrashed
+from localllm.planning.drafts import beside, draft_bytes, place_draft
+from localllm.planning.needs import need_bytes
+from localllm.planning.plan import plan
+from localllm.planning.tuned import Place, place_of
 from localllm.settings.config import Settings
-from localllm.supervisor.drafting import beside, draft_bytes, place_draft
-from localllm.supervisor.plan import plan
-from localllm.supervisor.room import need_bytes
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate as Model
 from localllm.system import memory
 from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Rates
-from localllm.tuning.results import Place, place_of
 from localllm.tuning.workload import DEPTHS, Timed, Work, prompt_tokens, rates_of
 from localllm.types import DeviceInfo, Finish, GenerationRequest, LoadedModel, SamplingParams, Speculative
 from localllm.types.load_options import LoadOptions

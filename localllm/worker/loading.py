@@ -23,8 +23,8 @@ from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
 from localllm.llama.spread import Spread, use_numa
 from localllm.llama.vocab import Vocab
+from localllm.planning.tuned import AS_TUNED
 from localllm.system import cpu
-from localllm.tuning.results import AS_TUNED
 from localllm.types import ChatFormat, LoadedModel, SamplingParams, SourceName
 from localllm.worker.attention import Settled, settle
 from localllm.worker.drafting import check_layers, load_draft

@@ -16,10 +16,10 @@ import pytest
 from localllm import LLM
 from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
+from localllm.planning.tuned import AS_TUNED, Place, Tuning, Tunings, Values, base_of, forget
 from localllm.runtime.finding import Finder
 from localllm.settings import config
 from localllm.tuning.candidates import DEFAULT
-from localllm.tuning.results import AS_TUNED, Place, Tuning, Tunings, Values, base_of, forget
 from localllm.tuning.workers import Workers
 from localllm.types.load_options import LoadOptions
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli

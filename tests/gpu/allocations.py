@@ -16,7 +16,7 @@ from localllm.llama.context import LlamaBackend
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.model import LlamaModel
 from localllm.llama.spread import Spread
-from localllm.supervisor.plan import plan
+from localllm.planning.plan import plan
 from localllm.types.load_options import LoadOptions
 from localllm.types.placement import Placement
 

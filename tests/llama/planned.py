@@ -5,7 +5,7 @@ from __future__ import annotations
 from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.supervisor.plan import plan
+from localllm.planning.plan import plan
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 

@@ -17,7 +17,7 @@ from localllm.engine.sequence import Sequence as Request
 from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.rope import AS_TRAINED, Rope
-from localllm.supervisor.drafting import DraftModel, draft_bytes
+from localllm.planning.drafts import DraftModel, draft_bytes
 from localllm.types.load_options import LoadOptions
 from tests.llama.guessing import (
     CTX,

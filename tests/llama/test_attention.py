@@ -15,7 +15,7 @@ from localllm.llama import attention_probe, library
 from localllm.llama.attention import Figures, Point
 from localllm.llama.attention_probe import ALL, MAX_PASS_S, MIN_DEEP, MIN_PASS_S, SHALLOW, Probe
 from localllm.llama.model import LlamaModel
-from localllm.supervisor.plan import plan
+from localllm.planning.plan import plan
 from localllm.system import cpu
 from localllm.types import ModelDefaults
 from localllm.types.load_options import LoadOptions
@@ -225,6 +225,6 @@ def test_what_is_asked_for_or_settled_is_not_measured(opened: Opened) -> None:
 
 
 def test_without_flash_attention_fewer_rows_are_computed_at_once_where_scores_are_large(opened: Opened) -> None:
-    with mock.patch("localllm.supervisor.plan.MAX_SCORES_BYTES", 1024 * 1024):
+    with mock.patch("localllm.planning.plan.MAX_SCORES_BYTES", 1024 * 1024):
         assert opened.settle(FASTER_WITHOUT).ubatch_tokens == 64
         assert opened.settle(flash_attn="on").ubatch_tokens == 512

@@ -16,9 +16,9 @@ from localllm.llama import library
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.model import LlamaModel
 from localllm.llama.spread import Spread
+from localllm.planning.needs import embedding_bytes
+from localllm.planning.plan import compute_bytes, memory_bytes, output_bytes, plan
 from localllm.registry.resolve import carried
-from localllm.supervisor.plan import compute_bytes, memory_bytes, output_bytes, plan
-from localllm.supervisor.room import embedding_bytes
 from localllm.types import FlashAttn, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.llama.planned import planned_backend

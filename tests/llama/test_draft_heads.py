@@ -17,7 +17,7 @@ from localllm.gguf.target_states import GIVES_LAST, GIVES_STATES
 from localllm.llama import library
 from localllm.llama.blocks import LlamaBlocks
 from localllm.llama.next_symbols import find
-from localllm.supervisor.drafting import DraftModel, draft_bytes
+from localllm.planning.drafts import DraftModel, draft_bytes
 from localllm.types.load_options import LoadOptions
 from tests.llama.guessing import (
     CTX,

@@ -16,8 +16,8 @@ from localllm.llama.headed import HeadedBackend
 from localllm.llama.heads import LlamaHeads
 from localllm.llama.model import LlamaModel
 from localllm.llama.next_symbols import find
-from localllm.supervisor.heads import BATCH_TOKENS, OUTPUTS, heads_bytes
-from localllm.supervisor.plan import memory_bytes, plan
+from localllm.planning.nextn_heads import BATCH_TOKENS, OUTPUTS, heads_bytes
+from localllm.planning.plan import memory_bytes, plan
 from localllm.types.load_options import LoadOptions
 from tests.llama.planned import planned_backend
 from tests.models import families, headed

@@ -17,7 +17,7 @@ from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.supervisor.plan import compute_bytes, outputs_of, plan
+from localllm.planning.plan import compute_bytes, outputs_of, plan
 from localllm.types.load_options import LoadOptions
 from tests.models.maker import write_llama
 

@@ -9,8 +9,8 @@ import pytest
 
 from localllm.gguf import read_model_info
 from localllm.llama.speed_probe import MAX_ATTEMPTS, NOISY_SPREAD
-from localllm.prediction import predicting
-from localllm.prediction.speeds import MachineSpeed, NotPredicted, ProbeQuestion, Speed
+from localllm.planning import prediction
+from localllm.planning.speeds import MachineSpeed, NotPredicted, ProbeQuestion, Speed
 from localllm.registry.resolve import carried
 from localllm.settings.config import Settings, load
 from localllm.types.load_options import LoadOptions
@@ -27,7 +27,7 @@ def question(settings: Settings, *kernels: str, heads: tuple[int, ...] = ()) -> 
 
 
 def asked(settings: Settings, *kernels: str, heads: tuple[int, ...] = ()) -> tuple[MachineSpeed, float]:
-    answer = predicting.ask(question(settings, *kernels, heads=heads))
+    answer = prediction.ask(question(settings, *kernels, heads=heads))
     assert answer.speed is not None, answer.error
     return answer.speed, answer.took_s
 
@@ -65,7 +65,7 @@ def test_a_type_that_no_kernel_computes_with_is_left_out(settings: Settings) -> 
 @pytest.mark.parametrize("of", ["demo", "mixture"])
 def test_a_model_on_the_disk_has_a_speed(settings: Settings, tmp_path: Path, of: str) -> None:
     path = carried("demo.gguf") if of == "demo" else write_mixture(tmp_path / "mixture.gguf")
-    (found,) = predicting.speeds(settings, LoadOptions(threads=1), [read_model_info(path)], ())
+    (found,) = prediction.speeds(settings, LoadOptions(threads=1), [read_model_info(path)], ())
     assert isinstance(found, Speed), found
     assert 10 < found.answer_tokens_per_s < found.prompt_tokens_per_s < 1e7
 
@@ -73,8 +73,8 @@ def test_a_model_on_the_disk_has_a_speed(settings: Settings, tmp_path: Path, of:
 def test_a_probe_that_dies_predicts_nothing_and_breaks_nothing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(predicting, "child_command", lambda: [sys.executable, "-c", "import os; os.abort()"])
+    monkeypatch.setattr(prediction, "child_command", lambda: [sys.executable, "-c", "import os; os.abort()"])
     info = read_model_info(carried("demo.gguf"))
-    (found,) = predicting.speeds(settings, LoadOptions(), [info], ())
+    (found,) = prediction.speeds(settings, LoadOptions(), [info], ())
     assert isinstance(found, NotPredicted)
     assert "ended early" in found.reason

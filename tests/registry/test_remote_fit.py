@@ -16,6 +16,7 @@ from localllm.cli.fit import show_fit
 from localllm.errors import ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
 from localllm.llm.models import Models
+from localllm.planning.memory_fit import measure, needs
 from localllm.registry import catalog
 from localllm.registry.fetch.net import Net
 from localllm.registry.pull import Puller
@@ -23,7 +24,6 @@ from localllm.registry.remote import RemoteFile
 from localllm.registry.sources import remote_header
 from localllm.registry.sources.headers import Offer, resized
 from localllm.settings.config import Settings, load
-from localllm.supervisor.memory_fit import measure, needs
 from localllm.system import memory
 from localllm.types.load_options import LoadOptions
 from tests.homes import measured_once

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localllm.planning.contexts import SHARE, STEPS, Memory, on_devices, with_context
+from localllm.planning.drafts import DraftModel, draft_bytes
+from localllm.planning.plan import context_of, cpu_memory_bytes, heads_of, plan
 from localllm.settings.config import Settings
-from localllm.supervisor.contexts import SHARE, STEPS, Memory, on_devices, with_context
-from localllm.supervisor.drafting import DraftModel, draft_bytes
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.on_devices import OnDevices
-from localllm.supervisor.plan import context_of, cpu_memory_bytes, heads_of, plan
 from localllm.supervisor.supervisor import Supervisor
 from localllm.system import memory as system_memory
 from localllm.types import LayerMemory, ModelInfo

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from localllm.cli.devices import seen_of
 from localllm.cli.fit import show_fit
 from localllm.errors import DeviceUnavailable
+from localllm.planning.drafts import DraftModel
+from localllm.planning.memory_fit import LEAST_CTX, fit_in_memory, fits, largest_ctx, needs
+from localllm.planning.needs import need_bytes
+from localllm.planning.plan import CTX_STEP
+from localllm.planning.tuned import Tuning, Tunings, Values, base_of, place_of
 from localllm.registry.create import create, resolver
 from localllm.registry.listing import store_of
 from localllm.registry.modelfile import parse_modelfile
 from localllm.registry.resolve import carried
 from localllm.settings.config import config_file, load
-from localllm.supervisor.drafting import DraftModel
-from localllm.supervisor.memory_fit import LEAST_CTX, fit_in_memory, fits, largest_ctx, needs
-from localllm.supervisor.plan import CTX_STEP
-from localllm.supervisor.room import need_bytes
-from localllm.tuning.results import Tuning, Tunings, Values, base_of, place_of
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.unit.test_plan import GPU, MODEL

@@ -13,7 +13,7 @@ import pytest
 from localllm.errors import InvalidModelFile
 from localllm.gguf import read_model_info
 from localllm.llama.embedding import MAX_STATES
-from localllm.supervisor.plan import EMBEDDING_STATES, memory_bytes
+from localllm.planning.plan import EMBEDDING_STATES, memory_bytes
 from localllm.types import LayerMemory, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.models.builder import Builder

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
-from localllm.supervisor.drafting import DraftModel
+from localllm.planning.drafts import DraftModel
+from localllm.planning.placing import DRIVER_BYTES
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.on_devices import OnDevices, layers_on_gpus
-from localllm.supervisor.placing import DRIVER_BYTES
 from localllm.supervisor.room import Evict, Held, Load, WaitFor, decide_devices
 from localllm.types import DeviceInfo, LayerMemory
 from localllm.types.load_options import LoadOptions

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import DeviceUnavailable, InvalidParameter
-from localllm.supervisor.placing import DRIVER_BYTES, divided
-from localllm.supervisor.plan import memory_bytes, plan
+from localllm.planning.placing import DRIVER_BYTES, divided
+from localllm.planning.plan import memory_bytes, plan
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.unit.test_plan import CPU, GPU, MB, MODEL

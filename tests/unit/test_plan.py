@@ -7,8 +7,8 @@ import pytest
 
 from localllm.engine.scheduling.rows import MOST_ROWS
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.supervisor.placing import DRIVER_BYTES
-from localllm.supervisor.plan import MAX_DEFAULT_EMBEDDING_CTX, SLOT_OUTPUTS, plan
+from localllm.planning.placing import DRIVER_BYTES
+from localllm.planning.plan import MAX_DEFAULT_EMBEDDING_CTX, SLOT_OUTPUTS, plan
 from localllm.types import DeviceInfo, LayerMemory, ModelInfo
 from localllm.types.load_options import LoadOptions
 from tests.worker.conftest import INFO

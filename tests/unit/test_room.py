@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
-from localllm.supervisor.room import Evict, Held, Load, Room, WaitFor, decide, need_bytes
+from localllm.planning.needs import need_bytes
+from localllm.supervisor.room import Evict, Held, Load, Room, WaitFor, decide
 from localllm.types.load_options import LoadOptions
 from tests.worker.conftest import INFO
 

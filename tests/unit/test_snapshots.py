@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from localllm.supervisor.snapshots import LARGEST_SHARE, MOST, snapshots_of
+from localllm.planning.snapshots import LARGEST_SHARE, MOST, snapshots_of
 from localllm.types import LayerMemory, ModelInfo
 from tests.worker.conftest import INFO
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.prediction.speeds import (
+from localllm.planning.speed import kernels, predict
+from localllm.planning.speeds import (
     AttentionSpeed,
     AttentionWay,
     KernelSpeed,
@@ -16,7 +17,6 @@ from localllm.prediction.speeds import (
     Speed,
     expert_kernel,
 )
-from localllm.supervisor.speed import kernels, predict
 from localllm.types import LayerMemory, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.products import Matrices, Products

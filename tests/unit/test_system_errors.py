@@ -325,7 +325,7 @@ def test_tune_says_what_cannot_be_kept_before_it_measures(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     if kind == "full":
-        monkeypatch.setattr("localllm.tuning.results.tempfile.TemporaryFile", full)
+        monkeypatch.setattr("localllm.planning.tuned.tempfile.TemporaryFile", full)
     monkeypatch.setattr("localllm.tuning.tuner.Workers", lambda *_: pytest.fail("it measures"))
     home = homes("tuned" if kind == "tuned" else "other")
     code, err = told("tune demo", home, capfd, monkeypatch)

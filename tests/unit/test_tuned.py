@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter
+from localllm.planning import tuned
+from localllm.planning.tuned import MAX_TUNINGS, WITHOUT_EFFECT, Place, Tuning, Tunings, Values, base_of, match
 from localllm.registry import listing
-from localllm.tuning import results as tuned
 from localllm.tuning.candidates import Machine, candidates
-from localllm.tuning.results import MAX_TUNINGS, WITHOUT_EFFECT, Place, Tuning, Tunings, Values, base_of, match
 from localllm.types import DeviceInfo, LoadedModel
 from localllm.types.load_options import LoadOptions
 from tests.stores import put

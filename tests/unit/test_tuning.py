@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
+from localllm.planning.tuned import Values
 from localllm.tuning.candidates import DEFAULT, Candidate, combined
 from localllm.tuning.comparing import (
     MOST_CHECKED,
@@ -25,7 +26,6 @@ from localllm.tuning.comparing import (
     noise,
     pairs_needed,
 )
-from localllm.tuning.results import Values
 from localllm.tuning.rounds import CandidateFailed, Rounds
 from localllm.tuning.search import MOST_PAIRS, Contender, Search
 from localllm.tuning.tuner import Outcome, outcome_of

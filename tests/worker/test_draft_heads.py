@@ -15,9 +15,9 @@ from localllm import LLM, SamplingParams
 from localllm.errors import LoadFailed
 from localllm.gguf import read_model_info
 from localllm.llama import next_rows
-from localllm.supervisor import drafting, heads
-from localllm.supervisor.drafting import DraftModel, draft_bytes, draft_options, place_draft, states_bytes
-from localllm.supervisor.memory_fit import fit_in_memory
+from localllm.planning import drafts, nextn_heads
+from localllm.planning.drafts import DraftModel, draft_bytes, draft_options, place_draft, states_bytes
+from localllm.planning.memory_fit import fit_in_memory
 from localllm.types import DeviceInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker import drafting as loaded_drafting
@@ -229,13 +229,13 @@ def test_its_memory_is_planned(target: Path, tmp_path: Path, write: Callable[...
     assert draft_options(info, options, draft).ctx == 256
     long_info, long = (msgspec.structs.replace(each, context_length=2**17) for each in (info, draft.info))
     wanted = draft_options(long_info, LoadOptions(), draft._replace(info=long))
-    assert wanted.ctx == heads.CTX, "a draft need not look back further"
+    assert wanted.ctx == nextn_heads.CTX, "a draft need not look back further"
     states = states_bytes(info, options, draft)
     assert states == 4 * 3 * 64 * (512 * 2 + 2048 + 512) + 4 * 64 * 320
     assert draft_bytes(info, options, draft) > states + draft.info.size_bytes
-    assert next_rows.KEPT == heads.KEPT_ROWS
-    assert loading.WHOLE_BATCH == heads.MOST_BATCH
-    assert loaded_drafting.HEAD_TOKENS == drafting.HEAD_TOKENS
+    assert next_rows.KEPT == nextn_heads.KEPT_ROWS
+    assert loading.WHOLE_BATCH == nextn_heads.MOST_BATCH
+    assert loaded_drafting.HEAD_TOKENS == drafts.HEAD_TOKENS
     gpu = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=4 * 2**30, total_bytes=8 * 2**30)
     _, share, _ = place_draft(info, options, draft, [gpu])
     assert share is not None

@@ -13,12 +13,12 @@ import pytest
 from localllm import LLM, SamplingParams
 from localllm.errors import InvalidParameter, LoadFailed, ModelNotFound, UnsupportedParameter
 from localllm.gguf import read_model_info
+from localllm.planning.drafts import DraftModel, draft_bytes, draft_options, place_draft
+from localllm.planning.plan import plan
 from localllm.registry.drafts import find_draft, pair_of
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
 from localllm.supervisor import managed
-from localllm.supervisor.drafting import DraftModel, draft_bytes, draft_options, place_draft
-from localllm.supervisor.plan import plan
 from localllm.types import DeviceInfo, GenerationRequest, ModelInfo, Speculative
 from localllm.types.load_options import LoadOptions
 from localllm.worker.command import worker_command

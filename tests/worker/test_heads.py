@@ -13,15 +13,15 @@ from localllm import LLM, SamplingParams
 from localllm.gguf import read_model_info
 from localllm.gguf.nextn import FORMS
 from localllm.llama import next_rows
+from localllm.planning import nextn_heads
+from localllm.planning.drafts import DraftModel, draft_bytes
+from localllm.planning.main_memory import MainMemory
+from localllm.planning.memory_fit import fit_in_memory, needs
+from localllm.planning.needs import need_bytes
+from localllm.planning.placing import sizes_of
+from localllm.planning.plan import demand_of, plan
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
-from localllm.supervisor import heads
-from localllm.supervisor.drafting import DraftModel, draft_bytes
-from localllm.supervisor.main_memory import MainMemory
-from localllm.supervisor.memory_fit import fit_in_memory, needs
-from localllm.supervisor.placing import sizes_of
-from localllm.supervisor.plan import demand_of, plan
-from localllm.supervisor.room import need_bytes
 from localllm.types import GenerationRequest, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker import heads as loaded_heads
@@ -100,9 +100,9 @@ def test_layers_that_are_named_and_not_there_are_none(tmp_path: Path) -> None:
             other.vector("blk.2.nextn.eh_proj.weight", 8)
         info = read_model_info(tmp_path / "other.gguf")
         assert info.heads is not None
-        assert reason in heads.why_none(info, LoadOptions())
-        assert architecture in heads.why_none(info, LoadOptions())
-        assert heads.context_of_heads(info, LoadOptions(), 512) == 0
+        assert reason in nextn_heads.why_none(info, LoadOptions())
+        assert architecture in nextn_heads.why_none(info, LoadOptions())
+        assert nextn_heads.context_of_heads(info, LoadOptions(), 512) == 0
 
 
 @pytest.mark.parametrize("architecture", FORMS)
@@ -129,7 +129,7 @@ def test_heads_of_a_form_that_llama_cpp_has_no_graph_for_are_said_and_left_alone
     for names in ("nextn.enorm", "nextn.hnorm", *FORMS[architecture].tensors):
         info = info_of(leave_out=names)
         assert names.split("|")[-1] in info.no_heads
-        assert heads.context_of_heads(info, LoadOptions(), 512) == 0
+        assert nextn_heads.context_of_heads(info, LoadOptions(), 512) == 0
         assert plan(msgspec.structs.replace(info, tokenizer="gpt2"), LoadOptions(ctx=512), []).no_heads == info.no_heads
     assert "dense" in info_of(extra={"leading_dense_block_count": 3}).no_heads
     if architecture == "glm4moe":
@@ -160,7 +160,7 @@ def test_their_memory_is_planned(model: Path) -> None:
     assert info.heads is not None
     assert (info.heads.keys, info.heads.values) == (32, 32)
     on, off = LoadOptions(ctx=512, slots=2), LoadOptions(ctx=512, slots=2, mtp="off")
-    of = heads.heads_bytes(info, on, ctx=512, slots=2)
+    of = nextn_heads.heads_bytes(info, on, ctx=512, slots=2)
     assert of.kept == 2 * 64 * 512 * 2
     assert need_bytes(info, on) - need_bytes(info, off) == of.total > 0
     assert needs(info, on).total - needs(info, off).total == of.total
@@ -170,8 +170,8 @@ def test_their_memory_is_planned(model: Path) -> None:
     assert sum(more.kept) - sum(less.kept) == of.kept
     assert more.compute - less.compute == of.compute
     assert more.outputs - less.outputs == of.host
-    assert (heads.KEPT_ROWS, heads.MOST_BATCH) == (next_rows.KEPT, loading.WHOLE_BATCH)
-    assert (heads.BATCH_TOKENS, heads.OUTPUTS) == (loaded_heads.BATCH_TOKENS, loaded_heads.OUTPUTS)
+    assert (nextn_heads.KEPT_ROWS, nextn_heads.MOST_BATCH) == (next_rows.KEPT, loading.WHOLE_BATCH)
+    assert (nextn_heads.BATCH_TOKENS, nextn_heads.OUTPUTS) == (loaded_heads.BATCH_TOKENS, loaded_heads.OUTPUTS)
 
 
 def test_a_draft_that_nobody_named_is_planned_in_their_place_and_they_are_if_it_is_dropped(

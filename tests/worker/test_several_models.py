@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from localllm.errors import LoadConflict, LoadFailed, ModelNotFound, QueueFull, WorkerCrashed
+from localllm.planning.drafts import DraftModel
 from localllm.settings.config import Settings
 from localllm.supervisor import managed, process
-from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
 from localllm.system import memory

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from localllm.gguf import read_model_info
+from localllm.planning.plan import plan
 from localllm.registry.resolve import carried
-from localllm.supervisor.plan import plan
 from localllm.supervisor.session import Session
 from localllm.system import cpu
 from localllm.types import GenerationRequest, SamplingParams

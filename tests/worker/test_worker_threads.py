@@ -17,8 +17,8 @@ import pytest
 
 from localllm.errors import InternalError, InvalidParameter, WorkerCrashed
 from localllm.gguf import read_model_info
+from localllm.planning.plan import plan
 from localllm.supervisor import process
-from localllm.supervisor.plan import plan
 from localllm.supervisor.session import Session
 from localllm.types import GenerationRequest, Message, SamplingParams
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest

@@ -11,14 +11,14 @@ from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, PullFailed
 from localllm.offers.rating import Rated
-from localllm.prediction.speeds import NotPredicted
+from localllm.planning.memory_fit import Fit
+from localllm.planning.placing import CPU
+from localllm.planning.speeds import NotPredicted
 from localllm.registry import catalog
 from localllm.server import sse
 from localllm.server.body import json_response
 from localllm.server.callers import caller_of
 from localllm.server.manage.reading import read
-from localllm.supervisor.memory_fit import Fit
-from localllm.supervisor.placing import CPU
 from localllm.system import memory as system_memory
 from localllm.types import wire as body
 

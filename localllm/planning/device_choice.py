@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter
-from localllm.supervisor.placing import CPU, Placed
+from localllm.planning.placing import CPU, Placed
 from localllm.types import DeviceInfo
 from localllm.types.devices import named
 from localllm.types.load_options import LoadOptions

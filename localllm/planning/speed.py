@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from localllm.prediction.speeds import AttentionWay, MachineSpeed, NotPredicted, Speed, expert_kernel
+from localllm.planning.speeds import AttentionWay, MachineSpeed, NotPredicted, Speed, expert_kernel
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.products import Matrices

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import msgspec
 
 from localllm.errors import LocalLLMError
-from localllm.prediction.speeds import NotPredicted, ProbeAnswer, ProbeQuestion, Speed
+from localllm.planning.plan import plan
+from localllm.planning.speed import Kernels, kernels, predict
+from localllm.planning.speeds import NotPredicted, ProbeAnswer, ProbeQuestion, Speed
 from localllm.settings.config import Settings
-from localllm.supervisor.plan import plan
-from localllm.supervisor.speed import Kernels, kernels, predict
 from localllm.system import cpu, processes
 from localllm.system.programs import own_command
 from localllm.types import DeviceInfo, ModelInfo

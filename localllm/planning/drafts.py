@@ -13,11 +13,11 @@ import msgspec
 
 from localllm.errors import LoadFailed
 from localllm.gguf.target_states import GIVES_STATES
-from localllm.supervisor import assistants
-from localllm.supervisor.heads import CTX, F32, KEPT_ROWS, MOST_BATCH
-from localllm.supervisor.placing import DRIVER_BYTES
-from localllm.supervisor.plan import LEAST_UBATCH, compute_bytes, context_of, memory_bytes, plan, slots_of
-from localllm.supervisor.room import FIXED_BYTES, need_bytes
+from localllm.planning import assistants
+from localllm.planning.needs import FIXED_BYTES, need_bytes
+from localllm.planning.nextn_heads import CTX, F32, KEPT_ROWS, MOST_BATCH
+from localllm.planning.placing import DRIVER_BYTES
+from localllm.planning.plan import LEAST_UBATCH, compute_bytes, context_of, memory_bytes, plan, slots_of
 from localllm.types import DeviceInfo, DraftHead, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.placement import DeviceShare, DraftLoad

@@ -5,8 +5,8 @@ Pure functions of its header and the longest text. Knows nothing of options and 
 
 from __future__ import annotations
 
-from localllm.supervisor import buffers
-from localllm.supervisor.placing import Demand, Sizes
+from localllm.planning import buffers
+from localllm.planning.placing import Demand, Sizes
 from localllm.types import ModelInfo
 
 ROWS, TEXTS = 512, 128

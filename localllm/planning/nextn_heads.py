@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from localllm.supervisor import buffers
-from localllm.supervisor.buffers import Step
+from localllm.planning import buffers
+from localllm.planning.buffers import Step
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from localllm.supervisor.drafting import DraftModel, beside, draft_bytes
-from localllm.supervisor.plan import cpu_compute_bytes, cpu_memory_bytes, heads_of, longest_context, output_bytes
+from localllm.planning.drafts import DraftModel, beside, draft_bytes
+from localllm.planning.plan import cpu_compute_bytes, cpu_memory_bytes, heads_of, longest_context, output_bytes
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 

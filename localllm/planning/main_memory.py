@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from localllm.supervisor.drafting import DraftModel, beside, draft_bytes, states_bytes
-from localllm.supervisor.room import embedding_bytes, need_bytes
-from localllm.tuning import results as tuned
-from localllm.tuning.results import Tuning
+from localllm.planning import tuned
+from localllm.planning.drafts import DraftModel, beside, draft_bytes, states_bytes
+from localllm.planning.needs import embedding_bytes, need_bytes
+from localllm.planning.tuned import Tuning
 from localllm.types import LoadedModel, ModelInfo
 from localllm.types.load_options import LoadOptions
 

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LocalLLMError
-from localllm.supervisor.drafting import DraftModel, beside, draft_bytes, place_draft, states_bytes
-from localllm.supervisor.placing import CPU, DRIVER_BYTES
-from localllm.supervisor.plan import (
+from localllm.planning.drafts import DraftModel, beside, draft_bytes, place_draft, states_bytes
+from localllm.planning.needs import FIXED_BYTES, embedding_bytes
+from localllm.planning.placing import CPU, DRIVER_BYTES
+from localllm.planning.plan import (
     CTX_STEP,
     context_of,
     cpu_compute_bytes,
@@ -24,7 +25,6 @@ from localllm.supervisor.plan import (
     plan,
     slots_of,
 )
-from localllm.supervisor.room import FIXED_BYTES, embedding_bytes
 from localllm.types import DeviceInfo, KvType, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.placement import DeviceShare

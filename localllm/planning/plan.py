@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import msgspec
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.supervisor import buffers, choosing, encoders, placing
-from localllm.supervisor.buffers import Step, scores_bytes
-from localllm.supervisor.heads import HeadsBytes, context_of_heads, heads_bytes, why_none
-from localllm.supervisor.placing import CPU, Demand, Placed, Sizes, Wish, fit_layers, put_layers, sizes_of
-from localllm.supervisor.snapshots import snapshots_of
+from localllm.planning import buffers, device_choice, encoders, placing
+from localllm.planning.buffers import Step, scores_bytes
+from localllm.planning.nextn_heads import HeadsBytes, context_of_heads, heads_bytes, why_none
+from localllm.planning.placing import CPU, Demand, Placed, Sizes, Wish, fit_layers, put_layers, sizes_of
+from localllm.planning.snapshots import snapshots_of
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
 from localllm.types.load_options import LoadOptions
 from localllm.types.placement import DeviceShare, Placement
@@ -53,7 +53,7 @@ def plan(
     kv, reason = _layout(options)
     num_cells = cells_of(info, options)
     gpus, placed, must = place(info, options, devices, most_layers)
-    layers, overrides = placed.layers, choosing.overrides_of(options, devices, gpus)
+    layers, overrides = placed.layers, device_choice.overrides_of(options, devices, gpus)
     uses_gpus = layers > 0 or any(device != CPU for device in overrides.values())
     flash_attn, flash_attn_reason = _flash_attn(info, options, uses_gpus=uses_gpus)
     return Placement(
@@ -75,8 +75,8 @@ def plan(
         must_offload=must,
         pooling=pooling,
         embedding_ctx=embedding_ctx,
-        main_gpu=choosing.main_of(options, gpus) if layers else 0,
-        tensor_split=choosing.split_given(options, placed, gpus),
+        main_gpu=device_choice.main_of(options, gpus) if layers else 0,
+        tensor_split=device_choice.split_given(options, placed, gpus),
         overrides=tuple(overrides.items()),
         shares=placed.shares if uses_gpus else placed.shares[-1:],
     )
@@ -278,9 +278,9 @@ def place(
 
     `most_layers`: upper bound for layers on GPUs, if their number is automatic.
     """
-    gpus = choosing.gpus_of(options, devices)
-    wish = Wish(options.split, choosing.shares_of(options, gpus))
-    demand = demand_of(info, options, sizes_of(info, choosing.overrides_of(options, devices, gpus)))
+    gpus = device_choice.gpus_of(options, devices)
+    wish = Wish(options.split, device_choice.shares_of(options, gpus))
+    demand = demand_of(info, options, sizes_of(info, device_choice.overrides_of(options, devices, gpus)))
     every = info.num_layers + 1
     if options.gpu_layers == "auto":
         placed = fit_layers(demand, gpus, wish, every if most_layers is None else min(most_layers, every))
@@ -303,9 +303,9 @@ def shares_without_heads(
 ) -> tuple[DeviceShare, ...]:
     """What a placement, planned for the same devices, holds if the model's own NextN layers do not guess after all."""
     layers = {share.device: share.layers for share in placement.shares}
-    gpus = choosing.gpus_of(options, devices)
-    wish = Wish(options.split, choosing.shares_of(options, gpus))
-    overrides = choosing.overrides_of(options, devices, gpus)
+    gpus = device_choice.gpus_of(options, devices)
+    wish = Wish(options.split, device_choice.shares_of(options, gpus))
+    overrides = device_choice.overrides_of(options, devices, gpus)
     demand = demand_of(info, msgspec.structs.replace(options, mtp="off"), sizes_of(info, overrides))
     return placing.place(demand, gpus, wish, [layers.get(gpu.name, 0) for gpu in gpus]).shares[-len(layers) :]
 

@@ -1,1 +1,0 @@
-"""Speed of models on this machine, predicted before they are loaded."""
