@@ -21,9 +21,10 @@ import numpy as np
 
 from benchmarks.load import NUM_TURNS
 from localllm.engine.backend import Segment
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 
 SLOTS, BATCH = 8, 2048
 

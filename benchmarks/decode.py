@@ -29,9 +29,10 @@ from localllm.engine.request import Ending
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import Sampler
 from localllm.engine.sequence import Sequence
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling
 
 CTX, THREADS, PROMPT, OUT = 512, 2, 72, 96

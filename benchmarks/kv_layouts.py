@@ -21,9 +21,10 @@ import numpy as np
 
 from benchmarks.results import save
 from localllm.engine.backend import Segment
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 
 SLOTS, PROMPT, CTX, THREADS, STEPS = 16, 700, 1024, 2, 3
 GONE = 23

@@ -24,9 +24,10 @@ from benchmarks.embeddings import llama_server
 from benchmarks.results import save
 from localllm import LLM
 from localllm.engine.backend import Segment
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 from localllm.types import Message, SamplingParams
 from localllm.types.load_options import LoadOptions
 from tests.models import families

@@ -22,9 +22,10 @@ from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.request import Ending
 from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling
 
 SLOTS, CTX, THREADS, ROUNDS = 8, 2048, 2, 3

@@ -18,7 +18,8 @@ from localllm.engine.request import Ending
 from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.gguf import read_model_info
-from localllm.llama import library, selftest
+from localllm.llama import library
+from localllm.llama.probes import selftest
 from localllm.planning.plan import plan
 from localllm.system import cpu
 from localllm.types import ResolvedSampling

@@ -28,9 +28,10 @@ from localllm.engine.request import Ending
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling, Speculative
 from tests.models import families
 

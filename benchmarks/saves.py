@@ -32,9 +32,10 @@ from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.request import Ending
 from localllm.engine.sampling.native import load
 from localllm.engine.sequence import Sequence
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling
 from tests.models.maker import write_llama
 

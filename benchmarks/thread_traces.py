@@ -21,9 +21,10 @@ from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Reading, Team
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling
 from localllm.worker.cpu_clocks import CLOCKS
 

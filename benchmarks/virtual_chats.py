@@ -27,7 +27,7 @@ from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.request import Due
 from localllm.engine.scheduling.cost import TILE, Part, passes
 from localllm.engine.sequence import Sequence as Request
-from localllm.llama.fillers import fillers
+from localllm.llama.states.padding import fillers
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 from localllm.errors import LoadFailed
-from localllm.llama import installed
+from localllm.llama.runtimes import installed
 from localllm.system import machine
 
 

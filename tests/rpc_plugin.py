@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from localllm.errors import LoadFailed
-from localllm.llama import installed
+from localllm.llama.runtimes import installed
 from localllm.system import libraries
 
 NAME = libraries.shared_library_names("ggml-rpc")[0]

@@ -98,7 +98,7 @@ def run_model(options: RunOptions) -> int:
 
 def _suggest_runtime(settings: Settings) -> None:
     """Say, once per machine, that another llama.cpp build would be faster."""
-    from localllm.llama.gains import advice_once
+    from localllm.llama.runtimes.gains import advice_once
 
     advice = advice_once(settings.data_dir)
     if advice is not None:

@@ -15,9 +15,11 @@ import msgspec
 from localllm.cli import report
 from localllm.cli.units import duration
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.llama import build_targets, building, builds, installed, runtimes, selftest
-from localllm.llama.builds import Seen
-from localllm.llama.runtimes import AUTO, Listed, Runtime
+from localllm.llama.probes import selftest
+from localllm.llama.runtimes import build_targets, building, builds, installed
+from localllm.llama.runtimes import found as runtimes
+from localllm.llama.runtimes.builds import Seen
+from localllm.llama.runtimes.found import AUTO, Listed, Runtime
 from localllm.settings.config import Settings
 
 LINE_EVERY_S = 5.0

@@ -11,10 +11,10 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from localllm.errors import LoadFailed
-from localllm.llama import installed
 from localllm.llama.devices import Ggml
 from localllm.llama.log import NO_REASON
-from localllm.llama.runtimes import Runtime
+from localllm.llama.runtimes import installed
+from localllm.llama.runtimes.found import Runtime
 
 
 class Backend(NamedTuple):

@@ -17,16 +17,16 @@ import numpy.typing as npt
 from localllm.engine.backend import BackendError, Segment, State
 from localllm.errors import LoadFailed
 from localllm.llama.batch import Batch
-from localllm.llama.fillers import CELLS_A_PASS, fillers
 from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import AS_TRAINED, Rope
 from localllm.llama.shifting import can_turn_quantized
 from localllm.llama.spread import shortage
-from localllm.llama.states import SavedStates
-from localllm.llama.tails import Tails
-from localllm.llama.vocab import Vocab
+from localllm.llama.states.padding import CELLS_A_PASS, fillers
+from localllm.llama.states.saved import SavedStates
+from localllm.llama.states.tails import Tails
+from localllm.llama.tokens.vocab import Vocab
 from localllm.types import FlashAttn, KvType, MemoryKind
 
 FLASH_ATTN: dict[FlashAttn, int] = {"auto": -1, "off": 0, "on": 1}

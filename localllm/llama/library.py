@@ -20,13 +20,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.errors import InternalError, LoadFailed
-from localllm.llama import backends, installed, rpc
+from localllm.llama import backends
 from localllm.llama.alignment import align_to_lines
 from localllm.llama.backends import NotLoaded
 from localllm.llama.devices import Ggml, asynchronous_devices, device_array, list_devices
-from localllm.llama.installed import Installed
 from localllm.llama.log import Log
-from localllm.llama.runtimes import PACKAGE, Runtime
+from localllm.llama.remote import devices as rpc
+from localllm.llama.runtimes import installed
+from localllm.llama.runtimes.found import PACKAGE, Runtime
+from localllm.llama.runtimes.installed import Installed
 from localllm.types import DeviceInfo
 from localllm.types.rpc_endpoints import Endpoint
 

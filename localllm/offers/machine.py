@@ -24,7 +24,7 @@ TIMEOUT_S = 600.0
 
 def child_command() -> list[str]:
     """The command of the doctor's child process."""
-    return own_command("localllm.llama.doctor")
+    return own_command("localllm.llama.probes.doctor")
 
 
 class Seen(NamedTuple):

@@ -25,7 +25,7 @@ TIMEOUT_S = 90.0
 
 def child_command() -> list[str]:
     """The argv of the child that measures."""
-    return own_command("localllm.llama.speed_probe_child")
+    return own_command("localllm.llama.probes.speed_probe_child")
 
 
 def speeds(

@@ -26,7 +26,7 @@ OnStep = Callable[[Step], None]
 
 def child_command() -> list[str]:
     """The command line of the child."""
-    return own_command("localllm.llama.quantize_child")
+    return own_command("localllm.llama.quantizing.quantize_child")
 
 
 def job_of(

@@ -26,7 +26,7 @@ LAST_LINES = 20
 
 def child_command() -> list[str]:
     """The child's argv."""
-    return own_command("localllm.llama.rpc_child")
+    return own_command("localllm.llama.remote.rpc_child")
 
 
 class ServingChild:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm import __version__
-from localllm.llama import attention, attention_probe
-from localllm.llama.attention import Choice, Figures
-from localllm.llama.attention_probe import Shape
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.llama.remembered import Remembered, key
+from localllm.llama.probes import flash_attention, flash_attention_probe
+from localllm.llama.probes.flash_attention import Choice, Figures
+from localllm.llama.probes.flash_attention_probe import Shape
+from localllm.llama.probes.result_store import Remembered, key
 from localllm.system import cpu
 from localllm.types import FlashAttn, ModelInfo
 from localllm.worker.identity import model_identity
@@ -58,20 +58,22 @@ def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_
     counts = str(threads) if threads_batch == threads else f"{threads} {threads_batch}"
     name = key(
         library.build.fingerprint, model.backend, cpu.cpu_model(), model_identity(load), counts,
-        str(attention_probe.depth_of(shape, ctx)), str(max_rows), __version__,
+        str(flash_attention_probe.depth_of(shape, ctx)), str(max_rows), __version__,
     )  # fmt: skip
     figures = memory.get(name)
     if figures is None or not figures.is_final:
         measure = partial(
-            attention_probe.measure,
+            flash_attention_probe.measure,
             library, model, shape, ctx=ctx, threads=threads, threads_batch=threads_batch, max_rows=max_rows,
         )  # fmt: skip
         now = measure()
-        if not attention.choose(now, ctx).flash:  # of 16 measurements near the bound, noise alone decided 4 that way
-            now = attention.fastest(now, measure())
-        figures = attention.merged(figures, now, ctx)
+        if not flash_attention.choose(
+            now, ctx
+        ).flash:  # of 16 measurements near the bound, noise alone decided 4 that way
+            now = flash_attention.fastest(now, measure())
+        figures = flash_attention.merged(figures, now, ctx)
         memory.put(name, figures)
-    return attention.choose(figures, ctx)
+    return flash_attention.choose(figures, ctx)
 
 
 def shape_of(info: ModelInfo) -> Shape | None:

@@ -12,16 +12,16 @@ from typing import Any
 
 from localllm.errors import LoadFailed
 from localllm.gguf.target_states import GIVES_LAST, target_tokens
-from localllm.llama.assistant import LlamaAssistant
-from localllm.llama.blocks import LlamaBlocks
 from localllm.llama.context import LlamaBackend
-from localllm.llama.eagle import LlamaEagle
-from localllm.llama.headed import HeadedBackend
-from localllm.llama.heads import LlamaHeads
+from localllm.llama.drafts.assistant import LlamaAssistant
+from localllm.llama.drafts.dflash import LlamaBlocks
+from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.drafts.eagle import LlamaEagle
+from localllm.llama.drafts.next_symbols import find
+from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.llama.next_symbols import find
-from localllm.llama.vocab_difference import vocab_difference
+from localllm.llama.tokens.vocab_difference import vocab_difference
 from localllm.types import DraftHead
 from localllm.types.placement import DraftLoad
 from localllm.worker.messages import Load

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from localllm.errors import LoadFailed
 from localllm.gguf.nextn import FORMS
 from localllm.llama.context import LlamaBackend
-from localllm.llama.headed import HeadedBackend
-from localllm.llama.heads import LlamaHeads
+from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.drafts.next_symbols import NextFunctions, find
+from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.llama.next_symbols import NextFunctions, find
 from localllm.worker.messages import Load
 
 BATCH_TOKENS = 256

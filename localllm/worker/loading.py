@@ -14,15 +14,15 @@ from localllm.engine.speculation.head_streams import HeadStreams
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
+from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.embedding import LlamaEmbedder
-from localllm.llama.grammar_tokens import GrammarTokens
-from localllm.llama.headed import HeadedBackend
-from localllm.llama.heads import LlamaHeads
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
 from localllm.llama.spread import Spread, use_numa
-from localllm.llama.vocab import Vocab
+from localllm.llama.tokens.grammar_tokens import GrammarTokens
+from localllm.llama.tokens.vocab import Vocab
 from localllm.planning.tuned import AS_TUNED
 from localllm.system import cpu
 from localllm.types import ChatFormat, LoadedModel, SamplingParams, SourceName

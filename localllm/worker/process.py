@@ -232,7 +232,7 @@ class Worker:
 
     def _open_library(self, arguments: argparse.Namespace) -> Library:
         """Says hello. Raises `LocalLLMError`."""
-        from localllm.llama.wishes import Wishes
+        from localllm.llama.runtimes.requested import Wishes
 
         wishes = Wishes(
             runtime=arguments.runtime,
@@ -330,7 +330,7 @@ class Worker:
 
     def _drop_draft(self, target: LlamaBackend, reason: str) -> None:
         """Report that its draft model, or its own heads, failed; called while it loads, or by the engine's thread."""
-        from localllm.llama.headed import HeadedBackend
+        from localllm.llama.drafts.drafting_backend import HeadedBackend
 
         assert self._model is not None
         if isinstance(target, HeadedBackend):

@@ -23,7 +23,8 @@ def quantize(source: Path, target: Path, kind: GGMLQuantizationType) -> None:
 
 
 def _child(source: str, target: str, file_type: int) -> None:
-    from localllm.llama import library, selftest
+    from localllm.llama import library
+    from localllm.llama.probes import selftest
 
     with tempfile.TemporaryDirectory() as folder:
         api = library.load(selftest.choose(Path(folder)).choice).api

@@ -1,6 +1,6 @@
 // Vocabulary access for grammars: the pieces of all tokens at once, and a tokenizer bounded in time and stack. A
 // plain C ABI over functions of llama.h, which are passed in. Used from Python with ctypes
-// (localllm/llama/grammar_tokens.py).
+// (localllm/llama/tokens/grammar_tokens.py).
 #ifndef LOCALLLM_VOCABULARY_H
 #define LOCALLLM_VOCABULARY_H
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import msgspec
 
 from localllm.gguf import read_model_info
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 from localllm.llama.spread import Spread
 from localllm.planning.plan import plan
 from localllm.types.load_options import LoadOptions

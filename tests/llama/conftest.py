@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from localllm.llama import library, selftest
+from localllm.llama import library
+from localllm.llama.probes import selftest
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,10 @@ from localllm.engine.speculation.head_streams import HeadStreams
 from localllm.gguf import read_model_info
 from localllm.gguf.nextn import FORMS
 from localllm.llama import library
-from localllm.llama.headed import HeadedBackend
-from localllm.llama.heads import LlamaHeads
+from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.drafts.next_symbols import find
+from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.model import LlamaModel
-from localllm.llama.next_symbols import find
 from localllm.types import ResolvedSampling, SourceName, Speculative
 from localllm.worker.drafting import maker_of
 from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts

@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from localllm.gguf import read_model_info
-from localllm.llama import attention_probe, library
-from localllm.llama.attention import Figures, Point
-from localllm.llama.attention_probe import ALL, MAX_PASS_S, MIN_DEEP, MIN_PASS_S, SHALLOW, Probe
+from localllm.llama import library
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import flash_attention_probe
+from localllm.llama.probes.flash_attention import Figures, Point
+from localllm.llama.probes.flash_attention_probe import ALL, MAX_PASS_S, MIN_DEEP, MIN_PASS_S, SHALLOW, Probe
 from localllm.planning.plan import plan
 from localllm.system import cpu
 from localllm.types import ModelDefaults
@@ -53,7 +54,7 @@ class Opened:
         info = read_model_info(self.path)
         wishes = msgspec.convert({"ctx": 1024, "slots": 1, **options}, LoadOptions)
         load = Load("m", str(self.path), info, wishes, plan(info, wishes, []), ModelDefaults())
-        real, given_results = attention_probe.measure, list(results)
+        real, given_results = flash_attention_probe.measure, list(results)
 
         def measure(*arguments: object, **given: object) -> Figures:
             self.num_measured += 1
@@ -61,7 +62,7 @@ class Opened:
                 return real(*arguments, **given)  # type: ignore[arg-type]
             return given_results.pop(0) if len(given_results) > 1 else given_results[0]
 
-        with mock.patch.object(attention_probe, "measure", measure):
+        with mock.patch.object(flash_attention_probe, "measure", measure):
             return attention.settle(self.library, self.model, load, threads, self.folder)
 
 
@@ -74,12 +75,12 @@ def opened(loaded_library: library.Library, path: Path, tmp_path: Path) -> Opene
 def test_every_kind_of_memory_is_measured_behind_little_and_behind_much(
     loaded_library: library.Library, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_probe, "SETUP_S", 60.0)  # on a machine however busy
+    monkeypatch.setattr(flash_attention_probe, "SETUP_S", 60.0)  # on a machine however busy
     path = WRITERS[kind](tmp_path / "model.gguf")
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     shape = shape_of(read_model_info(path))
     assert shape is not None
-    figures = attention_probe.measure(loaded_library, model, shape, ctx=1024, threads=1, max_rows=64)
+    figures = flash_attention_probe.measure(loaded_library, model, shape, ctx=1024, threads=1, max_rows=64)
     model.close()
     assert [point.depth for point in figures.points] == [SHALLOW, MIN_DEEP]
     assert all(seconds > 0 for point in figures.points for seconds in msgspec.structs.astuple(point))
@@ -210,7 +211,7 @@ def test_flash_attention_is_given_up_only_if_a_second_measurement_finds_the_same
 def test_a_model_that_is_too_slow_to_measure_has_flash_attention_and_says_so(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_probe, "SETUP_S", -60.0)
+    monkeypatch.setattr(flash_attention_probe, "SETUP_S", -60.0)
     settled = opened.settle()
     assert settled.flash_attn == "auto"
     assert "too slow" in settled.reason

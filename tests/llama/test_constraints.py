@@ -18,8 +18,8 @@ from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import Cost, count_passes
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
-from localllm.llama.grammar_tokens import GrammarTokens
 from localllm.llama.model import LlamaModel
+from localllm.llama.tokens.grammar_tokens import GrammarTokens
 from localllm.types import Delta, ResolvedSampling
 from tests.llama.test_rows import Layout, opened
 

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
-from localllm.llama import buffers, library
+from localllm.llama import library
 from localllm.llama.context import STATE_COPY_SHARE, LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.states import save_buffers
 
 SLOTS, CAPACITY = 4, 256
 SHORT, LONG = CAPACITY // STATE_COPY_SHARE - 20, CAPACITY // STATE_COPY_SHARE + 20
@@ -26,7 +27,7 @@ def backend(
 ) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded_library, tiny_model, gpu_layers=0, devices=(), must_offload=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(buffers, "LEAST_BYTES", 1)  # the tiny model's states, too, lie in the pool
+        patch.setattr(save_buffers, "LEAST_BYTES", 1)  # the tiny model's states, too, lie in the pool
         backend = LlamaBackend(
             loaded_library, model, ctx=CAPACITY, slots=SLOTS, threads=2, batch_tokens=256, flash_attn=request.param,
             states_bytes=16 * 2**20,
@@ -98,6 +99,6 @@ def test_memory_is_made_ready_for_what_slots_hold(backend: LlamaBackend) -> None
     before = pool.held_bytes
     state = backend.save(2)
     assert len(state) == sizes[1]
-    assert pool.held_bytes - before == buffers.BLOCK_BYTES * -(-sizes[1] // buffers.BLOCK_BYTES)
+    assert pool.held_bytes - before == save_buffers.BLOCK_BYTES * -(-sizes[1] // save_buffers.BLOCK_BYTES)
     del state
     assert pool.held_bytes == before

@@ -13,9 +13,10 @@ from localllm.engine.backend import Segment
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.llama.probes import selftest
 from localllm.registry.resolve import carried
 from localllm.types import ResolvedSampling
 from tests.samplers import sampler

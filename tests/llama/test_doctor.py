@@ -13,10 +13,10 @@ import pytest
 
 from localllm.cli import doctor as command
 from localllm.cli.formats import in_generic_format
-from localllm.llama import doctor as child
-from localllm.llama import installed
 from localllm.llama.library import CpuChoice
-from localllm.llama.selftest_memory import Outcome
+from localllm.llama.probes import doctor as child
+from localllm.llama.probes.selftest_memory import Outcome
+from localllm.llama.runtimes import installed
 from localllm.offers import machine
 from localllm.settings.config import Settings
 from localllm.system import libraries

@@ -15,8 +15,8 @@ import pytest
 from localllm.gguf import read_model_info
 from localllm.gguf.target_states import GIVES_LAST, GIVES_STATES
 from localllm.llama import library
-from localllm.llama.blocks import LlamaBlocks
-from localllm.llama.next_symbols import find
+from localllm.llama.drafts.dflash import LlamaBlocks
+from localllm.llama.drafts.next_symbols import find
 from localllm.planning.drafts import DraftModel, draft_bytes
 from localllm.types.load_options import LoadOptions
 from tests.llama.guessing import (

@@ -23,7 +23,7 @@ from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.llama.vocab_difference import vocab_difference
+from localllm.llama.tokens.vocab_difference import vocab_difference
 from localllm.types import ResolvedSampling, Speculative
 from tests.models import families
 from tests.models.maker import write_llama

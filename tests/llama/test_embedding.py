@@ -12,7 +12,7 @@ from localllm.engine.backend import BackendError, Piece, Vectors
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.llama.vocab import Vocab
+from localllm.llama.tokens.vocab import Vocab
 from localllm.types import Pooling
 from tests.models import families
 from tests.models.bert import NumpyBert

@@ -10,7 +10,7 @@ import pytest
 from localllm.errors import UnsupportedParameter
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.llama.vocab import Vocab
+from localllm.llama.tokens.vocab import Vocab
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
 

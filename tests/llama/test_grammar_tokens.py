@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from llguidance import LLMatcher
 
 from localllm.errors import UnsupportedParameter
-from localllm.llama import grammar_tokens
-from localllm.llama.grammar_tokens import MAX_TOKENIZED_BYTES, GrammarTokens, read_pieces
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.llama.vocab import Vocab
+from localllm.llama.tokens import grammar_tokens
+from localllm.llama.tokens.grammar_tokens import MAX_TOKENIZED_BYTES, GrammarTokens, read_pieces
+from localllm.llama.tokens.vocab import Vocab
 from localllm.registry.resolve import resolve
 from localllm.system import compiled
 from tests.llama.test_tokenizing import LETTERS, VOCABULARIES

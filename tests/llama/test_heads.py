@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from localllm.engine.backend import Segment
 from localllm.engine.sequence import Sequence as Request
 from localllm.llama import library
-from localllm.llama.next_rows import NextRows
-from localllm.llama.next_symbols import find
+from localllm.llama.drafts.next_rows import NextRows
+from localllm.llama.drafts.next_symbols import find
 from localllm.types import ResolvedSampling
 from tests.llama.guessing import (
     SLOTS,

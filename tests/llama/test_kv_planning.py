@@ -12,10 +12,10 @@ import pytest
 from localllm.gguf import read_model_info
 from localllm.gguf.nextn import FORMS
 from localllm.llama import library
-from localllm.llama.headed import HeadedBackend
-from localllm.llama.heads import LlamaHeads
+from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.drafts.next_symbols import find
+from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.model import LlamaModel
-from localllm.llama.next_symbols import find
 from localllm.planning.nextn_heads import BATCH_TOKENS, OUTPUTS, heads_bytes
 from localllm.planning.plan import memory_bytes, plan
 from localllm.types.load_options import LoadOptions

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from localllm.errors import LoadFailed
-from localllm.llama import installed, log
+from localllm.llama import log
 from localllm.llama.library import CpuChoice, _features
 from localllm.llama.log import Log
+from localllm.llama.runtimes import installed
 from localllm.system import libraries
 
 real = pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")

@@ -27,9 +27,9 @@ from localllm.cli.quantize import quantize_model
 from localllm.errors import Cancelled, DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
 from localllm.gguf import read_header, read_model_info
 from localllm.gguf.tables import FILE_TYPES
-from localllm.llama import quantize
-from localllm.llama.imatrix import read_imatrix
 from localllm.llama.library import Library
+from localllm.llama.quantizing import quantize
+from localllm.llama.quantizing.imatrix import read_imatrix
 from localllm.quantization.process import job_of
 from localllm.quantization.process import quantize as run_job
 from localllm.settings.config import Settings

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from localllm.errors import LoadFailed
-from localllm.llama import building, installed, runtimes, selftest, selftest_child
 from localllm.llama.library import CpuChoice
+from localllm.llama.probes import selftest, selftest_child
+from localllm.llama.runtimes import building, found, installed
 
 needs_compiler = pytest.mark.skipif(
     not sys.platform.startswith("linux") or shutil.which("gcc") is None, reason="it compiles backends with gcc"
@@ -50,15 +51,15 @@ except LoadFailed as error:
 def test_a_build_with_every_cpus_code_is_used_before_a_wheel(data: Path) -> None:
     if not installed.find().variants:
         pytest.skip("the installed llama.cpp is a plain build")
-    assert selftest.choose(data).choice.runtime == runtimes.PACKAGE
+    assert selftest.choose(data).choice.runtime == found.PACKAGE
 
 
 def test_what_was_chosen_is_used(data: Path) -> None:
-    runtimes.choose("wheel", data)
+    found.choose("wheel", data)
     try:
         assert selftest.choose(data).choice.runtime.name == "wheel"
     finally:
-        runtimes.choose("auto", data)
+        found.choose("auto", data)
 
 
 def test_libraries_from_elsewhere_are_tested_taken_in_and_used(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_libraries_from_elsewhere_are_tested_taken_in_and_used(tmp_path: Path) -
     assert outcome.trial.result == "ok"
 
 
-def _check(runtime: runtimes.Runtime) -> None:
+def _check(runtime: found.Runtime) -> None:
     selftest.examine(runtime)
 
 
@@ -79,7 +80,7 @@ def test_a_library_that_is_no_llama_is_refused_with_what_it_did(tmp_path: Path) 
     (source / "libllama.so").write_bytes(b"\x7fELF of nothing")
     with pytest.raises(LoadFailed):
         building.add(source, tmp_path / "data", name="bad", check=_check)
-    assert all(each.runtime.name != "bad" for each in runtimes.listed(tmp_path / "data"))
+    assert all(each.runtime.name != "bad" for each in found.listed(tmp_path / "data"))
 
 
 @needs_compiler
@@ -108,7 +109,7 @@ def test_a_backend_whose_driver_is_missing_is_kept_and_says_so_wherever_it_is_lo
     wished = f"""
 from pathlib import Path
 from localllm.errors import LoadFailed
-from localllm.llama.wishes import Wishes
+from localllm.llama.runtimes.requested import Wishes
 wishes = Wishes(devices=("cuda0",))
 try:
     wishes.load(wishes.choose(Path({str(home)!r})), verbose=False)
@@ -156,4 +157,4 @@ def test_structs_with_a_field_more_are_noticed() -> None:
 
 def test_the_label_names_the_runtime_only_where_it_is_not_the_packages_own() -> None:
     assert CpuChoice("zen4").label() == "zen4"
-    assert CpuChoice(None, False, runtimes.Runtime("mine", "x")).label() == "mine: linked-in, use_extra_bufts=off"
+    assert CpuChoice(None, False, found.Runtime("mine", "x")).label() == "mine: linked-in, use_extra_bufts=off"

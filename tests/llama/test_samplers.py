@@ -16,7 +16,7 @@ from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler, SamplerParams
 from localllm.llama import library
 from localllm.llama.model import LlamaModel
-from localllm.llama.vocab import Vocab
+from localllm.llama.tokens.vocab import Vocab
 from localllm.system import compiled
 from localllm.types import DrySampling
 

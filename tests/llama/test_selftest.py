@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from localllm.errors import InternalError, LoadFailed
-from localllm.llama import installed, selftest
 from localllm.llama.library import CpuChoice
-from localllm.llama.selftest_child import Request
-from localllm.llama.selftest_memory import Memory, Outcome, Trial
+from localllm.llama.probes import selftest
+from localllm.llama.probes.selftest_child import Request
+from localllm.llama.probes.selftest_memory import Memory, Outcome, Trial
+from localllm.llama.runtimes import installed
 from localllm.system import cpu, libraries
 from tests.models import selftest_file
 

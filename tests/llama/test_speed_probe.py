@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from localllm.gguf import read_model_info
-from localllm.llama.speed_probe import MAX_ATTEMPTS, NOISY_SPREAD
+from localllm.llama.probes.speed_probe import MAX_ATTEMPTS, NOISY_SPREAD
 from localllm.planning import prediction
 from localllm.planning.speeds import MachineSpeed, NotPredicted, ProbeQuestion, Speed
 from localllm.registry.resolve import carried

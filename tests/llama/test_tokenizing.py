@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localllm.llama import text_cuts
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.llama.text_cuts import MAX_PIECE_CHARACTERS
-from localllm.llama.vocab import Vocab
+from localllm.llama.tokens import text_cuts
+from localllm.llama.tokens.text_cuts import MAX_PIECE_CHARACTERS
+from localllm.llama.tokens.vocab import Vocab
 from localllm.registry.resolve import resolve
 from tests.models.families import write_embedding
 from tests.models.maker import write_llama

@@ -29,9 +29,9 @@ OTHERS_OPTIONS = {
     "launch": "of the agents",
     "cli/launch_process.py": "of the agents",
     "programs.py": "of a frozen program's children",
-    "llama/installed.py": "of pip and cmake",
-    "llama/building.py": "of pip and cmake",
-    "llama/build_targets.py": "of nvidia-smi",
+    "llama/runtimes/installed.py": "of pip and cmake",
+    "llama/runtimes/building.py": "of pip and cmake",
+    "llama/runtimes/build_targets.py": "of nvidia-smi",
     "worker": "of the worker's own process",
 }
 PLACEHOLDERS = {"LOCALLLM_X_Y", "--x-y"}

@@ -80,7 +80,7 @@ def test_every_setting_has_an_option_of_its_name_somewhere() -> None:
 
 
 def test_the_first_command_compiles_no_library_and_the_second_as_the_doctor_advises() -> None:
-    from localllm.llama.installed import FAST_INSTALL_FLAGS
+    from localllm.llama.runtimes.installed import FAST_INSTALL_FLAGS
 
     first, second = (block for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if "CMAKE_ARGS" in block)
     assert first.startswith(
@@ -90,7 +90,7 @@ def test_the_first_command_compiles_no_library_and_the_second_as_the_doctor_advi
 
 
 def test_the_wheel_is_the_one_whose_structs_are_known() -> None:
-    from localllm.llama.runtimes import WHEEL_PACKAGE, WHEEL_VERSION
+    from localllm.llama.runtimes.found import WHEEL_PACKAGE, WHEEL_VERSION
 
     pinned = re.findall(rf'"{WHEEL_PACKAGE}==(.*?)"', (ROOT / "pyproject.toml").read_text("utf-8"))
     assert set(pinned) == {WHEEL_VERSION}

@@ -23,9 +23,10 @@ from corpus import mix  # noqa: E402
 from network import Network, Shape  # noqa: E402
 
 from localllm.engine.backend import Segment  # noqa: E402
-from localllm.llama import library, selftest  # noqa: E402
+from localllm.llama import library  # noqa: E402
 from localllm.llama.context import LlamaBackend  # noqa: E402
 from localllm.llama.model import LlamaModel  # noqa: E402
+from localllm.llama.probes import selftest  # noqa: E402
 
 SHAPE = Shape(layers=2, hidden=256)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.llama.attention import (
+from localllm.llama.probes.flash_attention import (
     MARGIN,
     MAX_ATTEMPTS,
     NOISY_SPREAD,

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from localllm.llama.arena import Arena
-from localllm.llama.buffers import (
+from localllm.llama.states.arena import Arena
+from localllm.llama.states.save_buffers import (
     BLOCK_BYTES,
     CHUNK_BYTES,
     LEAST_BYTES,

@@ -12,7 +12,7 @@ import pytest
 
 from localllm.cli import runtimes as command
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.llama import builds
+from localllm.llama.runtimes import builds
 from localllm.settings.config import Settings
 
 CHILD = """

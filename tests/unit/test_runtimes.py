@@ -18,8 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
-from localllm.llama import archives, backends, build_targets, building, gains, installed, runtimes
-from localllm.llama.runtimes import AUTO, Manifest, Runtime
+from localllm.llama import backends
+from localllm.llama.runtimes import archives, build_targets, building, gains, installed
+from localllm.llama.runtimes import found as runtimes
+from localllm.llama.runtimes.found import AUTO, Manifest, Runtime
 from localllm.system import cpu, libraries, machine
 
 LIBRARY = libraries.shared_library_names("llama")[0]

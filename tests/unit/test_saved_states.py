@@ -14,8 +14,8 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
-from localllm.llama import buffers
-from localllm.llama.buffers import BufferPool
+from localllm.llama.states import save_buffers
+from localllm.llama.states.save_buffers import BufferPool
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend, alone
 from tests.kvdisks import TIMEOUT_S, opened, tokens_of
@@ -40,7 +40,7 @@ class Buffered(FakeBackend):
 @pytest.fixture
 def small_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a few bytes go into the pool, too."""
-    monkeypatch.setattr(buffers, "LEAST_BYTES", 1)
+    monkeypatch.setattr(save_buffers, "LEAST_BYTES", 1)
 
 
 def backend_with(pool: BufferPool) -> Buffered:

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.llama.special_tokens import MAX_NESTING, MAX_PASSES, WINDOW_CHARACTERS, SpecialToken, SpecialTokens
+from localllm.llama.tokens.special_tokens import (
+    MAX_NESTING,
+    MAX_PASSES,
+    WINDOW_CHARACTERS,
+    SpecialToken,
+    SpecialTokens,
+)
 
 CHAT = ("<|im_start|>", "<|im_end|>", "<|im|>", "<|", "|>", "<s>", "[A]", "[AB]", "[B]", "  ", "   ", "     ", "\n\n")
 OVERLAPPING = ("<<end>>", ">>title<<", "<|x|>>", "ab", "bca")

@@ -24,7 +24,7 @@ from localllm.engine.sequence import Sequence as Running
 from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.llama.vocab import Vocab
+from localllm.llama.tokens.vocab import Vocab
 from localllm.types import ChatFormat, Finish, GenerationRequest, LoadedModel
 from localllm.worker.grammars import Grammars
 from localllm.worker.messages import Accepted, Rejected, Submit, Up

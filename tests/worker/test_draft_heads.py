@@ -14,7 +14,7 @@ import pytest
 from localllm import LLM, SamplingParams
 from localllm.errors import LoadFailed
 from localllm.gguf import read_model_info
-from localllm.llama import next_rows
+from localllm.llama.drafts import next_rows
 from localllm.planning import drafts, nextn_heads
 from localllm.planning.drafts import DraftModel, draft_bytes, draft_options, place_draft, states_bytes
 from localllm.planning.memory_fit import fit_in_memory

@@ -12,7 +12,7 @@ import pytest
 from localllm import LLM, SamplingParams
 from localllm.gguf import read_model_info
 from localllm.gguf.nextn import FORMS
-from localllm.llama import next_rows
+from localllm.llama.drafts import next_rows
 from localllm.planning import nextn_heads
 from localllm.planning.drafts import DraftModel, draft_bytes
 from localllm.planning.main_memory import MainMemory
@@ -190,7 +190,7 @@ def test_a_draft_that_nobody_named_is_planned_in_their_place_and_they_are_if_it_
 NO_CONTEXT = """
 import os
 from localllm.errors import LoadFailed
-from localllm.llama.next_rows import NextRows
+from localllm.llama.drafts.next_rows import NextRows
 from localllm.worker import heads, process
 
 def fails(*_, **__):

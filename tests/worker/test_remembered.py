@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from localllm.llama import library, selftest
+from localllm.llama import library
+from localllm.llama.probes import selftest
 from localllm.types import (
     Calling,
     ChatFormat,

@@ -1,0 +1,88 @@
+"""An assistant of Gemma 4: it has no keys and values, but reads those of its target's last layers.
+
+    first guess    the last token, and the target's vector of the token before it  ->  logits, a vector of its own
+    next guesses   the token guessed, and its own vector of the guess before       ->  logits, a vector of its own
+
+All are computed at the last token's place in the text, as the model was trained. So a stream begins with the last
+token, nothing has to be caught up on, and whatever happens to the target's slots, only the vector can be missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localllm.engine.backend import BackendError, Segment
+from localllm.errors import LoadFailed
+from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.drafts.next_symbols import NextFunctions
+from localllm.llama.drafts.nextn import LlamaHeads
+from localllm.llama.library import Library
+from localllm.llama.model import LlamaModel
+
+
+class LlamaAssistant(LlamaHeads):
+    """Its file fits the target (`gguf.assistants`), which is empty when it is made: llama.cpp resets the target's
+    cells then. It writes none: its graph stores nothing, and its own memory's functions do nothing."""
+
+    name = "the assistant"
+    param, remedy = "draft", "remove draft"
+    is_own = False
+    sees_last_only = True
+
+    def __init__(
+        self,
+        library: Library,
+        model: LlamaModel,
+        target: HeadedBackend,
+        functions: NextFunctions,
+        *,
+        threads: int,
+        **_: Any,
+    ) -> None:
+        """As `LlamaHeads`, in the target's layout."""
+        assert not any(target.length(slot) for slot in range(target.num_slots))
+        super().__init__(
+            library,
+            model,
+            target,
+            functions,
+            ctx=target.slot_capacity,
+            threads=threads,
+            batch_tokens=target.num_slots,
+            max_outputs=target.num_slots,
+            is_cropped=True,
+            # Without flash attention values are transposed.
+            flash_attn="on" if target.flash_attn else "off",
+        )
+
+    def earliest(self, slot: int) -> int:
+        """The last token; the one after it where the vector before it is not known."""
+        assert self._target.next_rows is not None
+        return max(self._target.next_rows.first(slot) + 1, self._target.length(slot))
+
+    def length(self, slot: int) -> int:
+        return self._lengths[slot]
+
+    def truncate(self, slot: int, length: int) -> None:
+        self._lengths[slot] = min(length, self._lengths[slot])
+
+    def _place(self, slot: int, place: int) -> int:  # noqa: ARG002
+        return self._target.length(slot)
+
+    def _configure(self, params: Any) -> None:
+        super()._configure(params)
+        self._target.rope.apply(self._api, params)
+
+    def _check(self) -> None:
+        """Guess from a token of the target. Raises `LoadFailed`."""
+        try:
+            self._target.decode([Segment(0, 0, [0], 1)])
+            self._target.synchronize()
+            self.begins(0, 1)
+            self.decode([Segment(0, 0, [0], 1)])
+        except BackendError as error:
+            self.free()
+            raise LoadFailed(f"{error}; {self.remedy}", param=self.param) from error
+        self._target.truncate(0, 0)
+        self.truncate(0, 0)
+        self.begins(0, 0)

@@ -1,0 +1,190 @@
+"""`python -m localllm.llama.probes.selftest_child`: one request on stdin, one answer on stdout. A crash is an answer too.
+
+Surveys the CPU backends, or decodes the bundled file with one of them. Leaves the comparison of its tokens to the
+parent, since a backend that miscalculates cannot be trusted with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from localllm.errors import LoadFailed, LocalLLMError
+from localllm.llama import library
+from localllm.llama.library import CpuChoice, Library
+from localllm.llama.runtimes import installed
+from localllm.system import processes
+
+CONTEXT = {
+    "n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "n_rs_seq": 0, "ctx_type": 0,
+    "rope_scaling_type": -1, "pooling_type": -1, "yarn_ext_factor": -1.0, "type_k": 1, "type_v": 1, "embeddings": False,
+    "offload_kqv": True, "op_offload": True, "swa_full": True, "kv_unified": False, "n_samplers": 0, "ctx_other": None,
+}  # fmt: skip
+MODEL = {
+    "devices": None, "tensor_buft_overrides": None, "n_gpu_layers": -1, "split_mode": 1, "main_gpu": 0,
+    "progress_callback_user_data": None, "vocab_only": False, "check_tensors": False, "use_extra_bufts": True,
+    "no_host": False, "no_alloc": False,
+}  # fmt: skip
+"""Some of the defaults, including the last fields."""
+MEASURE_S = 0.1
+"""Per kind of batch: some 60 batches of 65 tokens. Two of these for each candidate are hardly noticeable."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do; without a choice: a survey."""
+
+    choice: CpuChoice | None = None
+    library: str = ""
+    """The library to survey, as in `Runtime.library`."""
+    model_path: str = ""
+    prompt: tuple[int, ...] = ()
+    """Decoded as one batch."""
+    singles: tuple[int, ...] = ()
+    """Decoded after it, one at a time."""
+    measure: bool = False
+    give_up_s: float = 60.0
+    """The child ends itself after this time, in case its parent is gone."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result."""
+
+    error: str | None = None
+    linked_in: bool = False
+    variants: tuple[tuple[str, int], ...] = ()
+    """Name and score, best first."""
+    greedy: tuple[int, ...] = ()
+    """The token with the largest logit after each token of prompt and singles."""
+    prefill_tokens_per_s: float = 0.0
+    decode_tokens_per_s: float = 0.0
+    absent: tuple[str, ...] = ()
+    """Why device backends do not load here, one sentence each."""
+
+
+def main() -> None:
+    """Answers the one request. Native code may print or crash; the answer uses a private descriptor."""
+    requests, answers = processes.claim_standard_streams()
+    processes.die_quietly()
+    request = msgspec.json.decode(requests.read(), type=Request)
+    # A C thread: it fires even while native code spins with the GIL held.
+    faulthandler.dump_traceback_later(request.give_up_s, exit=True)
+    try:
+        answer = survey(request.library) if request.choice is None else decode(request, request.choice)
+    except LocalLLMError as error:
+        answer = Answer(error=error.message)
+    answers.write(msgspec.json.encode(answer))
+    answers.close()
+
+
+def survey(path: str) -> Answer:
+    """The library's CPU backends, and their own ratings for this CPU."""
+    files = installed.find(path)
+    scored = library.variants(files)
+    return Answer(linked_in=library.has_linked_in_cpu(files), variants=tuple((v.name, v.score) for v in scored))
+
+
+def decode(request: Request, choice: CpuChoice) -> Answer:
+    """Greedy tokens of the recorded path, and the speed if requested."""
+    loaded = library.load(choice)
+    check_layout(loaded.api)
+    with _Context(loaded, Path(request.model_path)) as context:
+        greedy = context.decode(request.prompt, 0)
+        for index, token in enumerate(request.singles, start=len(request.prompt)):
+            greedy += context.decode((token,), index)
+        absent = tuple(map(str, loaded.absent))
+        if not request.measure:
+            return Answer(greedy=tuple(greedy), absent=absent)
+        return Answer(
+            greedy=tuple(greedy),
+            absent=absent,
+            prefill_tokens_per_s=context.measure(request.prompt, 0),
+            decode_tokens_per_s=context.measure(request.singles[:1], len(request.prompt)),
+        )
+
+
+def check_layout(api: Any) -> None:
+    """Checks that the library's structs match the bindings, by the defaults that llama.h documents: a library with more
+    or other fields writes its defaults elsewhere. Raises `LoadFailed`."""
+    for structure, expected in (
+        (api.llama_context_default_params(), CONTEXT),
+        (api.llama_model_default_params(), MODEL),
+    ):
+        for name, value in expected.items():
+            if getattr(structure, name) != value:
+                raise LoadFailed(f"its structs are not those of the bindings: {name} is not {value}")
+
+
+class _Context:
+    """The self-test's model in one sequence, on one thread: compares kernels, not core counts."""
+
+    def __init__(self, loaded: Library, path: Path) -> None:
+        self._api: Any = loaded.api
+        mark = loaded.log.mark()
+        self._model = self._load(loaded, path)
+        params = self._api.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max = 256, 128, 128, 1
+        params.n_threads = params.n_threads_batch = 1
+        params.op_offload = params.offload_kqv = False
+        self._context = self._api.llama_init_from_model(self._model, params)
+        if not self._context:
+            raise LoadFailed(f"the self-test's context cannot be made: {loaded.log.errors_since(mark)}")
+        self._num_vocabulary = self._api.llama_vocab_n_tokens(self._api.llama_model_get_vocab(self._model))
+        self._batch = self._api.llama_batch_init(128, 0, 1)
+
+    def _load(self, loaded: Library, path: Path) -> Any:
+        params = self._api.llama_model_default_params()
+        cpu_alone = loaded.device_handles([])
+        params.devices = ctypes.cast(cpu_alone, ctypes.c_void_p)
+        params.n_gpu_layers = 0
+        params.use_extra_bufts = loaded.choice.extra_bufts
+        mark = loaded.log.mark()
+        model = self._api.llama_model_load_from_file(str(path).encode(), params)
+        if not model:
+            raise LoadFailed(f"the self-test's file does not load: {loaded.log.errors_since(mark)}")
+        return model
+
+    def __enter__(self) -> _Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._api.llama_batch_free(self._batch)
+        self._api.llama_free(self._context)
+        self._api.llama_model_free(self._model)
+
+    def decode(self, tokens: tuple[int, ...], start: int) -> list[int]:
+        """One batch at positions `start`...; the greedy token after each of its tokens."""
+        self._decode(tokens, start)
+        return [self._greedy(row) for row in range(len(tokens))]
+
+    def measure(self, tokens: tuple[int, ...], start: int) -> float:
+        """Tokens per second of a repeated batch: those of its fastest repetition, which noise disturbs least."""
+        memory = self._api.llama_get_memory(self._context)
+        best = float("inf")
+        until = time.perf_counter() + MEASURE_S
+        while (began := time.perf_counter()) < until:
+            self._api.llama_memory_seq_rm(memory, 0, start, -1)
+            self._decode(tokens, start)
+            best = min(best, time.perf_counter() - began)
+        return len(tokens) / best
+
+    def _decode(self, tokens: tuple[int, ...], start: int) -> None:
+        batch = self._batch
+        batch.n_tokens = len(tokens)
+        for row, token in enumerate(tokens):
+            batch.token[row], batch.pos[row], batch.logits[row] = token, start + row, 1
+            batch.n_seq_id[row], batch.seq_id[row][0] = 1, 0
+        if status := self._api.llama_decode(self._context, batch):
+            raise LoadFailed(f"llama_decode returned {status}")
+
+    def _greedy(self, row: int) -> int:
+        logits = self._api.llama_get_logits_ith(self._context, row)[: self._num_vocabulary]
+        return int(max(range(len(logits)), key=logits.__getitem__))
+
+
+if __name__ == "__main__":
+    main()

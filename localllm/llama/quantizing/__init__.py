@@ -1,0 +1,1 @@
+"""Writes GGUF files of smaller types, in a process of its own."""

@@ -1,0 +1,1 @@
+"""Devices of other machines through llama.cpp's RPC backend, and this machine's devices for others."""

@@ -1,0 +1,182 @@
+"""The llama.cpp libraries of this machine: the package's own, a wheel's, and those in the data directory.
+
+Looks at files only, like `installed.py`, and loads none; `selftest.py` finds out which of them work.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from localllm.errors import LoadFailed, LocalLLMError
+from localllm.llama.runtimes import installed
+from localllm.system import libraries
+
+Origin = Literal["package", "wheel", "built", "added"]
+
+WHEEL_PACKAGE = "xllamacpp"
+WHEEL_VERSION = "2026.9.11063"
+"""The version whose structs match the bindings; pinned by pyproject.toml's extra `wheel`."""
+FOLDER = "runtimes"
+"""Below the data directory."""
+MANIFEST = "runtime.json"
+CHOSEN = "chosen"
+"""File that names the runtime to use unless a setting says otherwise."""
+AUTO = "auto"
+_MODULES = (f"{WHEEL_PACKAGE}*.so", f"{WHEEL_PACKAGE}*.pyd")
+"""Names of a compiled Python module, here and on Windows."""
+MAX_MANIFEST_BYTES = 64 * 1024
+
+
+class Runtime(msgspec.Struct, frozen=True):
+    """A libllama by name."""
+
+    name: str
+    library: str = ""
+    """The file; empty: the package's own."""
+
+
+PACKAGE = Runtime("package")
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a runtime in the data directory."""
+
+    origin: Origin
+    package_version: str
+    """Version of the bindings that it fits."""
+    kind: str = "cpu"
+    """cpu, vulkan, cuda, rpc ..."""
+    flags: str = ""
+    """Flags it was built with."""
+    created_unix_s: int = 0
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A runtime as shown to users."""
+
+    runtime: Runtime
+    origin: Origin
+    version: str
+    kind: str = "cpu"
+    why_not: str = ""
+    """Why it cannot be used; empty: no problem is known."""
+
+
+def listed(data_dir: Path) -> list[Listed]:
+    """All runtimes, usable or not: those of the data directory, then the package's own, then the wheel's."""
+    own = _package()
+    wheel = _wheel()
+    return [*_kept(data_dir), *([own] if own else []), *([wheel] if wheel else [])]
+
+
+def usable(data_dir: Path) -> list[Runtime]:
+    """Those without known problems, in the order in which they are tried."""
+    return [each.runtime for each in listed(data_dir) if not each.why_not]
+
+
+def named(name: str, data_dir: Path) -> Runtime:
+    """The runtime of that name. Raises `LoadFailed` if there is none or it has a known problem."""
+    found = listed(data_dir)
+    for each in found:
+        if each.runtime.name == name and not each.why_not:
+            return each.runtime
+        if each.runtime.name == name:
+            raise LoadFailed(f"the runtime {name!r} cannot be used: {each.why_not}", param="runtime")
+    here = ", ".join(each.runtime.name for each in found) or "none"
+    raise LoadFailed(f"there is no runtime {name!r} here; there are: {here}", param="runtime")
+
+
+def chosen(data_dir: Path) -> str | None:
+    """The name stored by `choose`; None: none was chosen."""
+    try:
+        return (folder_of(data_dir) / CHOSEN).read_text("utf-8").strip() or None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise LoadFailed(f"{folder_of(data_dir) / CHOSEN} cannot be read: {error}; remove it") from error
+
+
+def choose(name: str, data_dir: Path) -> None:
+    """Sets what `auto` means from now on; `auto` itself: whatever works and is fastest. Raises `LoadFailed`."""
+    path = folder_of(data_dir) / CHOSEN
+    try:
+        if name == AUTO:
+            path.unlink(missing_ok=True)
+            return
+        named(name, data_dir)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name + "\n", "utf-8")
+    except OSError as error:
+        raise LoadFailed(f"{path} cannot be written: {error.strerror}; choose another --home") from error
+
+
+def folder_of(data_dir: Path) -> Path:
+    """The folder of runtimes that were built or added."""
+    return data_dir / FOLDER
+
+
+def library_in(folder: Path) -> Path | None:
+    """The libllama in a folder or its subfolders `lib` and `bin`."""
+    for place in (folder, folder / "lib", folder / "bin"):
+        for name in libraries.shared_library_names("llama"):
+            if (place / name).is_file():
+                return place / name
+    return None
+
+
+def _kept(data_dir: Path) -> Iterator[Listed]:
+    parent = folder_of(data_dir)
+    if not parent.is_dir():
+        return
+    for folder in sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        library, why_not = library_in(folder), ""
+        try:
+            manifest = _manifest(folder / MANIFEST)
+        except (OSError, msgspec.MsgspecError, LocalLLMError) as error:
+            manifest, why_not = Manifest(origin="added", package_version="?"), f"its {MANIFEST} is damaged: {error}"
+        if not why_not and library is None:
+            why_not = "its library is gone"
+        if not why_not and manifest.package_version != installed.PACKAGE_VERSION:
+            why_not = f"it is for {installed.PACKAGE} {manifest.package_version}, not {installed.PACKAGE_VERSION}"
+        yield Listed(
+            runtime=Runtime(folder.name, str(library or folder)),
+            origin=manifest.origin,
+            version=manifest.package_version,
+            kind=manifest.kind,
+            why_not=why_not,
+        )
+
+
+def _manifest(path: Path) -> Manifest:
+    if path.stat().st_size > MAX_MANIFEST_BYTES:
+        raise LoadFailed("it is too large")
+    return msgspec.json.decode(path.read_bytes(), type=Manifest)
+
+
+def _package() -> Listed | None:
+    """The package's own library; None if the bindings were installed without one, as without a compiler."""
+    try:
+        files = installed.find()
+    except LoadFailed:
+        return None
+    return Listed(runtime=PACKAGE, origin="package", version=files.package_version)
+
+
+def _wheel() -> Listed | None:
+    spec = importlib.util.find_spec(WHEEL_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    folder = Path(spec.submodule_search_locations[0])
+    library = next((path for pattern in _MODULES for path in sorted(folder.glob(pattern))), None)
+    prefix, suffix = f"{WHEEL_PACKAGE}-", ".dist-info"
+    about = next(folder.parent.glob(f"{prefix}*{suffix}"), None)
+    version = "?" if about is None else about.name.removeprefix(prefix).removesuffix(suffix)
+    why_not = "" if library is not None else "its library is not where it is expected"
+    if version != WHEEL_VERSION:
+        why_not = f"its version is {version}; for this localllm: pip install {WHEEL_PACKAGE}=={WHEEL_VERSION}"
+    return Listed(runtime=Runtime("wheel", str(library or folder)), origin="wheel", version=version, why_not=why_not)

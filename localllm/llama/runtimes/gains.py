@@ -1,0 +1,69 @@
+"""What a build for this machine would gain over the installed llama.cpp, known without loading either.
+
+The figures were measured with Q8_0 models of 135 to 193 million parameters on two cores, the best variant against AVX2
+alone (benchmarks/LOG.md, "llama.cpp without a compiler").
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from localllm.errors import LoadFailed
+from localllm.llama.runtimes import found as runtimes
+from localllm.llama.runtimes import installed
+from localllm.system import cpu as system_cpu
+from localllm.system import machine
+
+TOLD = "told-of-gain"
+"""File among the runtimes that records that the user was informed."""
+
+
+class Gain(NamedTuple):
+    """Gain of a build with code for every CPU, as factors."""
+
+    instructions: str
+    prompt: float
+    answer: float
+
+
+_GAINS = (("amx_int8", Gain("AMX", 2.3, 1.5)), ("avx512f", Gain("AVX-512", 1.4, 1.2)))
+"""Flags in Linux's /proc/cpuinfo, best first."""
+
+
+def gain(data_dir: Path, cpu: str | None = None) -> Gain | None:
+    """What a build would gain here; None if nothing: all code is there already, or this CPU has at most AVX2."""
+    if not machine.builds_cpu_variants() or any(_has_variants(each) for each in runtimes.usable(data_dir)):
+        return None
+    flags = (system_cpu.cpu_model() if cpu is None else cpu).split()
+    return next((found for flag, found in _GAINS if flag in flags), None)
+
+
+def advice_once(data_dir: Path) -> str | None:
+    """A sentence for the user, the first time that something could be gained here."""
+    found = gain(data_dir)
+    path = runtimes.folder_of(data_dir) / TOLD
+    if found is None or path.exists():
+        return None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    except OSError:
+        return None  # otherwise it would be repeated every time
+    return sentence(found)
+
+
+def sentence(found: Gain) -> str:
+    """Includes the command to type."""
+    return (
+        f"this llama.cpp does not use this CPU's {found.instructions}: `localllm runtime build cpu` (about 10 minutes, "
+        f"with a C++ compiler; with --background it needs no terminal) makes prompts about {found.prompt:g} times and "
+        f"answers {found.answer:g} times as fast"
+    )
+
+
+def _has_variants(runtime: runtimes.Runtime) -> bool:
+    try:
+        return bool(installed.find(runtime.library).variants)
+    except LoadFailed:
+        return False
