@@ -25,10 +25,10 @@ from benchmarks.peers import MODEL
 from benchmarks.results import save
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import Sampler
-from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

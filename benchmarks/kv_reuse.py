@@ -19,9 +19,9 @@ import numpy as np
 from benchmarks.results import save
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending
 from localllm.engine.sampling import native
-from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

@@ -18,10 +18,10 @@ from benchmarks.results import save
 from benchmarks.step_overhead import NoArithmetic
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache, Tiers
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import ASSUMED_TOKEN_S, StepCost
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.scheduler import Scheduler
-from localllm.engine.sequence import Sequence
 from localllm.types import ResolvedSampling
 
 GREEDY = ResolvedSampling(temperature=0)

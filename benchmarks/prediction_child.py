@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from localllm.engine.engine import Engine
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending
 from localllm.engine.sampling import native
-from localllm.engine.sequence import Sequence
 from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.probes import selftest

@@ -23,11 +23,11 @@ from gguf import GGMLQuantizationType
 from benchmarks.results import save
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
-from localllm.engine.proposers import Proposers
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending
 from localllm.engine.scheduling.pace import StepLimits
-from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
+from localllm.engine.speculation.proposers import Proposers
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

@@ -29,9 +29,9 @@ from gguf.constants import GGMLQuantizationType
 from localllm.engine.backend import Segment, State
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending
 from localllm.engine.sampling.native import load
-from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

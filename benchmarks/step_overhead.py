@@ -21,9 +21,9 @@ import numpy.typing as npt
 from benchmarks.results import save
 from localllm.engine.backend import Segment, State
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Ending, Reported
+from localllm.engine.requests.sequence import Sequence as Request
+from localllm.engine.requests.terms import Ending, Reported
 from localllm.engine.sampling import native
-from localllm.engine.sequence import Sequence as Request
 from localllm.types import ResolvedSampling
 from localllm.worker.messages import Deltas, up_decoder
 

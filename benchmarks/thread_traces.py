@@ -16,9 +16,9 @@ from pathlib import Path
 
 from benchmarks.busy import CONDITIONS, beside
 from localllm.engine.engine import Engine
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending
 from localllm.engine.sampling import native
-from localllm.engine.sequence import Sequence
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Reading, Team
 from localllm.llama import library

@@ -24,9 +24,9 @@ from typing import NamedTuple
 from localllm.engine.backend import Segment, State
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Due
+from localllm.engine.requests.sequence import Sequence as Request
+from localllm.engine.requests.terms import Due
 from localllm.engine.scheduling.cost import TILE, Part, passes
-from localllm.engine.sequence import Sequence as Request
 from localllm.llama.states.padding import fillers
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
-from localllm.engine.request import Due, Ending, Reported, Reuse, Shift
+from localllm.engine.requests.terms import Due, Ending, Reported, Reuse, Shift
 from localllm.engine.scheduling.cost import TILE
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.file import Bytes, DiskCheckpoint, Saved

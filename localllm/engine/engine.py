@@ -13,7 +13,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
-from localllm.engine.answering import Answers
+from localllm.engine.answers.answering import Answers
 from localllm.engine.backend import Backend, Beside
 from localllm.engine.cache.kvcache import SLOTS_ONLY, KvCache, Tiers
 from localllm.engine.cache.writeback import Writeback
@@ -22,7 +22,7 @@ from localllm.engine.decoding import Decoder
 from localllm.engine.inbox import Call, Cancel, Inbox, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
-from localllm.engine.proposers import NOBODY, Proposers
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.drawing import Drawer
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
@@ -32,8 +32,8 @@ from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.waits import Leader
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
-from localllm.engine.sequence import Sequence
 from localllm.engine.slots import ClientSlots
+from localllm.engine.speculation.proposers import NOBODY, Proposers
 from localllm.engine.stepping import Stepper
 from localllm.engine.threads.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.errors import LocalLLMError
 from localllm.types import Delta
 from localllm.types.states import EngineStatus

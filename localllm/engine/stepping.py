@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from localllm.engine.answering import Answers
+from localllm.engine.answers.answering import Answers
+from localllm.engine.answers.scrubbing import scrub
 from localllm.engine.backend import Backend, BackendError
 from localllm.engine.constraint.masking import Masking
 from localllm.engine.decoding import Decoder
 from localllm.engine.inbox import StepOutput
-from localllm.engine.proposals import ONE_ROW
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.drawing import Drawer, Drawn
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, NOTHING_ALLOWED
@@ -22,8 +23,7 @@ from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
-from localllm.engine.scrubbing import scrub
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposals import ONE_ROW
 from localllm.types import Delta
 
 

@@ -24,13 +24,13 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.embedding.embedder import Embedder, TextOutput
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.proposers import Proposers
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Speculator
+from localllm.engine.speculation.proposers import Proposers
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.threads.team import Team
 from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLLMError

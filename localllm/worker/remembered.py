@@ -20,7 +20,7 @@ from localllm.chat.meaning import digests, has_thought_of, ids_of, is_same_answe
 from localllm.chat.whole_answers import read_answer, with_thought_apart
 from localllm.engine.cache.domain import Domain
 from localllm.engine.inbox import StepOutput
-from localllm.engine.sequence import Sequence as Generated
+from localllm.engine.requests.sequence import Sequence as Generated
 from localllm.types import CacheReport, ChatFormat, FinishReason, Function, GenerationRequest, Message, Rendering
 from localllm.worker.answered import MAX_BYTES, AnsweredTurns, Key, Tokens, Turn
 from localllm.worker.cache_miss import reason

@@ -10,9 +10,9 @@ import math
 import msgspec
 
 from localllm.engine.constraint.matcher import MatcherConstraint
-from localllm.engine.request import Due, Ending, Reported, Reuse, Shift
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Due, Ending, Reported, Reuse, Shift
 from localllm.engine.sampling.dry import Dry
-from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter
 from localllm.types import NO_LIMIT, GenerationRequest, LoadedModel, ModelDefaults, ResolvedSampling, SamplingParams
 from localllm.worker.messages import Submit

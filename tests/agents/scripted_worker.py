@@ -23,7 +23,7 @@ import pytest
 from localllm.chat.formats.writer import written
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.llama import context
 from localllm.types import GenerationRequest, ToolCall
 from localllm.worker import loading, prepare, process

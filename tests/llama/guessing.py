@@ -11,13 +11,13 @@ from typing import Any
 
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.proposers import Proposers
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence as Request
+from localllm.engine.requests.terms import Ending
 from localllm.engine.scheduling.pace import StepLimits
-from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.head_streams import HeadStreams
+from localllm.engine.speculation.proposers import Proposers
 from localllm.gguf import read_model_info
 from localllm.gguf.nextn import FORMS
 from localllm.llama import library

@@ -13,7 +13,7 @@ import pytest
 from gguf import GGUFReader
 
 from localllm.engine.backend import Segment
-from localllm.engine.sequence import Sequence as Request
+from localllm.engine.requests.sequence import Sequence as Request
 from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.rope import AS_TRAINED, Rope

@@ -11,9 +11,9 @@ import pytest
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending
 from localllm.engine.scheduling.pace import StepLimits
-from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend

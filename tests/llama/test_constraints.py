@@ -13,10 +13,10 @@ from llguidance import LLMatcher, LLTokenizer
 from localllm.engine.constraint import masking
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import Cost, count_passes
-from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.grammar_tokens import GrammarTokens

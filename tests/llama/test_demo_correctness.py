@@ -12,7 +12,7 @@ from corpus import mix
 from localllm.engine.backend import Segment
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.proposers import Proposers
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence as Request
+from localllm.engine.requests.terms import Ending
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.row_cost import RowCost
-from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
+from localllm.engine.speculation.proposers import Proposers
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
-from localllm.engine.sequence import Sequence as Request
+from localllm.engine.requests.sequence import Sequence as Request
 from localllm.llama import library
 from localllm.llama.drafts.next_rows import NextRows
 from localllm.llama.drafts.next_symbols import find

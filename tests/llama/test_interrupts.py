@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from localllm.engine.backend import Segment
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.llama import interrupts, library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

@@ -13,8 +13,8 @@ import pytest
 from localllm.engine.backend import Segment
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Ending, Reuse, Shift
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending, Reuse, Shift
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend

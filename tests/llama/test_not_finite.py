@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending
 from localllm.engine.sampling import native
 from localllm.engine.scheduling.pace import StepLimits
-from localllm.engine.sequence import Sequence
 from localllm.errors import LocalLLMError
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Ending, Reported, Reuse
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending, Reported, Reuse
 from localllm.engine.sampling.native import load
 from localllm.engine.scheduling.pace import StepLimits
-from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

@@ -14,12 +14,12 @@ from gguf.constants import GGMLQuantizationType
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.proposals import Proposal
-from localllm.engine.proposers import Proposers
-from localllm.engine.request import Ending
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import count_passes
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposals import Proposal
+from localllm.engine.speculation.proposers import Proposers
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel

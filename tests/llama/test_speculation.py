@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.proposers import Proposers
+from localllm.engine.requests.sequence import Sequence as Request
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import StepLimits
-from localllm.engine.sequence import Sequence as Request
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
+from localllm.engine.speculation.proposers import Proposers
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.types import Delta, DrySampling, ResolvedSampling, Speculative

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.proposers import Proposer, Proposers
-from localllm.engine.request import Due, Ending, Reported, Shift
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Due, Ending, Reported, Shift
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.scheduling.rows import Cost, assumed_cost
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposers import Proposer, Proposers
 from localllm.errors import InvalidParameter
 from localllm.types import ResolvedSampling
 from tests.fakes import END, FakeBackend, next_token

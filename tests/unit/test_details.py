@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Ending, Reported, Reuse
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending, Reported, Reuse
 from localllm.types import Delta, Detail, Lines, PromptProgress, ResolvedSampling
 from tests.fakes import FakeBackend, alone
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.distinct import Distinct
-from localllm.engine.sequence import Sequence
 from localllm.types import ResolvedSampling
 
 

@@ -19,8 +19,8 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
-from localllm.engine.request import Reuse
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Reuse
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.file import Saved, encode
 from localllm.kvdisk.named import NamedStates

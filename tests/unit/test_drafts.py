@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
-from localllm.engine.proposers import Proposers
-from localllm.engine.request import Ending, Reuse
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending, Reuse
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import Cost, assumed_cost
-from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.draft_cost import BlockCost
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.head_streams import HeadStreams
 from localllm.engine.speculation.lengths import Stream, best_length
+from localllm.engine.speculation.proposers import Proposers
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.speculation.trust import Trust
 from localllm.types import ResolvedSampling, Speculative

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Due, Ending, Reported, Shift
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Due, Ending, Reported, Shift
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.types import Delta, DrySampling, Finish, ResolvedSampling
 from localllm.types.states import EngineStatus

@@ -11,11 +11,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
-from localllm.engine.proposers import Proposers
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.rows import Cost, assumed_cost
-from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
+from localllm.engine.speculation.proposers import Proposers
 from localllm.types import DrySampling, ResolvedSampling, Speculative
 from localllm.types.details import Detail, Lines
 from tests.fakes import END, FakeBackend, grouped

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import HEEDED_S, Engine, StepOutput
 from localllm.engine.inbox import Cancel, Inbox, Item
-from localllm.engine.proposals import Proposal
-from localllm.engine.proposers import Proposer, Proposers
-from localllm.engine.request import Due, Reuse
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Due, Reuse
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import StepBudget, StepLimits
 from localllm.engine.scheduling.shares import Shares
@@ -28,7 +27,8 @@ from localllm.engine.scheduling.whole import (
     Interruptions,
     WholeBatches,
 )
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposals import Proposal
+from localllm.engine.speculation.proposers import Proposer, Proposers
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Clocks, Team
 from tests.fakes import FakeBackend, alone, next_token

@@ -18,8 +18,8 @@ from localllm.engine.cache.kvcache import KvCache, Tiers
 from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, Restore, Rewind, Save, Truncate
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
-from localllm.engine.request import Ending, Reuse
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Ending, Reuse
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
 

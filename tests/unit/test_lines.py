@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.engine.lines import LineRules
+from localllm.engine.answers.lines import LineRules
 from localllm.types import Lines
 
 

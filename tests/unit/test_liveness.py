@@ -17,13 +17,13 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import STORE_AFTER_S, Engine
 from localllm.engine.inbox import Inspect, Item, Stop
-from localllm.engine.request import Due, Reuse
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Due, Reuse
 from localllm.engine.scheduling.admission import MAX_LEADERS
 from localllm.engine.scheduling.aging import AGED_S, EVERY, Turns
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import MAX_READING_S
-from localllm.engine.sequence import Sequence
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.machines import MACHINES, Machine
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of

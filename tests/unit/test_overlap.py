@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.proposals import Proposal
-from localllm.engine.proposers import Proposers
-from localllm.engine.request import Due, Ending, Reported, Reuse
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Due, Ending, Reported, Reuse
+from localllm.engine.speculation.proposals import Proposal
+from localllm.engine.speculation.proposers import Proposers
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Clocks, Team
 from localllm.llama.devices import Ggml, asynchronous_devices

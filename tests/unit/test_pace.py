@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from localllm.engine.cache.held import Held
 from localllm.engine.engine import Engine
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import MAX_SLOWDOWN, TILE, CostModel, Part, StepCost
 from localllm.engine.scheduling.pace import LONGEST_TILE, Pace, StepBudget, StepLimits
 from localllm.engine.scheduling.shares import LEAST_PART, MOST_ENDING, OVERHEAD, Shares
-from localllm.engine.sequence import Sequence
 from localllm.types import ResolvedSampling
 from tests.machines import AMX, GPU, MACHINES, SLOW, XEON, Machine, MachineBackend
 from tests.unit.test_engine import Collector, drain

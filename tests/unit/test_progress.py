@@ -9,7 +9,7 @@ from localllm.engine.backend import Segment
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.progress import Progress
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.request import Reported, Reuse
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Reported, Reuse
 from localllm.engine.sampling.prompt_logprobs import CAREFUL_VOCABULARY, LEAST_TOKENS, MAX_BYTES, PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler
 from localllm.engine.scheduling.pace import StepLimits
-from localllm.engine.sequence import Sequence
 from localllm.types import Delta, ResolvedSampling, TokenLogprob
 from tests.fakes import FakeBackend, alone, next_token
 

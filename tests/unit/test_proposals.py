@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.proposals import Proposal
-from localllm.engine.proposers import Proposer, Proposers
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, count_passes
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposals import Proposal
+from localllm.engine.speculation.proposers import Proposer, Proposers
 from localllm.system import compiled
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
 from tests.fakes import END, FakeBackend, alone, grouped

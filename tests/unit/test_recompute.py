@@ -6,9 +6,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import TILE, Part, StepCost, passes
 from localllm.engine.scheduling.recompute import computed_again
-from localllm.engine.sequence import Sequence
 from tests.fakes import alone
 from tests.machines import GPU, MACHINES, XEON, Machine, MachineBackend
 from tests.unit.test_engine import GREEDY, drain, text_of

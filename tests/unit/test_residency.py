@@ -15,9 +15,9 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
-from localllm.engine.request import Reuse
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Reuse
 from localllm.engine.scheduling.ways import cheapest
-from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, SlotBusy
 from localllm.kvdisk.prefix import common_prefix
 from localllm.types import ResolvedSampling

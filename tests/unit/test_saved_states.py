@@ -13,7 +13,7 @@ from localllm.engine.cache.hostcache import HostCache, HostEntry
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.llama.states import save_buffers
 from localllm.llama.states.save_buffers import BufferPool
 from localllm.types import ResolvedSampling

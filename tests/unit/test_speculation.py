@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.engine import Engine
-from localllm.engine.proposers import Proposers
-from localllm.engine.request import Shift
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Shift
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.row_cost import MOST_SHAPES, RowCost
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, share_rows
 from localllm.engine.scheduling.rows import Wish as RowWish
-from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.lookup import NGRAM, Lookup
+from localllm.engine.speculation.proposers import Proposers
 from localllm.engine.speculation.rates import Rates
 from localllm.types import ResolvedSampling, SourceName, Speculative
 from localllm.types.states import EngineStatus

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.engine.text import TextStream
+from localllm.engine.answers.text import TextStream
 
 ALPHABET = "ab\né漢🙂"
 

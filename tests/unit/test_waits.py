@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
-from localllm.engine.request import Due, Reuse
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Due, Reuse
 from localllm.engine.scheduling.scheduler import MAX_LOOKS
-from localllm.engine.sequence import Sequence
 from tests.fakes import FakeBackend, FakeDiskCache
 from tests.unit.test_engine import GREEDY, Collector
 from tests.unit.test_liveness import LAYOUTS, Clock

@@ -17,10 +17,10 @@ import numpy as np
 
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.sampling.sampler import Sampled, SamplerParams
 from localllm.engine.sampling.selection import Row
-from localllm.engine.sequence import Sequence as Running
 from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel

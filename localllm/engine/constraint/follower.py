@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from itertools import repeat
 
 from localllm.engine.constraint.constraint import Constraint, ConstraintFailed
-from localllm.engine.proposals import Proposal
 from localllm.engine.sampling.parameters import Mask
+from localllm.engine.speculation.proposals import Proposal
 
 SLOW_S = 0.005
 """A constraint whose masks take longer is slow: other sequences do not wait for it."""

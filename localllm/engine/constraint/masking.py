@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterable
 
 from localllm.engine.constraint.follower import Work
-from localllm.engine.proposals import Draft
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposals import Draft
 from localllm.system.threads import start_thread
 
 INLINE_S = 0.0005

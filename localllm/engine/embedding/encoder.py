@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from localllm.engine.embedding.embedder import Embedder
 from localllm.engine.progress import Progress
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.types.states import EngineStatus
 
 NO_SLOTS = EngineStatus(slots=(), num_waiting=0, num_steps=0, host_cache_bytes=0, host_cache_entries=0)

@@ -15,14 +15,14 @@ from typing import NamedTuple
 from localllm.engine.backend import Backend
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.masking import Masking
-from localllm.engine.proposals import ONE_ROW, Draft
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.draws import as_drawn
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.sampling.prompt_logprobs import logprob_of
 from localllm.engine.sampling.sampler import NOT_FINITE, Sampled, Sampler, SamplerParams
 from localllm.engine.sampling.selection import HUGE, Row
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposals import ONE_ROW, Draft
 from localllm.engine.threads.team import Team
 
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from localllm.engine.backend import Backend, Segment
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.sampler import Sampled, Sampler, SamplerParams
 from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.cost import ASSUMED_PASS, ASSUMED_TOKEN_S, CostModel
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import MOST_ROWS
-from localllm.engine.sequence import Sequence
 from localllm.engine.threads.team import Team
 from localllm.types import TokenLogprob
 

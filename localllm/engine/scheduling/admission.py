@@ -14,9 +14,9 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Assign, Operation, Restore, Save, Truncate
 from localllm.engine.cache.residency import Found
 from localllm.engine.cache.tiers import WORTH_READING, WORTH_SAVING
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.waits import MAX_READING_S, Leader, WaitMemory, Waits
 from localllm.engine.scheduling.ways import Way, cheapest, steps
-from localllm.engine.sequence import Sequence
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.prefix import common_prefix
 

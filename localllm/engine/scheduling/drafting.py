@@ -12,7 +12,7 @@ from itertools import accumulate, repeat
 from operator import mul
 
 from localllm.engine.backend import Segment
-from localllm.engine.proposals import ASSUMED_CHANCE, Draft, Proposal
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.rows import (
     LONGEST,
@@ -25,7 +25,7 @@ from localllm.engine.scheduling.rows import (
     assumed_unified_cost,
     share_rows,
 )
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposals import ASSUMED_CHANCE, Draft, Proposal
 
 HARDLY = 0.05
 """A row with a smaller expected gain is not computed."""

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Compact, Operation
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.ways import LOSS
-from localllm.engine.sequence import Sequence
 
 STEPS_TO_COME = 128
 """How many more tokens a request without a limit of its own is assumed to generate."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from localllm.engine.backend import Segment
-from localllm.engine.proposals import Draft
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import Part
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposals import Draft
 
 
 class StepPlan(NamedTuple):

@@ -12,9 +12,9 @@ from collections.abc import Sequence as Many
 from typing import NamedTuple
 
 from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import Part, StepCost
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.sequence import Sequence
 
 MOST_AGAIN = 8
 """Tokens that are computed again to make a prompt's part as long as others'."""

@@ -19,6 +19,7 @@ from localllm.engine.cache.held import NOWHERE
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Copy, Operation, Save, Truncate
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling import moving
 from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
@@ -30,7 +31,6 @@ from localllm.engine.scheduling.recompute import with_recomputed
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import Leader, Waits, leaders_of
 from localllm.engine.scheduling.whole import WholeBatches
-from localllm.engine.sequence import Sequence
 from localllm.types.states import SlotStatus
 
 MAX_LOOKS = 32

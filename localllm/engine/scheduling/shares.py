@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.recompute import Again, computed_again, most_again
-from localllm.engine.sequence import Sequence
 
 LEAST_PART = 16
 """Fewer tokens each of several prompts are expensive: 4 of each of 8, after 2,048 others, take 442 ms, 16 of 2 263."""

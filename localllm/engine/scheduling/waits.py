@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.residency import Found
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.prefix import common_prefix
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.operations import Copy, Operation, Restore, Rewind, Truncate
 from localllm.engine.cache.residency import Found, Residency, needed_to_cut
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.kvdisk.entry import DiskEntry
 
 LOSS = 0.1

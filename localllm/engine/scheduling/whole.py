@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Many
 
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.waits import leaders_of
-from localllm.engine.sequence import Sequence
 
 LONGEST_UBATCH_S = 5.0
 """A ubatch that would take longer is made smaller, since this is the most that ending a step can lose.

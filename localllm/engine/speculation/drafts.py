@@ -16,8 +16,8 @@ from collections.abc import Sequence as Many
 from typing import NamedTuple
 
 from localllm.engine.backend import BackendError, Segment
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.row_cost import RowCost
-from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.draft_cost import PROBED

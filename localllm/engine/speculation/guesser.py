@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Tokens
 
-from localllm.engine.proposals import Proposal
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.rows import LONGEST
-from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.lookup import Lookup
+from localllm.engine.speculation.proposals import Proposal
 from localllm.engine.speculation.rates import Rates
 from localllm.engine.speculation.source import Drafted, Guess, Source
 from localllm.engine.speculation.trust import Trust

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import Segment
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.draft_cost import PROBED, BlockCost, DraftCost
 from localllm.engine.speculation.lengths import Length

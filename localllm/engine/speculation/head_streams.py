@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.streams import DraftStream, DraftStreams
 

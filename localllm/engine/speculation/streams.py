@@ -15,7 +15,7 @@ from collections.abc import Collection
 import numpy as np
 
 from localllm.engine.cache.domain import COMMON, Domain
-from localllm.engine.sequence import Sequence
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.kvdisk.prefix import common_prefix
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from typing import NamedTuple, Protocol
 
-from localllm.engine.proposals import Proposal
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.row_cost import RowCost
-from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.proposals import Proposal
 
 
 class Proposer(Protocol):

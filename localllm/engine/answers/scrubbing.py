@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.scheduler import Scheduler
-from localllm.engine.sequence import Sequence
 
 
 def scrub(kv: KvCache, scheduler: Scheduler) -> list[Sequence]:

@@ -15,10 +15,10 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.follower import Follower
 from localllm.engine.inbox import StepOutput
+from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.drawing import Drawn
 from localllm.engine.sampling.sampler import NO_TOKEN, Sampled
 from localllm.engine.scheduling.scheduler import Scheduler
-from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, InvalidParameter
 from localllm.types import Delta, Finish, FinishReason, SourceName, TokenLogprob
 from localllm.types.states import SourceGuesses

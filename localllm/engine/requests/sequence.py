@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localllm.engine.answers.lines import LineRules
+from localllm.engine.answers.text import TextStream
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.held import NOWHERE, Held
 from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.constraint.follower import Follower
-from localllm.engine.lines import LineRules
-from localllm.engine.proposals import Proposal
-from localllm.engine.reports import PromptReports
-from localllm.engine.request import DUE, ENDING, REPORTED, REUSE, SHIFT, Due, Ending, Reported, Reuse, Shift
+from localllm.engine.requests.prefill_reports import PromptReports
+from localllm.engine.requests.terms import DUE, ENDING, REPORTED, REUSE, SHIFT, Due, Ending, Reported, Reuse, Shift
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
-from localllm.engine.text import TextStream
+from localllm.engine.speculation.proposals import Proposal
 from localllm.kvdisk.entry import DiskEntry
 from localllm.types import FinishReason, PromptProgress, ResolvedSampling, Timings, Usage
 

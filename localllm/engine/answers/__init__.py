@@ -1,0 +1,1 @@
+"""From drawn tokens to an answer: text, stop strings, ends, failures."""

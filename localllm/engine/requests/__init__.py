@@ -1,0 +1,1 @@
+"""One request inside the engine: what it wants, its sequence, its reports."""
