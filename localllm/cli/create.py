@@ -26,7 +26,7 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
     from localllm.registry.create import create, resolver
     from localllm.registry.listing import described, store_of
     from localllm.registry.modelfile import parse_modelfile
-    from localllm.worker.template_check import check_template
+    from localllm.worker.prompts.template_check import check_template
 
     store = store_of(settings.data_dir)
     modelfile = parse_modelfile(_read(file))

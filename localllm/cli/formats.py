@@ -14,7 +14,7 @@ from localllm.errors import LocalLLMError
 from localllm.types import Capability, ChatFormat, ModelInfo, capabilities
 
 if TYPE_CHECKING:
-    from localllm.worker.template_child import TemplateChild
+    from localllm.worker.prompts.template_child import TemplateChild
 
 UNKNOWN = "its template is unknown"
 
@@ -102,7 +102,7 @@ def _format_in(path: Path, info: ModelInfo, child: TemplateChild) -> ChatFormat:
 @contextlib.contextmanager
 def _finder() -> Iterator[TemplateChild]:
     """A child process that renders templates within limits."""
-    from localllm.worker.template_child import TemplateChild
+    from localllm.worker.prompts.template_child import TemplateChild
 
     child = TemplateChild()
     try:

@@ -74,7 +74,7 @@ class Making:
 
         def work() -> AvailableModel:
             from localllm.registry.assembling import assemble, template_of
-            from localllm.worker.template_check import check_template
+            from localllm.worker.prompts.template_check import check_template
 
             template = template_of(wanted)
             if template:

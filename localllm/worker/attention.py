@@ -19,8 +19,8 @@ from localllm.llama.probes.flash_attention_probe import Shape
 from localllm.llama.probes.result_store import Remembered, key
 from localllm.system import cpu
 from localllm.types import FlashAttn, ModelInfo
-from localllm.worker.identity import model_identity
 from localllm.worker.messages import Load
+from localllm.worker.states.identity import model_identity
 
 FILE_NAME = "attention.json"
 MAX_REMEMBERED = 64

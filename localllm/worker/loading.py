@@ -27,12 +27,12 @@ from localllm.planning.tuned import AS_TUNED
 from localllm.system import cpu
 from localllm.types import ChatFormat, LoadedModel, SamplingParams, SourceName
 from localllm.worker.attention import Settled, settle
-from localllm.worker.drafting import check_layers, load_draft
-from localllm.worker.grammars import Later
-from localllm.worker.heads import Kept, has_heads, kept_for, load_heads
+from localllm.worker.drafts.draft_model import check_layers, load_draft
+from localllm.worker.drafts.nextn import Kept, has_heads, kept_for, load_heads
+from localllm.worker.grammars.compiled import Later
 from localllm.worker.messages import Load
-from localllm.worker.sampling import resolve_sampling, with_defaults
-from localllm.worker.template_child import TemplateChild
+from localllm.worker.prompts.sampling import resolve_sampling, with_defaults
+from localllm.worker.prompts.template_child import TemplateChild
 
 WHOLE_BATCH = 2048
 """Tokens that llama.cpp gets at once for a single prompt, computed in ubatches of `batch_tokens`."""

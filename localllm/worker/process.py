@@ -37,10 +37,10 @@ from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLL
 from localllm.system import compiled, processes
 from localllm.types import LoadedModel
 from localllm.worker.cpu_clocks import CLOCKS, make_team
+from localllm.worker.drafts.available import without_drafts
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
-from localllm.worker.grammar_child import GrammarChild
-from localllm.worker.grammars import Grammars
-from localllm.worker.guessing import without_drafts
+from localllm.worker.grammars.compiled import Grammars
+from localllm.worker.grammars.grammar_child import GrammarChild
 from localllm.worker.messages import (
     SLOT_METHODS,
     Call,
@@ -63,11 +63,11 @@ from localllm.worker.messages import (
     down_decoder,
 )  # fmt: skip
 from localllm.worker.outbox import Outbox
-from localllm.worker.prepare import Preparer
-from localllm.worker.prepare_texts import TextPreparer
-from localllm.worker.rendering import Renderer
-from localllm.worker.slots import SlotFiler
-from localllm.worker.template_child import TemplateChild
+from localllm.worker.prompts.preparer import Preparer
+from localllm.worker.prompts.rendering import Renderer
+from localllm.worker.prompts.template_child import TemplateChild
+from localllm.worker.prompts.text_preparer import TextPreparer
+from localllm.worker.states.slot_files import SlotFiler
 
 if TYPE_CHECKING:  # see `Worker.run`
     from localllm.llama.context import LlamaBackend
@@ -252,8 +252,8 @@ class Worker:
     ) -> tuple[Engine | EncoderEngine, Embedder]:
         """The engine and its embedder. Drops a draft that cannot compute, from the model's report too. Raises
         `LoadFailed`."""
-        from localllm.worker.keeping import open_disk
         from localllm.worker.loading import warm_up_embedder
+        from localllm.worker.states.disk_cache import open_disk
 
         model, backend, options = loaded.report, loaded.backend, load.options
         limits = StepLimits(options.max_step_ms / 1000, options.prefill_step_ms / 1000)

@@ -26,8 +26,9 @@ from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
 from localllm.llama import context
 from localllm.types import GenerationRequest, ToolCall
-from localllm.worker import loading, prepare, process
+from localllm.worker import loading, process
 from localllm.worker.messages import Submit
+from localllm.worker.prompts import preparer
 
 LIKELY = 1000.0
 """Added to a logit: nothing that a random model thinks comes near."""
@@ -97,13 +98,13 @@ class ScriptedBackend(context.LlamaBackend):
 
 def main() -> None:
     SCRIPT.steps = json.loads(Path(sys.argv.pop(1)).read_text("utf-8"))
-    load_model, take, submit = loading.load_model, prepare.Preparer.submit, Engine.submit
+    load_model, take, submit = loading.load_model, preparer.Preparer.submit, Engine.submit
 
     def load(*arguments: Any) -> loading.Loaded:
         SCRIPT.loaded = load_model(*arguments)
         return SCRIPT.loaded
 
-    def take_request(self: prepare.Preparer, message: Submit) -> None:
+    def take_request(self: preparer.Preparer, message: Submit) -> None:
         SCRIPT.requests[message.id] = message.request
         take(self, message)
 
@@ -114,7 +115,7 @@ def main() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "LlamaBackend", ScriptedBackend)
         patch.setattr(loading, "load_model", load)
-        patch.setattr(prepare.Preparer, "submit", take_request)
+        patch.setattr(preparer.Preparer, "submit", take_request)
         patch.setattr(Engine, "submit", begin)
         process.main()
 

@@ -26,7 +26,7 @@ from localllm.llama.drafts.next_symbols import find
 from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.model import LlamaModel
 from localllm.types import ResolvedSampling, SourceName, Speculative
-from localllm.worker.drafting import maker_of
+from localllm.worker.drafts.draft_model import maker_of
 from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts
 from tests.llama.test_interrupts import stop_after
 from tests.samplers import sampler

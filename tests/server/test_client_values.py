@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from localllm.types import SamplingParams
-from localllm.worker.sampling import resolve_sampling, with_defaults
+from localllm.worker.prompts.sampling import resolve_sampling, with_defaults
 from tests.server.conftest import Served
 
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from localllm.chat.meaning import digests
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.types import ChatFormat, Message, Rendering, Tags
-from localllm.worker.answered import MOST_ANSWERS, AnsweredTurns, Key, Turn
-from localllm.worker.places import begun_with, ending_of
+from localllm.worker.prompts.answered import MOST_ANSWERS, AnsweredTurns, Key, Turn
+from localllm.worker.prompts.positions import begun_with, ending_of
 
 THINKS = ChatFormat(thought=Tags("<think>\n", "\n</think>"))
 MINE = Domain.of(cache_salt="mine")

@@ -25,7 +25,7 @@ from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.file import Saved, encode
 from localllm.kvdisk.named import NamedStates
 from localllm.worker.messages import Call, Reply, Up
-from localllm.worker.slots import SlotFiler
+from localllm.worker.states.slot_files import SlotFiler
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.kvdisks import MIB, PARTS, files, holds, opened, put
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of

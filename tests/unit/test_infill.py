@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.worker.infill import Marks, Pieces, infill_tokens
+from localllm.worker.prompts.infill import Marks, Pieces, infill_tokens
 
 PRE, SUF, MID, REPOSITORY, FILE, BOS = 1001, 1002, 1003, 1004, 1005, 1006
 PLAIN = Marks(PRE, SUF, MID, None, None, BOS)

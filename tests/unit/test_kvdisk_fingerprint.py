@@ -11,7 +11,7 @@ import pytest
 
 from localllm.kvdisk.fingerprint import HEAD_BYTES, Parts, file_identity, fingerprint
 from localllm.types import DeviceInfo
-from localllm.worker.keeping import by_devices
+from localllm.worker.states.disk_cache import by_devices
 
 PARTS = Parts(
     model="sha256:00", adapters=(("sha256:11", 1.0),), kv_types=("f16", "f16"), layout="partitioned", slots=4,

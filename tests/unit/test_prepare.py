@@ -12,8 +12,8 @@ import pytest
 from localllm.engine.engine import Engine
 from localllm.types import GenerationRequest, LoadedModel, SamplingParams
 from localllm.worker.messages import Accepted, Call, Deltas, Rejected, Reply, Submit, Up
-from localllm.worker.prepare import Preparer
-from localllm.worker.sources import Memo
+from localllm.worker.prompts.preparer import Preparer
+from localllm.worker.prompts.prompt_parts import Memo
 from tests.worker.conftest import INFO
 
 TIMEOUT_S = 20

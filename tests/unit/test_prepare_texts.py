@@ -13,8 +13,8 @@ from localllm.errors import InvalidParameter
 from localllm.types import LoadedModel, ModelInfo, Pooling
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
-from localllm.worker.prepare_texts import MAX_VECTORS_BYTES, TextPreparer
-from localllm.worker.sources import Memo
+from localllm.worker.prompts.prompt_parts import Memo
+from localllm.worker.prompts.text_preparer import MAX_VECTORS_BYTES, TextPreparer
 from tests.worker.conftest import INFO
 
 TEMPLATE = "<judge>{query}|{document}</judge>"

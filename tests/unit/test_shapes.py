@@ -13,7 +13,7 @@ from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.types import AnswerSource, Calling, ChatFormat, Function, GenerationRequest, Message, Rendering
 from localllm.types.formats import Calls, ObjectCall
 from localllm.types.structures import THOUGHTS, Preface, Structure, Tags
-from localllm.worker.shapes import control_tokens, shape_of
+from localllm.worker.prompts.answer_shapes import control_tokens, shape_of
 
 THINK = THOUGHTS[0]
 HERMES = Calls(call=ObjectCall(), begin="<tool_call>\n", end="\n</tool_call>")

@@ -33,8 +33,8 @@ from localllm.types import (
     ToolCall,
     Usage,
 )  # fmt: skip
-from localllm.worker.remembered import Remembered
-from localllm.worker.sources import Memo, Source
+from localllm.worker.prompts.prompt_parts import Memo, Source
+from localllm.worker.prompts.reworded import Remembered
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
 TEMPLATES = sorted(Path(NAMED).glob("*.jinja")) if NAMED else []

@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Iterator
 
-from localllm.worker.turns import MAX_BEGUN, TURN_S, Turns
+from localllm.worker.prompts.fair_turns import MAX_BEGUN, TURN_S, Turns
 
 TIMEOUT_S = 20
 

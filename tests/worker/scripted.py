@@ -26,11 +26,11 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.vocab import Vocab
 from localllm.types import ChatFormat, Finish, GenerationRequest, LoadedModel
-from localllm.worker.grammars import Grammars
+from localllm.worker.grammars.compiled import Grammars
 from localllm.worker.messages import Accepted, Rejected, Submit, Up
-from localllm.worker.prepare import Preparer
-from localllm.worker.rendering import Renderer
-from localllm.worker.template_child import TemplateChild
+from localllm.worker.prompts.preparer import Preparer
+from localllm.worker.prompts.rendering import Renderer
+from localllm.worker.prompts.template_child import TemplateChild
 from tests.worker.conftest import INFO
 
 TIMEOUT_S = 60

@@ -20,8 +20,8 @@ from localllm.planning.drafts import DraftModel, draft_bytes, draft_options, pla
 from localllm.planning.memory_fit import fit_in_memory
 from localllm.types import DeviceInfo
 from localllm.types.load_options import LoadOptions
-from localllm.worker import drafting as loaded_drafting
 from localllm.worker import loading
+from localllm.worker.drafts import draft_model as loaded_drafting
 from tests.homes import share_findings
 from tests.models import families
 from tests.models.dflash import write_dflash

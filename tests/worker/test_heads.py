@@ -24,8 +24,8 @@ from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
 from localllm.types import GenerationRequest, ModelInfo
 from localllm.types.load_options import LoadOptions
-from localllm.worker import heads as loaded_heads
 from localllm.worker import loading
+from localllm.worker.drafts import nextn as loaded_heads
 from tests.homes import share_findings
 from tests.models import families
 from tests.models.builder import Builder

@@ -8,7 +8,7 @@ import pytest
 
 from localllm.chat.request import RenderRequest
 from localllm.types import Message
-from localllm.worker.template_child import TemplateChild
+from localllm.worker.prompts.template_child import TemplateChild
 
 TEMPLATE = "{{ messages[0].content }}"
 

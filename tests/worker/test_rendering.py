@@ -10,8 +10,8 @@ import pytest
 
 from localllm.chat.request import RenderRequest
 from localllm.types import Message
-from localllm.worker.rendering import SMALL_CHARACTERS, Render, Renderer
-from localllm.worker.template_child import TemplateChild
+from localllm.worker.prompts.rendering import SMALL_CHARACTERS, Render, Renderer
+from localllm.worker.prompts.template_child import TemplateChild
 
 TIMEOUT_S = 20
 SMALL = (Message("user", "hello"),)

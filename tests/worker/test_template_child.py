@@ -10,8 +10,9 @@ import pytest
 from localllm.chat.request import FormatRequest, RenderRequest
 from localllm.errors import TemplateError
 from localllm.types import Message
-from localllm.worker import framing, template_child
-from localllm.worker.template_child import TemplateChild
+from localllm.worker import framing
+from localllm.worker.prompts import template_child
+from localllm.worker.prompts.template_child import TemplateChild
 
 
 @pytest.fixture(scope="module")

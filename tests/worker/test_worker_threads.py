@@ -64,7 +64,7 @@ async def keep(session: Session) -> object:
 
 
 THREADS: dict[str, tuple[str, Ask]] = {
-    "reader": ("from localllm.worker.prepare import Preparer; Preparer.submit = fail", generate),
+    "reader": ("from localllm.worker.prompts.preparer import Preparer; Preparer.submit = fail", generate),
     "writer": (
         """
         from localllm.worker import outbox
@@ -74,14 +74,14 @@ THREADS: dict[str, tuple[str, Ask]] = {
         """,
         generate,
     ),
-    "preparer": ("from localllm.worker.prepare import Preparer; Preparer._prepare = fail", generate),
+    "preparer": ("from localllm.worker.prompts.preparer import Preparer; Preparer._prepare = fail", generate),
     "text preparer": (
-        "from localllm.worker.prepare_texts import TextPreparer; TextPreparer._draft = fail",
+        "from localllm.worker.prompts.text_preparer import TextPreparer; TextPreparer._draft = fail",
         lambda session: session.embed(EmbeddingRequest(texts=("x",))),
     ),
     "engine": ("from localllm.engine.stepping import Stepper; Stepper.compute = fail", generate),
     "slot filer": (
-        "from localllm.worker.slots import SlotFiler; SlotFiler._answer = fail",
+        "from localllm.worker.states.slot_files import SlotFiler; SlotFiler._answer = fail",
         lambda session: session.call("erase_slot", 0),
     ),
     "disk": ("from localllm.kvdisk.cache import DiskCache; DiskCache._write = fail", keep),
@@ -132,7 +132,7 @@ def test_what_a_worker_cannot_read_or_say_fails_alone(tiny_model: Path, home: Pa
         RerankRequest(query=5, documents=("x",)),  # type: ignore[arg-type]
     ]
     half = """
-        from localllm.worker.prepare import Preparer
+        from localllm.worker.prompts.preparer import Preparer
         call = Preparer._call
         def half_a_pair(self, method, args):
             yield
@@ -174,7 +174,7 @@ def test_messages_that_are_none_cannot_be_rendered_and_silence_nobody(
 def test_a_template_or_tokenizer_that_never_returns_is_ended_and_its_requests_told(
     tiny_model: Path, home: Path
 ) -> None:
-    stuck = "import threading; from localllm.worker.prepare import Preparer; " + (
+    stuck = "import threading; from localllm.worker.prompts.preparer import Preparer; " + (
         "Preparer._prepare = lambda *_: threading.Event().wait()"
     )
 

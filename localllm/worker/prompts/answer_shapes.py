@@ -12,7 +12,7 @@ from localllm.chat.thoughts import beginning_of
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.types import AnswerSource, Beginning, Calling, ChatFormat, GenerationRequest
 from localllm.types.structures import Preface, Structure, Tags
-from localllm.worker.sources import Tokenizer
+from localllm.worker.prompts.prompt_parts import Tokenizer
 
 
 class Shape(NamedTuple):

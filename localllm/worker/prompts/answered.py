@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from localllm.engine.cache.domain import Domain
 from localllm.types import Function, Message, Rendering
-from localllm.worker.places import Ending
-from localllm.worker.turn_ends import size_of
+from localllm.worker.prompts.positions import Ending
+from localllm.worker.prompts.turn_ends import size_of
 
 MAX_BYTES = 64 * 2**20
 """For all turns: some millions of tokens, with their text."""

@@ -22,11 +22,11 @@ from localllm.engine.cache.domain import Domain
 from localllm.engine.inbox import StepOutput
 from localllm.engine.requests.sequence import Sequence as Generated
 from localllm.types import CacheReport, ChatFormat, FinishReason, Function, GenerationRequest, Message, Rendering
-from localllm.worker.answered import MAX_BYTES, AnsweredTurns, Key, Tokens, Turn
-from localllm.worker.cache_miss import reason
-from localllm.worker.places import Ending, begun_with, ending_of
-from localllm.worker.sources import Head, Source, Tokenizer
-from localllm.worker.turn_ends import TurnEnds
+from localllm.worker.prompts.answered import MAX_BYTES, AnsweredTurns, Key, Tokens, Turn
+from localllm.worker.prompts.cache_miss import reason
+from localllm.worker.prompts.positions import Ending, begun_with, ending_of
+from localllm.worker.prompts.prompt_parts import Head, Source, Tokenizer
+from localllm.worker.prompts.turn_ends import TurnEnds
 
 MOST_TRIES = 3
 """Turns whose end is searched in one text."""

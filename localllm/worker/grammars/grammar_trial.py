@@ -21,7 +21,7 @@ from localllm.grammar.compose import Composed, composed, grammar_of
 from localllm.grammar.literals import Literals
 from localllm.types.formats import AnswerSource
 from localllm.types.structures import Structure
-from localllm.worker.grammar_request import GrammarRequest, SpecialTokens, parser_limits
+from localllm.worker.grammars.grammar_request import GrammarRequest, SpecialTokens, parser_limits
 
 SEARCH_S = 0.5
 """Time for finding the part of a schema that does not compile."""

@@ -15,11 +15,11 @@ from localllm.errors import ContextLengthExceeded, InvalidParameter
 from localllm.types import LoadedModel
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
-from localllm.worker.prompts import MOST_COUNTED
+from localllm.worker.prompts.fair_turns import Turns
+from localllm.worker.prompts.prompt_parts import Memo
+from localllm.worker.prompts.tokenized import MOST_COUNTED
+from localllm.worker.prompts.uncancelled import Wanted
 from localllm.worker.refusals import deadline_s, errors_to, too_long
-from localllm.worker.sources import Memo
-from localllm.worker.turns import Turns
-from localllm.worker.wanted import Wanted
 
 MAX_VECTORS_BYTES = 256 * 1024 * 1024
 """Limit for the vectors of one request together."""

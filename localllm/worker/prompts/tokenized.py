@@ -17,10 +17,10 @@ from localllm.chat.thoughts import switched
 from localllm.errors import InvalidParameter, TemplateError, UnsupportedParameter
 from localllm.kvdisk.prefix import common_prefix
 from localllm.types import GenerationRequest, Infill, LoadedModel, Message, ModelDefaults, Rendering, ThinkingDefault
-from localllm.worker.infill import HERE, LEAST_ANSWER, PROJECT, SNIPPET, Marks, Pieces, infill_tokens
+from localllm.worker.prompts.infill import HERE, LEAST_ANSWER, PROJECT, SNIPPET, Marks, Pieces, infill_tokens
+from localllm.worker.prompts.prompt_parts import NO_RENDERING, Head, Memo, Source, Tokenizer
+from localllm.worker.prompts.reworded import Asked
 from localllm.worker.refusals import too_long
-from localllm.worker.remembered import Asked
-from localllm.worker.sources import NO_RENDERING, Head, Memo, Source, Tokenizer
 
 ATTENTION_SINKS = 4
 ENDING = 256

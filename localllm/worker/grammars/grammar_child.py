@@ -3,7 +3,7 @@
 A compile cannot be stopped in a thread, and some take minutes: so each is first tried here, up to its first mask. Does
 not load llama_cpp: of the vocabulary it has the special tokens, and one token per byte.
 
-    python -P -m localllm.worker.grammar_child CPU_S MEMORY_MB        frames on stdin and stdout
+    python -P -m localllm.worker.grammars.grammar_child CPU_S MEMORY_MB        frames on stdin and stdout
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from localllm.errors import ErrorInfo, InvalidParameter, LocalLLMError, from_info
 from localllm.types.structures import GrammarLimits, Preface, Structure
 from localllm.worker.framing import encode
-from localllm.worker.grammar_request import GrammarRequest, SpecialTokens
+from localllm.worker.grammars.grammar_request import GrammarRequest, SpecialTokens
 from localllm.worker.limited_child import LimitedChild, OverLimit, serve
 
 DEADLINE_FACTOR = 4
@@ -43,7 +43,7 @@ class GrammarChild:
 
     def __init__(self, limits: GrammarLimits) -> None:
         self._limits = limits
-        command = ["localllm.worker.grammar_child", str(limits.cpu_s), str(limits.memory_mb)]
+        command = ["localllm.worker.grammars.grammar_child", str(limits.cpu_s), str(limits.memory_mb)]
         self._child = LimitedChild(command, Written)
 
     def write(
@@ -86,7 +86,7 @@ def too_much(structure: Structure, limits: GrammarLimits) -> InvalidParameter:
 
 
 def _prepare() -> Callable[[GrammarRequest], bytearray]:
-    from localllm.worker.grammar_trial import checked_grammar
+    from localllm.worker.grammars.grammar_trial import checked_grammar
 
     def answer_to(request: GrammarRequest) -> bytearray:
         try:

@@ -3,7 +3,7 @@
 jinja2's sandbox bounds neither time nor memory; here each rendering has 1 s of CPU and 256 MB. The process also finds
 out from a template how its model writes answers, which takes some hundred renderings. Does not load llama_cpp.
 
-    python -P -m localllm.worker.template_child        frames on stdin and stdout
+    python -P -m localllm.worker.prompts.template_child        frames on stdin and stdout
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TemplateChild:
     """The parent's side: starts the child. Used by one thread."""
 
     def __init__(self) -> None:
-        self._child = LimitedChild(["localllm.worker.template_child"], Rendered)
+        self._child = LimitedChild(["localllm.worker.prompts.template_child"], Rendered)
 
     def render(self, request: RenderRequest) -> RenderedText:
         """The prompt. Raises `TemplateError`, also when the child had to be killed."""

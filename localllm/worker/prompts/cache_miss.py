@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from localllm.chat.differences import difference, rendering_difference
 from localllm.types import Message, Rendering
-from localllm.worker.answered import Turn
+from localllm.worker.prompts.answered import Turn
 
 
 def reason(

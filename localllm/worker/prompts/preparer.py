@@ -40,18 +40,18 @@ from localllm.types import (
     Timings,
     Usage,
 )  # fmt: skip
-from localllm.worker.grammars import Grammars
-from localllm.worker.guessing import check_sources, notes_on
+from localllm.worker.drafts.available import check_sources, notes_on
+from localllm.worker.grammars.compiled import Grammars
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
-from localllm.worker.prompts import Prompt, Prompts, Rendered, source_of
+from localllm.worker.prompts.answer_shapes import Shape, control_tokens, shape_of
+from localllm.worker.prompts.fair_turns import Turns
+from localllm.worker.prompts.prompt_parts import Source, Tokenizer
+from localllm.worker.prompts.rendering import Render, Renderer
+from localllm.worker.prompts.reworded import Remembered
+from localllm.worker.prompts.sequences import Sequences
+from localllm.worker.prompts.tokenized import Prompt, Prompts, Rendered, source_of
+from localllm.worker.prompts.uncancelled import Wanted
 from localllm.worker.refusals import errors_to
-from localllm.worker.remembered import Remembered
-from localllm.worker.rendering import Render, Renderer
-from localllm.worker.sequences import Sequences
-from localllm.worker.shapes import Shape, control_tokens, shape_of
-from localllm.worker.sources import Source, Tokenizer
-from localllm.worker.turns import Turns
-from localllm.worker.wanted import Wanted
 
 NO_DEFAULTS = ModelDefaults()
 PIECES_A_STEP = 1000

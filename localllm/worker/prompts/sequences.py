@@ -16,10 +16,10 @@ from localllm.engine.sampling.dry import Dry
 from localllm.errors import InvalidParameter
 from localllm.types import NO_LIMIT, GenerationRequest, LoadedModel, ModelDefaults, ResolvedSampling, SamplingParams
 from localllm.worker.messages import Submit
-from localllm.worker.prompts import Prompt
+from localllm.worker.prompts.prompt_parts import Tokenizer
+from localllm.worker.prompts.sampling import resolve_sampling, with_defaults
+from localllm.worker.prompts.tokenized import Prompt
 from localllm.worker.refusals import deadline_s
-from localllm.worker.sampling import resolve_sampling, with_defaults
-from localllm.worker.sources import Tokenizer
 
 KEEP_ALL = -1
 """Value of `Shift.keep`: the whole prompt."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from localllm.chat.request import RenderRequest
 from localllm.errors import InvalidParameter, TemplateError
 from localllm.types import Message
-from localllm.worker.template_child import TemplateChild
+from localllm.worker.prompts.template_child import TemplateChild
 
 QUESTION = "What is the capital of France?"
 

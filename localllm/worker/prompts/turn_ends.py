@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from localllm.chat.meaning import is_same_answer
 from localllm.chat.whole_answers import read_answer
 from localllm.types import ChatFormat, Function, Message
-from localllm.worker.sources import Tokenizer
+from localllm.worker.prompts.prompt_parts import Tokenizer
 
 MOST_ENDS = 8
 """Turn-ending spellings up to which the text is searched for an answer's own end."""

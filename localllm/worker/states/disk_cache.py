@@ -19,8 +19,8 @@ from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
 from localllm.llama.rope import AS_TRAINED, rope_of
 from localllm.types import DeviceInfo
-from localllm.worker.identity import model_identity
 from localllm.worker.messages import Load
+from localllm.worker.states.identity import model_identity
 
 logger = logging.getLogger("localllm")
 

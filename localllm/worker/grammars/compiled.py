@@ -22,8 +22,8 @@ from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.grammar.literals import Literals
 from localllm.system.threads import start_thread
 from localllm.types.structures import GrammarLimits, Preface, Structure
-from localllm.worker.grammar_child import Composed, GrammarChild
-from localllm.worker.grammar_request import SpecialTokens, parser_limits
+from localllm.worker.grammars.grammar_child import Composed, GrammarChild
+from localllm.worker.grammars.grammar_request import SpecialTokens, parser_limits
 from localllm.worker.limited_child import OverLimit
 from localllm.worker.refusals import errors_to
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from localllm.chat.request import RenderedText, RenderRequest
 from localllm.system.threads import start_thread
 from localllm.types import Message, Rendering
-from localllm.worker.template_child import TemplateChild
+from localllm.worker.prompts.template_child import TemplateChild
 
 SMALL_CHARACTERS = 64 * 1024
 """Conversations up to this size never wait for larger ones."""

@@ -1,0 +1,1 @@
+"""Loads what guesses tokens beside the model: a draft model, the model's own NextN layers."""
