@@ -19,7 +19,7 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from localllm.chat.formats.known import DESCRIBED
 from localllm.grammar.compose import composed
-from localllm.grammar.literals import Literals
+from localllm.grammar.texts.literals import Literals
 from localllm.types.conversation import Function
 from localllm.types.formats import (
     AnswerSource,

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from localllm.errors import InvalidParameter
-from localllm.grammar.answers import DOCUMENT, TEXT, grammars_of_answer, source_of
-from localllm.grammar.gbnf import lark_of
-from localllm.grammar.literals import Literals
-from localllm.grammar.preface import with_preface
+from localllm.grammar.calls.answers import DOCUMENT, TEXT, grammars_of_answer, source_of
+from localllm.grammar.calls.preface import with_preface
+from localllm.grammar.calls.tags import grammars_of_tags, regex
 from localllm.grammar.refusals import under
 from localllm.grammar.rules import Grammar
-from localllm.grammar.schemas import checked
-from localllm.grammar.sources import json_of
-from localllm.grammar.tags import grammars_of_tags, regex
-from localllm.grammar.whitespace import options
+from localllm.grammar.schema.documents import json_of
+from localllm.grammar.schema.schemas import checked
+from localllm.grammar.texts.gbnf import lark_of
+from localllm.grammar.texts.literals import Literals
+from localllm.grammar.texts.whitespace import options
 from localllm.types.structures import Preface, Structure, StructureKind
 
 NO_TOKENS = Literals()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from localllm.grammar.literals import ANY, Literals, joined, parts_of, quoted
+from localllm.grammar.texts.literals import ANY, Literals, joined, parts_of, quoted
 
 Grammar = dict[str, Any]
 """One entry of llguidance's list: `name` and either `json_schema` or `lark_grammar`."""

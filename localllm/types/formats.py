@@ -1,5 +1,5 @@
 """The format of a model's answers: reasoning, text and calls. Both the parser (`chat/formats`) and the grammar
-(`grammar/answers.py`) are built from this one description, so they cannot disagree.
+(`grammar/calls/answers.py`) are built from this one description, so they cannot disagree.
 
     thought.opening THOUGHT thought.closing behind_thought text.opening TEXT text.closing calls.begin call ... calls.end
 

@@ -12,7 +12,7 @@ from llguidance._tokenizer import TokenizerWrapper
 from localllm.engine.constraint.budget import ThoughtBudget
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.grammar.compose import composed
-from localllm.grammar.literals import Literals
+from localllm.grammar.texts.literals import Literals
 from localllm.types.structures import Preface, Structure, Tags
 
 END, OPEN, CLOSE = 256, 257, 258

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from llguidance import LLMatcher
 
-from localllm.grammar.blame import MAX_TRIES, culprit
+from localllm.grammar.schema.blame import MAX_TRIES, culprit
 from localllm.types.structures import Structure
 from tests.nonsense import TOKENIZER
 

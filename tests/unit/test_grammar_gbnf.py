@@ -11,8 +11,8 @@ from llguidance import LLMatcher
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
-from localllm.grammar.gbnf import _Parser
-from localllm.grammar.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq
+from localllm.grammar.texts.gbnf import _Parser
+from localllm.grammar.texts.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq
 from localllm.types.structures import Structure
 from tests.nonsense import TOKENIZER, accepts, compiled, document
 

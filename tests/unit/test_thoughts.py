@@ -11,7 +11,7 @@ from llguidance._tokenizer import TokenizerWrapper
 
 from localllm.chat.thoughts import beginning_of, switched
 from localllm.grammar.compose import composed
-from localllm.grammar.literals import Literals
+from localllm.grammar.texts.literals import Literals
 from localllm.types import Beginning, ChatFormat, Message, Rendering
 from localllm.types.structures import THOUGHTS, Preface, Structure, Tags
 

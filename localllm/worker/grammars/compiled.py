@@ -19,7 +19,7 @@ from localllm.engine.constraint.budget import ThoughtBudget
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
-from localllm.grammar.literals import Literals
+from localllm.grammar.texts.literals import Literals
 from localllm.system.threads import start_thread
 from localllm.types.structures import GrammarLimits, Preface, Structure
 from localllm.worker.grammars.grammar_child import Composed, GrammarChild

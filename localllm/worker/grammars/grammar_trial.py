@@ -15,10 +15,10 @@ import msgspec
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from localllm.errors import InvalidParameter
-from localllm.grammar.answers import source_of
-from localllm.grammar.blame import culprit
+from localllm.grammar.calls.answers import source_of
 from localllm.grammar.compose import Composed, composed, grammar_of
-from localllm.grammar.literals import Literals
+from localllm.grammar.schema.blame import culprit
+from localllm.grammar.texts.literals import Literals
 from localllm.types.formats import AnswerSource
 from localllm.types.structures import Structure
 from localllm.worker.grammars.grammar_request import GrammarRequest, SpecialTokens, parser_limits

@@ -8,9 +8,9 @@ automaton.
 
 from __future__ import annotations
 
-from localllm.grammar.charsets import Range, normalized, overlap, written
-from localllm.grammar.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq, Token, children
-from localllm.grammar.positions import Automaton, TooLarge, goes_on
+from localllm.grammar.texts.charsets import Range, normalized, overlap, written
+from localllm.grammar.texts.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq, Token, children
+from localllm.grammar.texts.positions import Automaton, TooLarge, goes_on
 
 Ranges = tuple[Range, ...]
 

@@ -12,8 +12,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from localllm.grammar.literals import either, joined
 from localllm.grammar.rules import Rules
+from localllm.grammar.texts.literals import either, joined
 from localllm.types.conversation import Function
 from localllm.types.formats import Calls, ObjectCall, SlotKind
 

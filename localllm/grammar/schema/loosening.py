@@ -12,7 +12,7 @@ from typing import Any
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.refusals import under
-from localllm.grammar.schemas import checked
+from localllm.grammar.schema.schemas import checked
 
 MAX_LEFT_OUT = 20
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions")

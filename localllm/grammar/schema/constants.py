@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.grammar.charsets import UNWRITABLE
-from localllm.grammar.numbers import constant, is_number
 from localllm.grammar.refusals import refused, under
+from localllm.grammar.schema.numbers import constant, is_number
+from localllm.grammar.texts.charsets import UNWRITABLE
 
 _UNWRITABLE = {chr(code) for first, last in UNWRITABLE[:-1] for code in range(first, last + 1)}
 

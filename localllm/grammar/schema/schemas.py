@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.grammar import arrays, constants, numbers, objects, strings
-from localllm.grammar.disjoint import Disjointness
-from localllm.grammar.endless import check_depth, prune
-from localllm.grammar.keywords import ANNOTATIONS, APPLIED, KEPT, OF_TYPE, asks_for_nothing, remedy
-from localllm.grammar.references import References, base_of
 from localllm.grammar.refusals import refused, under, unsupported
-from localllm.grammar.rewriting import Schema
+from localllm.grammar.schema import arrays, constants, numbers, objects, strings
+from localllm.grammar.schema.disjoint import Disjointness
+from localllm.grammar.schema.endless import check_depth, prune
+from localllm.grammar.schema.keywords import ANNOTATIONS, APPLIED, KEPT, OF_TYPE, asks_for_nothing, remedy
+from localllm.grammar.schema.references import References, base_of
+from localllm.grammar.schema.rewriting import Schema
 
 Part = tuple[Any, str, str]
 """A schema, its path, and the base URI of references in it."""

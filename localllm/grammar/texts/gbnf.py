@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from localllm.grammar.charsets import LAST, SURROGATES, Range, complement, minus, normalized
-from localllm.grammar.lexemes import lark
-from localllm.grammar.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq, Token, children
 from localllm.grammar.refusals import refused
+from localllm.grammar.texts.charsets import LAST, SURROGATES, Range, complement, minus, normalized
+from localllm.grammar.texts.lexemes import lark
+from localllm.grammar.texts.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq, Token, children
 
 MAX_REPEATS = 2000
 """As in llama.cpp: a larger lower bound is an error, a larger upper bound is unlimited."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of_schema
-from localllm.grammar.keywords import ANNOTATIONS
-from localllm.grammar.references import base_of
 from localllm.grammar.refusals import under
-from localllm.grammar.schemas import DocumentRewriter, Part
-from localllm.grammar.sources import json_of
+from localllm.grammar.schema.documents import json_of
+from localllm.grammar.schema.keywords import ANNOTATIONS
+from localllm.grammar.schema.references import base_of
+from localllm.grammar.schema.schemas import DocumentRewriter, Part
 from localllm.types.structures import Structure
 
 MAX_TRIES = 300

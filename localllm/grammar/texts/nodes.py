@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from localllm.grammar.charsets import Range
+from localllm.grammar.texts.charsets import Range
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from localllm.grammar.constants import is_of_type
+from localllm.grammar.schema.constants import is_of_type
 
 Schema = dict[str, Any] | bool
 

@@ -11,16 +11,16 @@ import json
 from typing import Any
 
 from localllm.errors import InvalidParameter
-from localllm.grammar.keywords import OF_TYPE
-from localllm.grammar.literals import either, joined
-from localllm.grammar.loosening import found, loosened
+from localllm.grammar.calls.tagged import Tagged
+from localllm.grammar.calls.values import NotWritable, Schema, Shapes, Writing
+from localllm.grammar.calls.writings import Bare, Nested, Python, PythonCall
 from localllm.grammar.refusals import refused, unsupported
 from localllm.grammar.rules import Rules
-from localllm.grammar.schemas import checked
-from localllm.grammar.shapes import NotWritable, Schema, Shapes, Writing
-from localllm.grammar.sources import json_of
-from localllm.grammar.tagged import Tagged
-from localllm.grammar.writings import Bare, Nested, Python, PythonCall
+from localllm.grammar.schema.documents import json_of
+from localllm.grammar.schema.keywords import OF_TYPE
+from localllm.grammar.schema.loosening import found, loosened
+from localllm.grammar.schema.schemas import checked
+from localllm.grammar.texts.literals import either, joined
 from localllm.types.conversation import Function
 from localllm.types.formats import AnswerSource, BareArguments, JsonArguments, PythonArguments, TaggedArguments
 from localllm.types.structures import Structure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.grammar.patterns import PatternRefused, whitespace
 from localllm.grammar.refusals import refused
+from localllm.grammar.texts.patterns import PatternRefused, whitespace
 from localllm.types.structures import Structure
 
 PRETTY = r"\n {0,40}| "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from localllm.grammar.refusals import refused, under, unsupported
-from localllm.grammar.rewriting import Rewriter
-from localllm.grammar.strings import count
+from localllm.grammar.schema.rewriting import Rewriter
+from localllm.grammar.schema.strings import count
 
 MAX_ITEMS = 10_000
 """Limit for bounds: each item up to the bound becomes a rule of the grammar."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.grammar import strings
-from localllm.grammar.formats import FORMATS
-from localllm.grammar.keywords import ANNOTATIONS
 from localllm.grammar.refusals import refused, under, unsupported
-from localllm.grammar.rewriting import Rewriter
+from localllm.grammar.schema import strings
+from localllm.grammar.schema.formats import FORMATS
+from localllm.grammar.schema.keywords import ANNOTATIONS
+from localllm.grammar.schema.rewriting import Rewriter
 
 MAX_PROPERTIES = 2**31 - 1
 

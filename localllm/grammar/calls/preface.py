@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localllm.grammar.literals import ANY, FREE, Literals, joined, quoted
 from localllm.grammar.rules import Grammar, Rules, mark_of
+from localllm.grammar.texts.literals import ANY, FREE, Literals, joined, quoted
 from localllm.types.structures import Preface, Tags
 
 

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.grammar.arguments import ArgumentRules
-from localllm.grammar.call_rules import CallRules
-from localllm.grammar.literals import ANY, FREE, Literals, escaped, joined, quoted
-from localllm.grammar.openings import Marked, Openings, openings_of
+from localllm.grammar.calls.arguments import ArgumentRules
+from localllm.grammar.calls.call_rules import CallRules
+from localllm.grammar.calls.openings import Marked, Openings, openings_of
 from localllm.grammar.refusals import refused
 from localllm.grammar.rules import Grammar, Rules
-from localllm.grammar.whitespace import options
+from localllm.grammar.texts.literals import ANY, FREE, Literals, escaped, joined, quoted
+from localllm.grammar.texts.whitespace import options
 from localllm.types.formats import AnswerSource, Calls
 from localllm.types.structures import Structure
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from localllm.grammar.charsets import (
+from localllm.grammar.texts.charsets import (
     ANY_BUT_LINE_ENDS,
     EVERY,
     JSON_BLANKS,

@@ -5,8 +5,8 @@ Upper bounds of repetitions are ignored, which is safe because the automata only
 
 from __future__ import annotations
 
-from localllm.grammar.charsets import Range, normalized, overlap
-from localllm.grammar.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq
+from localllm.grammar.texts.charsets import Range, normalized, overlap
+from localllm.grammar.texts.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq
 
 MAX_POSITIONS = 400
 MAX_PAIRS = 20_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from localllm.grammar.literals import BLANKS, Literals, Segments, escaped, parts_of
+from localllm.grammar.texts.literals import BLANKS, Literals, Segments, escaped, parts_of
 from localllm.types.formats import Calls, ChatFormat, ObjectCall
 
 LEAST_PART = 4

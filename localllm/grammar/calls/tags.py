@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from localllm.grammar.gbnf import lark_of
 from localllm.grammar.refusals import refused, under, unsupported
-from localllm.grammar.schemas import checked
+from localllm.grammar.schema.schemas import checked
+from localllm.grammar.texts.gbnf import lark_of
 
 Grammar = dict[str, Any]
 Source = dict[str, Any]

@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from localllm.grammar.literals import either, joined
+from localllm.grammar.calls.values import NotWritable, Schema, Shapes
+from localllm.grammar.calls.writings import NAME, UNLIKE_JSON, Plain, body_of, other_name
 from localllm.grammar.rules import Rules, mark_of
-from localllm.grammar.shapes import NotWritable, Schema, Shapes
-from localllm.grammar.writings import NAME, UNLIKE_JSON, Plain, body_of, other_name
+from localllm.grammar.texts.literals import either, joined
 from localllm.types.formats import TaggedArguments
 
 _SIMPLE = {"type", "$defs"}

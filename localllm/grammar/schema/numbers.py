@@ -12,8 +12,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
 
-from localllm.grammar.formats import INTEGERS
 from localllm.grammar.refusals import refused
+from localllm.grammar.schema.formats import INTEGERS
 
 MAX_INTEGER = 2**63 - 1024
 """The largest integer below 2^63 that is also a double."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from localllm.errors import clipped
-from localllm.grammar.formats import ANNOTATIONS, FORMATS, MAX_CHARS
-from localllm.grammar.patterns import PatternRefused, whole_match
 from localllm.grammar.refusals import refused, unsupported
+from localllm.grammar.schema.formats import ANNOTATIONS, FORMATS, MAX_CHARS
+from localllm.grammar.texts.patterns import PatternRefused, whole_match
 
 MAX_LENGTH = 2**31 - 1
 MAX_MIN_LENGTH = 50_000

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from localllm.grammar.literals import either, joined
 from localllm.grammar.rules import Rules
+from localllm.grammar.texts.literals import either, joined
 
 Schema = dict[str, Any] | bool
 

@@ -10,10 +10,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from localllm.grammar.literals import ANY, either, joined, quoted
+from localllm.grammar.calls.tags import regex
+from localllm.grammar.calls.values import NotWritable, Schema, Shapes
 from localllm.grammar.rules import Rules
-from localllm.grammar.shapes import NotWritable, Schema, Shapes
-from localllm.grammar.tags import regex
+from localllm.grammar.texts.literals import ANY, either, joined, quoted
 from localllm.types.formats import BareArguments, NestedArguments
 
 NAME = "[A-Za-z_][A-Za-z0-9_.-]*"

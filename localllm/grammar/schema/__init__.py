@@ -1,0 +1,1 @@
+"""JSON Schema, keyword by keyword, rewritten so that llguidance enforces it exactly. Begin with `schemas`."""

@@ -1,0 +1,1 @@
+"""Grammars over characters: regular expressions, GBNF, lexemes, literals."""
