@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import save
-from localllm.registry.digest import Digest
 from localllm.registry.fetch import download as downloads
 from localllm.registry.fetch.hasher import HASH_BYTES, Front
 from localllm.registry.fetch.net import Net, NetOptions
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import RemoteFile
 
 CURL = shutil.which("curl") or "curl"

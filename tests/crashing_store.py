@@ -21,7 +21,7 @@ from pathlib import Path
 
 from localllm.errors import ModelNotFound
 from localllm.registry.disk.store import Store
-from localllm.registry.names import CatalogName, parse
+from localllm.registry.names.model_names import CatalogName, parse
 from tests.stores import contents_of, digest_of, fetch, files_below, manifest_of, put
 
 ROUNDS = 20

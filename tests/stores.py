@@ -6,10 +6,10 @@ import hashlib
 import os
 from pathlib import Path
 
-from localllm.registry.digest import Digest
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest, StoredFile
+from localllm.registry.names.digest import Digest
 
 CREATED_AT = "2026-01-02T03:04:05Z"
 

@@ -23,9 +23,9 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
     """Create `name` from the Modelfile at `file` (`-`: stdin). Raises `LocalLLMError`s."""
     from localllm.cli.model_names import is_here
     from localllm.cli.pull import download
-    from localllm.registry.create import create, resolver
     from localllm.registry.listing import described, store_of
-    from localllm.registry.modelfile import parse_modelfile
+    from localllm.registry.making.create import create, resolver
+    from localllm.registry.making.modelfile import parse_modelfile
     from localllm.worker.prompts.template_check import check_template
 
     store = store_of(settings.data_dir)
@@ -61,7 +61,7 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
 
 def _read(file: Path) -> bytes:
     from localllm.registry.foreign.walk import read_small
-    from localllm.registry.modelfile import MAX_MODELFILE_BYTES
+    from localllm.registry.making.modelfile import MAX_MODELFILE_BYTES
 
     if str(file) == STDIN:
         return sys.stdin.buffer.read(MAX_MODELFILE_BYTES + 1)

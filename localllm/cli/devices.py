@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from localllm.cli import report
-from localllm.offers import machine
-from localllm.offers.machine import Seen as Seen
+from localllm.registry.offers import machine
+from localllm.registry.offers.machine import Seen as Seen
 from localllm.settings.config import Settings
 
 

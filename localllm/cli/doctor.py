@@ -14,7 +14,7 @@ from localllm.cli.formats import in_generic_format
 from localllm.cli.report import write, write_json
 from localllm.cli.tuned import summary
 from localllm.cli.units import size
-from localllm.offers.machine import examine
+from localllm.registry.offers.machine import examine
 from localllm.settings.config import Settings
 from localllm.types import DeviceInfo
 from localllm.types.diagnosis import Candidate, Report

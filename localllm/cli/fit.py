@@ -98,7 +98,7 @@ def _offers(settings: Settings, model: str) -> list[Offer]:
     import threading
 
     from localllm.planning.memory_fit import measure
-    from localllm.registry.names import PathName, parse
+    from localllm.registry.names.model_names import PathName, parse
     from localllm.registry.pull import Puller
 
     if isinstance(parse(model), PathName):
@@ -109,7 +109,7 @@ def _offers(settings: Settings, model: str) -> list[Offer]:
 
 def _show_table(settings: Settings, offers: Sequence[Offer], *, as_json: bool) -> int:
     """Print one row per quantization; returns 0 if any fits."""
-    from localllm.offers.rating import rated
+    from localllm.registry.offers.rating import rated
 
     rows = rated(settings, offers, seen_of(settings).devices)
     if as_json:
@@ -149,9 +149,9 @@ def _table_row(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> tupl
 
 
 def _show_one(settings: Settings, here: _Here, options: LoadOptions, *, as_json: bool) -> int:
-    from localllm.offers.rating import chosen_options
     from localllm.planning.memory_fit import fit_in_memory
     from localllm.planning.prediction import speeds
+    from localllm.registry.offers.rating import chosen_options
 
     info, seen, free_bytes = here.info, seen_of(settings, whole=bool(here.tunings)), memory.available_memory()
     draft = _draft_of(settings, here, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localllm.own_settings.showing import is_name as is_name
 from localllm.own_settings.showing import section_name as section_name
-from localllm.registry.names import Demo, parse
+from localllm.registry.names.model_names import Demo, parse
 from localllm.settings.config import Settings
 
 

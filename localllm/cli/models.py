@@ -148,6 +148,6 @@ def _from(source: str | None) -> str:
 
 
 def _print_json(value: Any) -> None:
-    from localllm.registry.digest import encode_digest
+    from localllm.registry.names.digest import encode_digest
 
     report.write_json(msgspec.json.encode(value, enc_hook=encode_digest))

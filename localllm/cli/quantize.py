@@ -12,7 +12,7 @@ from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.units import duration, size
 from localllm.errors import InvalidParameter
-from localllm.quantization.process import job_of, quantize
+from localllm.registry.making.quantizing import job_of, quantize
 from localllm.settings.config import Settings
 from localllm.types.quantization import Step
 

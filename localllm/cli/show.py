@@ -34,7 +34,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     finally:
         file.release()
     if as_json:
-        from localllm.registry.digest import encode_digest
+        from localllm.registry.names.digest import encode_digest
 
         shown: dict[str, Any] = msgspec.to_builtins(info)
         del shown["tensors"]
@@ -69,7 +69,7 @@ def _manifest(settings: Settings, model: str) -> Any:
     """The manifest in the store; None for the bundled model and for files."""
     from localllm.cli.model_names import is_name
     from localllm.registry.listing import store_of
-    from localllm.registry.names import Demo, parse
+    from localllm.registry.names.model_names import Demo, parse
     from localllm.registry.resolve import find
 
     if not is_name(model) or isinstance(name := parse(model), Demo):
@@ -78,7 +78,7 @@ def _manifest(settings: Settings, model: str) -> Any:
 
 
 def _modelfile(model: str, manifest: Any) -> str:
-    from localllm.registry.create import modelfile_of
+    from localllm.registry.making.create import modelfile_of
 
     if manifest is None:
         raise InvalidParameter(f"{model} has no Modelfile: only models in localllm list have one", param="model")

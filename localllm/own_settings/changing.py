@@ -118,7 +118,7 @@ def _locked(target: Path, shown: str) -> Iterator[None]:
 
 def _is_template_file(value: str) -> bool:
     """Whether a `chat_template` is interpreted as a file, which need not exist."""
-    from localllm.registry.templates import NAMED
+    from localllm.registry.making.templates import NAMED
 
     return value not in NAMED and "{{" not in value and "{%" not in value
 

@@ -87,7 +87,7 @@ def section_name(settings: Settings, model: str) -> str:
     if is_pattern(model):
         return model
     from localllm.registry.listing import store_of
-    from localllm.registry.names import Demo, parse
+    from localllm.registry.names.model_names import Demo, parse
     from localllm.registry.resolve import canonical, find, model_id
 
     if not is_name(model):
@@ -100,7 +100,7 @@ def section_name(settings: Settings, model: str) -> str:
 def of_manifest(settings: Settings, model: str) -> dict[str, Any]:
     """The settings in the model's manifest."""
     from localllm.registry.listing import store_of
-    from localllm.registry.names import Demo, parse
+    from localllm.registry.names.model_names import Demo, parse
     from localllm.registry.resolve import find
 
     if not is_name(model) or isinstance(name := parse(model), Demo):
@@ -115,7 +115,7 @@ def of_manifest(settings: Settings, model: str) -> dict[str, Any]:
 
 def is_name(model: str) -> bool:
     """Whether the text is a model's name, not a path."""
-    from localllm.registry.names import PathName, parse
+    from localllm.registry.names.model_names import PathName, parse
 
     try:
         return not isinstance(parse(model), PathName)

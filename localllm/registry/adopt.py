@@ -15,7 +15,6 @@ import msgspec
 
 from localllm.errors import InvalidModelFile, InvalidParameter
 from localllm.gguf import read_model_info
-from localllm.registry import names
 from localllm.registry.disk.intake import How
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import Store, now_text
@@ -24,7 +23,8 @@ from localllm.registry.foreign.group import describe
 from localllm.registry.foreign.model import ForeignFile, ForeignModel, Root, Skipped
 from localllm.registry.foreign.roots import default_roots
 from localllm.registry.manifest import Manifest, StoredFile
-from localllm.registry.naming import storable
+from localllm.registry.names import model_names
+from localllm.registry.names.suggested import storable
 from localllm.registry.remote import OnBytes
 
 _SCANS = {
@@ -103,7 +103,7 @@ def adopt(
 
 def is_adopted(foreign: ForeignModel, store: Store, name: str | None = None) -> bool:
     """Whether the store already has these files under that name, judged without reading them."""
-    manifest = store.find(names.parse(storable(name or foreign.suggested_name)))
+    manifest = store.find(model_names.parse(storable(name or foreign.suggested_name)))
     if manifest is None or len(manifest.files) != len(foreign.files):
         return False
     return all(_is_same(file, kept, store) for file, kept in zip(foreign.files, manifest.files, strict=True))
@@ -133,7 +133,7 @@ def _take(
 
 def _check_not_taken(manifest: Manifest, store: Store, *, asked: bool) -> None:
     """A suggested name must not replace another model; one that the user typed may."""
-    there = None if asked else store.find(names.parse(manifest.name))
+    there = None if asked else store.find(model_names.parse(manifest.name))
     if there is not None and [file.digest for file in there.files] != [file.digest for file in manifest.files]:
         raise InvalidParameter(
             f"another model is already called {manifest.name}; choose a name for this one with --name",

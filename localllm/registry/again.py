@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from localllm.errors import InvalidParameter
 from localllm.registry.manifest import Manifest
-from localllm.registry.names import CatalogName, HubFile, HubRepo, RegistryName, UrlName, parse
+from localllm.registry.names.model_names import CatalogName, HubFile, HubRepo, RegistryName, UrlName, parse
 
 
 def again(manifest: Manifest) -> str:

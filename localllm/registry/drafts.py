@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.registry import catalog
-from localllm.registry.names import CatalogName, parse
+from localllm.registry.names.model_names import CatalogName, parse
 from localllm.registry.reading import read_info
 from localllm.registry.resolve import ModelFile, carried, resolve
 from localllm.types import ModelInfo

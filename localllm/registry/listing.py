@@ -16,8 +16,8 @@ from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.manifests import DamagedManifest
 from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
-from localllm.registry.names import DEMO, Demo, PathName, parse
-from localllm.registry.naming import storable
+from localllm.registry.names.model_names import DEMO, Demo, PathName, parse
+from localllm.registry.names.suggested import storable
 from localllm.registry.resolve import canonical, carried, find, not_here
 from localllm.types.states import AvailableModel
 

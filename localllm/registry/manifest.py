@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from localllm.errors import InvalidModelFile
-from localllm.registry.digest import Digest, decode_digest, encode_digest
+from localllm.registry.names.digest import Digest, decode_digest, encode_digest
 from localllm.types import Message, SamplingParams
 
 VERSION = 1

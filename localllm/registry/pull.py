@@ -18,8 +18,6 @@ import msgspec
 
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, PullFailed
 from localllm.registry import catalog
-from localllm.registry.credentials import hub_token, registry_login
-from localllm.registry.digest import Digest
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import now_text
 from localllm.registry.fetch.download import download_all
@@ -29,8 +27,10 @@ from localllm.registry.fetch.pacing import OnWait
 from localllm.registry.fetch.partial import discard
 from localllm.registry.fetch.width import Width
 from localllm.registry.listing import described, store_of
+from localllm.registry.logins.credentials import hub_token, registry_login
 from localllm.registry.manifest import Manifest, StoredFile
-from localllm.registry.names import (
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import (
     CatalogName,
     Demo,
     HubFile,

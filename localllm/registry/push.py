@@ -16,14 +16,14 @@ import msgspec
 
 from localllm.errors import InvalidParameter, LoadFailed, UnsupportedParameter
 from localllm.gguf import read_header
-from localllm.registry.credentials import registry_login
-from localllm.registry.digest import Digest
 from localllm.registry.disk.store import Store
 from localllm.registry.fetch.net import Net, NetOptions
 from localllm.registry.listing import store_of, stored
+from localllm.registry.logins.credentials import registry_login
+from localllm.registry.making.parameters import Parameters, lines_of
 from localllm.registry.manifest import Manifest, StoredFile
-from localllm.registry.names import Demo, ModelName, RegistryName, parse
-from localllm.registry.parameters import Parameters, lines_of
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import Demo, ModelName, RegistryName, parse
 from localllm.registry.remote import Cancelled
 from localllm.registry.sources.oci import KIND
 from localllm.registry.sources.oci_layers import JINJA

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from localllm.errors import InvalidModelFile
 from localllm.gguf import read_model_info
+from localllm.registry.making.templates import with_template
 from localllm.registry.resolve import ModelFile
-from localllm.registry.templates import with_template
 from localllm.types import ModelInfo
 
 

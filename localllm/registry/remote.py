@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from localllm.errors import Cancelled as Cancelled
-from localllm.registry.digest import Digest
 from localllm.registry.manifest import Role
+from localllm.registry.names.digest import Digest
 from localllm.types import Message, ModelInfo, SamplingParams
 
 

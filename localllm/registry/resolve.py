@@ -13,7 +13,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter, ModelNotFound, clipped
 from localllm.registry.again import again
-from localllm.registry.names import DEFAULT_TAG, CatalogName, Demo, ModelName, PathName, parse
+from localllm.registry.names.model_names import DEFAULT_TAG, CatalogName, Demo, ModelName, PathName, parse
 from localllm.types import ModelDefaults
 
 if TYPE_CHECKING:

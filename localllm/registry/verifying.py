@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.registry.digest import Digest
 from localllm.registry.disk.store import DamagedFile, Store
 from localllm.registry.manifest import Manifest, StoredFile
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import OnBytes
 from localllm.system import cpu
 

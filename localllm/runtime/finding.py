@@ -165,7 +165,7 @@ def _let_go(finding: asyncio.Future[Found]) -> None:
 
 
 def _is_path(model: str | Path) -> bool:
-    from localllm.registry.names import PathName, parse
+    from localllm.registry.names.model_names import PathName, parse
 
     try:
         return isinstance(model, Path) or isinstance(parse(model), PathName)

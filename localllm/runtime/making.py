@@ -37,8 +37,8 @@ class Making:
 
         Raises `InvalidParameter` if it does not match its digest, `DiskFull`, and what `pieces` raises.
         """
-        from localllm.registry.digest import Digest
         from localllm.registry.listing import store_of
+        from localllm.registry.names.digest import Digest
 
         store, expected = store_of(self._data_dir), Digest.parse(digest)
         if size_bytes is not None:
@@ -73,7 +73,7 @@ class Making:
             loop.call_soon_threadsafe(on_state, state)
 
         def work() -> AvailableModel:
-            from localllm.registry.assembling import assemble, template_of
+            from localllm.registry.making.assembling import assemble, template_of
             from localllm.worker.prompts.template_check import check_template
 
             template = template_of(wanted)
@@ -91,13 +91,13 @@ class Making:
 
 
 def _base_in(modelfile: str) -> str | None:
-    from localllm.registry.assembling import base_in
+    from localllm.registry.making.assembling import base_in
 
     return base_in(modelfile)
 
 
 def _has(data_dir: Path, digest: str) -> bool:
-    from localllm.registry.digest import Digest
     from localllm.registry.listing import store_of
+    from localllm.registry.names.digest import Digest
 
     return store_of(data_dir).has_blob(Digest.parse(digest), None)

@@ -14,7 +14,7 @@ import msgspec
 from starlette.types import Receive
 
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
-from localllm.offers.asking import Asking
+from localllm.registry.offers.requests import Asking
 from localllm.runtime.runtime import Answer, Runtime, among
 from localllm.server import sse
 from localllm.server.mcp import McpHubs

@@ -16,7 +16,7 @@ from localllm.errors import ModelNotFound
 from localllm.registry.disk.store import Store, now_text
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest
-from localllm.registry.names import parse
+from localllm.registry.names.model_names import parse
 from localllm.types import Message, SamplingParams
 from tests.e2e.conftest import Cli
 from tests.homes import share_findings

@@ -20,7 +20,7 @@ import pytest
 from localllm.cli import rpc_worker
 from localllm.cli.doctor import story
 from localllm.errors import LoadFailed, WorkerCrashed
-from localllm.offers.machine import examine
+from localllm.registry.offers.machine import examine
 from localllm.rpc import hello
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings, load

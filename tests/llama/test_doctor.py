@@ -17,7 +17,7 @@ from localllm.llama.library import CpuChoice
 from localllm.llama.probes import doctor as child
 from localllm.llama.probes.selftest_memory import Outcome
 from localllm.llama.runtimes import installed
-from localllm.offers import machine
+from localllm.registry.offers import machine
 from localllm.settings.config import Settings
 from localllm.system import libraries
 from localllm.system import machine as system_machine

@@ -30,8 +30,8 @@ from localllm.gguf.tables import FILE_TYPES
 from localllm.llama.library import Library
 from localllm.llama.quantizing import quantize
 from localllm.llama.quantizing.imatrix import read_imatrix
-from localllm.quantization.process import job_of
-from localllm.quantization.process import quantize as run_job
+from localllm.registry.making.quantizing import job_of
+from localllm.registry.making.quantizing import quantize as run_job
 from localllm.settings.config import Settings
 from localllm.types.quantization import GROUPS, NEED_IMPORTANCE, NUMBERS, Job, Step, type_of
 from tests.foreign_stores import write_adapter, write_projector

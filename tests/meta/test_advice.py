@@ -40,7 +40,7 @@ PLACEHOLDERS = {"LOCALLLM_X_Y", "--x-y"}
 LLAMA_SERVERS = {"--props"}
 """Options of llama-server that are spoken of."""
 NO_SETTINGS = {"LOCALLLM_API_KEY", "LOCALLLM_REGISTRY_LOGINS"}
-"""Set by launch for an agent to read; read by `registry/credentials.py`."""
+"""Set by launch for an agent to read; read by `registry/logins/credentials.py`."""
 
 
 class Text(NamedTuple):

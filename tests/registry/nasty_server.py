@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from localllm.registry.digest import Digest
+from localllm.registry.names.digest import Digest
 
 PIECE = 64 * 1024
 

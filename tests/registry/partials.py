@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.partial import good_ranges, read_record
+from localllm.registry.names.digest import Digest
 
 
 def present_bytes(partial: Path, *, digest: Digest | None, size_bytes: int | None) -> int:

@@ -19,13 +19,13 @@ from localllm.errors import (
     UnsupportedParameter,
 )
 from localllm.gguf import read_model_info
-from localllm.registry.create import create, resolver
 from localllm.registry.fetch.download import download
 from localllm.registry.fetch.net import Net
 from localllm.registry.listing import store_of, stored
+from localllm.registry.making.create import create, resolver
+from localllm.registry.making.modelfile import parse_modelfile
 from localllm.registry.manifest import Manifest
-from localllm.registry.modelfile import parse_modelfile
-from localllm.registry.names import RegistryName
+from localllm.registry.names.model_names import RegistryName
 from localllm.registry.pull import Puller
 from localllm.registry.push import push
 from localllm.registry.sources import oci

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from localllm.errors import AccessDenied, DiskFull, ForbiddenAddress, PullFailed
-from localllm.registry.digest import Digest
 from localllm.registry.fetch import download as downloads
 from localllm.registry.fetch import flight as flights
 from localllm.registry.fetch.download import download, download_all
@@ -21,6 +20,7 @@ from localllm.registry.fetch.net import Net, NetOptions
 from localllm.registry.fetch.pacing import Backoff
 from localllm.registry.fetch.partial import discard, read_record, sidecar_of
 from localllm.registry.fetch.width import Width
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import Cancelled, Credential, RemoteFile
 from tests.registry.nasty_server import Asked, Nasty, Reply, Script, chunked, content
 from tests.registry.partials import present_bytes

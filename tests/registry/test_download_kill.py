@@ -17,7 +17,7 @@ SIZE = 16 * 1024 * 1024 + 77
 CHILD = """
 import sys, threading
 from pathlib import Path
-from localllm.registry.digest import Digest
+from localllm.registry.names.digest import Digest
 from localllm.registry.fetch.download import download
 from localllm.registry.fetch.net import Net
 from localllm.registry.remote import RemoteFile

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from localllm.errors import AccessDenied, InvalidParameter, LocalLLMError, ModelNotFound, PullFailed
 from localllm.registry.fetch.net import Net, SmallResponse
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
-from localllm.registry.names import HubFile, HubRepo, UrlName, parse
+from localllm.registry.names.model_names import HubFile, HubRepo, UrlName, parse
 from localllm.registry.remote import Credential, PullPlan
 from localllm.registry.sources import hub, web
 from tests.registry.hub_server import COMMIT, TOKEN, HubServer, Repo

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from localllm.errors import AccessDenied, LocalLLMError, ModelNotFound, PullFailed, UnsupportedParameter
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.download import download
 from localllm.registry.fetch.net import Net, NetOptions, SmallResponse
-from localllm.registry.names import RegistryName, parse
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import RegistryName, parse
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.sources import oci
 from localllm.registry.sources.oci_auth import Login

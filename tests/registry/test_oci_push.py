@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from localllm.errors import PullFailed
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.net import Net, SmallResponse
-from localllm.registry.names import RegistryName
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import RegistryName
 from localllm.registry.sources.oci_push import Uploads
 
 DIGEST = Digest("ab" * 32)

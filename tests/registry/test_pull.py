@@ -23,7 +23,7 @@ from localllm.errors import (
 from localllm.gguf import read_model_info
 from localllm.registry import catalog
 from localllm.registry.listing import available, store_of
-from localllm.registry.names import parse
+from localllm.registry.names.model_names import parse
 from localllm.registry.pull import Puller
 from localllm.registry.remote import Cancelled, PullPlan
 from localllm.registry.resolve import resolve

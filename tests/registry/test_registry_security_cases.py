@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from localllm.errors import AccessDenied, ForbiddenAddress, LocalLLMError, PullFailed
 from localllm.registry.fetch.net import Net, SmallResponse
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
-from localllm.registry.names import RegistryName
+from localllm.registry.names.model_names import RegistryName
 from localllm.registry.remote import Credential
 from localllm.registry.sources import oci
 from localllm.registry.sources.oci_auth import Login

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from localllm.errors import AccessDenied, PullFailed
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.flight import STALL_BYTES, STALL_S, Flight
 from localllm.registry.fetch.net import Hop, Reply
 from localllm.registry.fetch.pacing import MAX_MISTAKES, Backoff, Retryable
@@ -22,6 +21,7 @@ from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Ran
 from localllm.registry.fetch.sharing import DEAD_S, SLOW_S
 from localllm.registry.fetch.silence import Silence
 from localllm.registry.fetch.transfer import MAX_IGNORED_RANGES, MAX_RESTARTS, Changed, Transfer
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import RemoteFile
 
 MIB = 1024 * 1024

@@ -9,7 +9,7 @@ import pytest
 
 from localllm.errors import AccessDenied, InvalidParameter, LocalLLMError, ModelNotFound, PullFailed
 from localllm.registry.fetch.net import Net
-from localllm.registry.names import UrlName
+from localllm.registry.names.model_names import UrlName
 from localllm.registry.remote import Cancelled
 from localllm.registry.sources import web
 from localllm.registry.sources.source import CancellableFetch

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from localllm.offers import asking
 from localllm.registry import catalog
+from localllm.registry.offers import requests
 from localllm.settings.config import load
 from localllm.system import memory
 from tests.homes import measured_once, share_findings
@@ -118,7 +118,7 @@ def test_a_hub_that_answers_nonsense_is_told_beside_the_catalog(
 def test_a_hub_that_hangs_is_given_up_and_searches_wait_in_a_bounded_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "SEARCH_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(requests, "SEARCH_TIMEOUT_S", 0.3)
     with Nasty() as nasty:
         nasty.script = _hang
         with asking_at(tmp_path, nasty.origin) as http:

@@ -19,7 +19,7 @@ from localllm.registry.disk.store import Store
 from localllm.registry.fetch.net import Net
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest
-from localllm.registry.names import RegistryName, parse
+from localllm.registry.names.model_names import RegistryName, parse
 from localllm.registry.sources import oci
 from localllm.settings.config import Settings
 from tests.homes import share_findings

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from localllm.chat.request import RenderRequest
 from localllm.chat.template import render
 from localllm.errors import InvalidParameter
-from localllm.registry.templates import NAMED, OF_ARCHITECTURE, with_template
+from localllm.registry.making.templates import NAMED, OF_ARCHITECTURE, with_template
 from localllm.settings.config import Settings, load
 from localllm.types import Message
 from tests.worker.conftest import INFO

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from localllm.errors import InvalidModelFile, InvalidParameter, ModelNotFound
-from localllm.registry.create import create, modelfile_of
 from localllm.registry.disk.store import Store
+from localllm.registry.making.create import create, modelfile_of
+from localllm.registry.making.modelfile import Modelfile, parse_modelfile
 from localllm.registry.manifest import Manifest
-from localllm.registry.modelfile import Modelfile, parse_modelfile
-from localllm.registry.names import CatalogName, parse
+from localllm.registry.names.model_names import CatalogName, parse
 from localllm.types import Message, SamplingParams
 from tests.foreign_stores import write_adapter, write_projector
 from tests.models.maker import shards_of, write_llama

@@ -10,7 +10,7 @@ import pytest
 
 from localllm.cli.app import run_app
 from localllm.registry.listing import store_of
-from localllm.registry.names import parse
+from localllm.registry.names.model_names import parse
 from tests.registry.hub_server import HubServer, Repo
 
 Create = Callable[[str], tuple[int, str]]

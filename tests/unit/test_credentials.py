@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from localllm.errors import InvalidParameter
-from localllm.registry.credentials import registry_login
+from localllm.registry.logins.credentials import registry_login
 from localllm.registry.sources.oci_auth import Login
 
 

@@ -18,9 +18,9 @@ from localllm.planning.memory_fit import LEAST_CTX, fit_in_memory, fits, largest
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import CTX_STEP
 from localllm.planning.tuned import Tuning, Tunings, Values, base_of, place_of
-from localllm.registry.create import create, resolver
 from localllm.registry.listing import store_of
-from localllm.registry.modelfile import parse_modelfile
+from localllm.registry.making.create import create, resolver
+from localllm.registry.making.modelfile import parse_modelfile
 from localllm.registry.resolve import carried
 from localllm.settings.config import config_file, load
 from localllm.types import DeviceInfo, ModelInfo

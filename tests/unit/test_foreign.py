@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.gguf import read_model_info
-from localllm.registry import names
 from localllm.registry.adopt import find_foreign
-from localllm.registry.digest import Digest
 from localllm.registry.foreign import ollama as foreign_ollama
 from localllm.registry.foreign import walk
 from localllm.registry.foreign.model import TOOLS, ForeignModel, Root, Tool
 from localllm.registry.foreign.roots import default_roots
+from localllm.registry.names import model_names
+from localllm.registry.names.digest import Digest
 from localllm.types import Message, SamplingParams
 from tests.foreign_stores import HubCache, OllamaStore, write_adapter, write_fused, write_projector
 from tests.models.maker import shards_of, write_llama
@@ -36,7 +36,7 @@ def found(tool: Tool, path: Path, skipped: list[str] | None = None) -> list[Fore
     else:
         skipped += said
     for model in models:
-        assert str(names.parse(model.suggested_name)) == model.suggested_name
+        assert str(model_names.parse(model.suggested_name)) == model.suggested_name
     return models
 
 
@@ -232,7 +232,7 @@ def test_odd_names_of_manifests_are_told_and_cannot_escape(ollama: OllamaStore, 
     ollama.add(f"{LIBRARY}/con/1b", tiny_model)
     model = only("ollama", ollama.root)
     assert "name" in str(model.problem)
-    assert names.parse(model.suggested_name)
+    assert model_names.parse(model.suggested_name)
 
 
 def test_the_hugging_face_cache_gives_digest_revision_and_quantization(tmp_path: Path, tiny_model: Path) -> None:

@@ -14,7 +14,7 @@ from localllm.cli.create import create_model
 from localllm.cli.import_models import import_models
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.registry.listing import store_of
-from localllm.registry.names import parse
+from localllm.registry.names.model_names import parse
 from localllm.settings.config import Settings
 from tests.foreign_stores import OllamaStore, write_adapter
 from tests.models.maker import write_llama

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from localllm.chat.jinja import apply
 from localllm.errors import InvalidParameter
-from localllm.registry.modelfile import (
+from localllm.registry.making.modelfile import (
     MAX_MODELFILE_BYTES,
     Modelfile,
     format_modelfile,
     is_go_template,
     parse_modelfile,
 )
-from localllm.registry.parameters import Given, collect
+from localllm.registry.making.parameters import Given, collect
 from localllm.types import MAX_STOP_CHARS, MAX_STOP_STRINGS, Message, SamplingParams
 
 

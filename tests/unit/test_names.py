@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter
-from localllm.registry.names import (
+from localllm.registry.names.model_names import (
     CatalogName,
     Demo,
     HubFile,

@@ -12,7 +12,7 @@ from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.registry.disk.store import now_text
 from localllm.registry.listing import copy, id_of, remove, store_of
 from localllm.registry.manifest import Manifest
-from localllm.registry.naming import storable
+from localllm.registry.names.suggested import storable
 from localllm.registry.resolve import among, resolve
 from localllm.types import Message, SamplingParams
 

@@ -28,7 +28,7 @@ from localllm.registry.disk.intake import How
 from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.store import Store
 from localllm.registry.manifest import MAX_MANIFEST_BYTES, StoredFile
-from localllm.registry.names import CatalogName, Demo, PathName, parse
+from localllm.registry.names.model_names import CatalogName, Demo, PathName, parse
 from localllm.registry.remote import Cancelled
 from localllm.system import files as system_files
 from tests.stores import contents_of, digest_of, fetch, files_below, manifest_of, put, shard_names

@@ -16,7 +16,7 @@ from localllm.errors import Unavailable
 from localllm.registry.disk import locks
 from localllm.registry.disk.layout import Layout, id_of
 from localllm.registry.disk.store import Store
-from localllm.registry.names import CatalogName
+from localllm.registry.names.model_names import CatalogName
 from localllm.registry.remote import Cancelled
 from tests.stores import digest_of, fetch, files_below, put
 

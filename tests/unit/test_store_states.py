@@ -19,7 +19,7 @@ from localllm.registry.disk.layout import fold
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import OpenModel, Store
 from localllm.registry.manifest import Manifest, StoredFile
-from localllm.registry.names import parse
+from localllm.registry.names.model_names import parse
 from tests.stores import contents_of, digest_of, fetch, manifest_of, shard_names
 
 NAMES = st.sampled_from(["qwen3", "qwen3:0.6b", "hf.co/A/B:Q4", "hf.co/a/b:q4", "https://x.org/A.gguf"])

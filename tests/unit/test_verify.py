@@ -22,7 +22,7 @@ from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.store import Store
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest, StoredFile
-from localllm.registry.names import parse
+from localllm.registry.names.model_names import parse
 from localllm.registry.reading import read_info
 from localllm.registry.resolve import resolve
 from localllm.registry.verifying import verify, works_of

@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 
 from localllm.errors import InternalError
-from localllm.registry.digest import Digest
 from localllm.registry.disk.files import disk_errors_are_clear
 from localllm.registry.disk.layout import Layout, id_of
 from localllm.registry.disk.locks import Hold, Locks
+from localllm.registry.names.digest import Digest
 from localllm.system import files
 from localllm.system.files import flush, write_whole
 

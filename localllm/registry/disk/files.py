@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from localllm.errors import DiskFull, InvalidParameter
-from localllm.registry.digest import Digest
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import Cancelled, OnBytes
 from localllm.system.files import create, free_bytes
 

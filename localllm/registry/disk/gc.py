@@ -24,12 +24,12 @@ from typing import Literal
 
 import msgspec
 
-from localllm.registry.digest import Digest
 from localllm.registry.disk.blobs import Blobs
 from localllm.registry.disk.layout import ID, Layout, blob_digest
 from localllm.registry.disk.locks import Locks
 from localllm.registry.disk.manifests import DamagedManifest, Manifests
 from localllm.registry.disk.views import num_links, remove_view, shards_of, view_id
+from localllm.registry.names.digest import Digest
 from localllm.system import files
 from localllm.system.files import TEMPORARY
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
-from localllm.registry.digest import Digest
 from localllm.registry.disk.blobs import Blobs
 from localllm.registry.disk.files import copy_file, disk_errors_are_clear, hash_file
 from localllm.registry.disk.layout import Layout, id_of
 from localllm.registry.disk.locks import Hold, Locks
 from localllm.registry.manifest import Role, StoredFile
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import OnBytes
 from localllm.system import files
 from localllm.system.files import create

@@ -24,8 +24,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from localllm.errors import InvalidParameter
-from localllm.registry.digest import Digest
-from localllm.registry.names import Demo, HubFile, HubRepo, ModelName, PathName, RegistryName
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import Demo, HubFile, HubRepo, ModelName, PathName, RegistryName
 
 MAX_SLUG_CHARS = 64
 _UNFIT = re.compile(r"[^a-z0-9._-]+", re.ASCII)

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from localllm.errors import DiskFull, InvalidParameter, Unavailable, sentence_of
-from localllm.registry.digest import Digest
 from localllm.registry.disk.layout import Layout
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import Cancelled
 from localllm.system import files
 

@@ -16,7 +16,7 @@ from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError
 from localllm.registry.disk.files import disk_errors_are_clear
 from localllm.registry.disk.layout import Layout
 from localllm.registry.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest, encode_manifest
-from localllm.registry.names import ModelName, parse
+from localllm.registry.names.model_names import ModelName, parse
 from localllm.system import files
 from localllm.system.files import TEMPORARY, open_ordinary, write_whole
 

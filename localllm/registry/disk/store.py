@@ -24,7 +24,6 @@ import msgspec
 
 from localllm.errors import DiskFull, LoadFailed, LocalLLMError, ModelNotFound
 from localllm.registry.again import again
-from localllm.registry.digest import Digest
 from localllm.registry.disk.blobs import MISSING, Blobs, make_writable_partial
 from localllm.registry.disk.files import hash_file
 from localllm.registry.disk.gc import KEEP_PARTIALS_S, Collector, GcReport, view_line
@@ -35,7 +34,8 @@ from localllm.registry.disk.manifests import DamagedManifest, Manifests
 from localllm.registry.disk.uploads import Upload
 from localllm.registry.disk.views import Shard, open_view, shards_of, view_id
 from localllm.registry.manifest import Manifest, Role, StoredFile
-from localllm.registry.names import ModelName
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import ModelName
 from localllm.registry.remote import OnBytes
 from localllm.system.files import free_bytes, open_ordinary
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from localllm.errors import InvalidParameter
-from localllm.registry.digest import Digest
 from localllm.registry.disk.files import disk_errors_are_clear
+from localllm.registry.names.digest import Digest
 from localllm.system.files import create
 
 

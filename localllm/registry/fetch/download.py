@@ -19,7 +19,6 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from localllm.errors import InvalidModelFile, PullFailed
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front, follow
 from localllm.registry.fetch.job import Job, Wanted
@@ -30,6 +29,7 @@ from localllm.registry.fetch.silence import Silence
 from localllm.registry.fetch.sockets import Patience
 from localllm.registry.fetch.transfer import Changed, Expired
 from localllm.registry.fetch.width import Width
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import Cancelled, OnBytes, RemoteFile
 
 CONNECTIONS = 8

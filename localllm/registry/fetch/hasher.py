@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm.registry.digest import Digest
+from localllm.registry.names.digest import Digest
 
 HASH_BYTES = 1024 * 1024
 """Read and hashed per step, which takes about a millisecond and releases the GIL."""

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from localllm.errors import InvalidModelFile
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.pacing import PATIENCE_S, Backoff
 from localllm.registry.fetch.partial import PartialFile, Record, discard, good_ranges, read_record
 from localllm.registry.fetch.ranges import Ranges
 from localllm.registry.fetch.transfer import Transfer
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import OnBytes, RemoteFile
 
 RECORD_SHARE = 64

@@ -14,7 +14,6 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from localllm.errors import PullFailed
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.answers import Nothing, Part, Refused, Whole, read_answer
 from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front
@@ -23,6 +22,7 @@ from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, MAX_MISTAKES, PATIEN
 from localllm.registry.fetch.partial import Record
 from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Range, Ranges, next_chunk
 from localllm.registry.fetch.sharing import shorten, steal
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import Credential, RemoteFile
 from localllm.registry.sources.source import MAX_FILE_BYTES
 

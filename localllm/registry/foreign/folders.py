@@ -14,12 +14,12 @@ from itertools import groupby
 from pathlib import Path
 
 from localllm.errors import InvalidParameter
-from localllm.registry import names
 from localllm.registry.foreign import hf_cache, ollama
 from localllm.registry.foreign.group import Found, Place, found_at, models
 from localllm.registry.foreign.model import ForeignModel, Skipped
 from localllm.registry.foreign.walk import files_in, gguf_files, read_small, size_of
-from localllm.registry.names import HubFile
+from localllm.registry.names import model_names
+from localllm.registry.names.model_names import HubFile
 from localllm.registry.sources.quants import split_shard
 
 MAX_SETTINGS_BYTES = 1024 * 1024
@@ -110,7 +110,7 @@ def _origin(path: Path) -> HubFile | None:
         said = json.loads(raw) if raw is not None else {}
         url = said.get("url") if isinstance(said, dict) else None
         match = _RESOLVE.fullmatch(url) if isinstance(url, str) else None
-        name = None if match is None else names.parse(f"hf:{match[1]}/{match[3]}")
+        name = None if match is None else model_names.parse(f"hf:{match[1]}/{match[3]}")
     except (ValueError, RecursionError, InvalidParameter):
         return None
     return name if isinstance(name, HubFile) else None

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from localllm.registry.digest import Digest
 from localllm.registry.foreign.header import Facts, examine
 from localllm.registry.foreign.model import ForeignFile, ForeignModel, Tool, file_name_of
 from localllm.registry.foreign.walk import size_of
-from localllm.registry.naming import canonical, short_name
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.suggested import canonical, short_name
 from localllm.registry.sources import choose
 from localllm.registry.sources.choose import Candidate, ListedFile
 from localllm.registry.sources.quants import quant_of, shard_name, split_shard, without_quant

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from localllm.errors import InvalidParameter
-from localllm.registry.digest import Digest
 from localllm.registry.foreign.group import Found, Place, found_at, models
 from localllm.registry.foreign.model import ForeignModel, Skipped
 from localllm.registry.foreign.walk import files_in, gguf_files, read_small, subfolders
-from localllm.registry.naming import canonical
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.suggested import canonical
 
 _PREFIX = "models--"
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from localllm.registry.digest import Digest
 from localllm.registry.manifest import Role
+from localllm.registry.names.digest import Digest
 from localllm.types import Message, SamplingParams
 
 Tool = Literal["ollama", "huggingface", "lmstudio", "llama.cpp", "folder"]

@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 
 from localllm.errors import InvalidParameter, PullFailed
-from localllm.registry.digest import Digest
 from localllm.registry.foreign.group import describe
 from localllm.registry.foreign.model import ForeignFile, ForeignModel, Skipped
 from localllm.registry.foreign.walk import files_in, read_small, size_of, subfolders
 from localllm.registry.manifest import MAX_FILES, MAX_MANIFEST_BYTES, Role
-from localllm.registry.naming import canonical, short_name
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.suggested import canonical, short_name
 from localllm.registry.sources.oci_layers import read_texts
 from localllm.registry.sources.source import clean
 

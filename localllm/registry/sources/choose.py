@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from localllm.errors import InvalidParameter, ModelNotFound
-from localllm.registry.digest import Digest
+from localllm.registry.names.digest import Digest
 from localllm.registry.sources.quants import (
     FOUR_BITS,
     LARGER,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError, ModelNotFound, PullFailed
 from localllm.registry.manifest import Role
-from localllm.registry.names import HubFile, HubRepo
+from localllm.registry.names.model_names import HubFile, HubRepo
 from localllm.registry.remote import Cancelled, PullPlan, RemoteFile
 from localllm.registry.sources import choose
 from localllm.registry.sources.choose import Candidate, Choice, ListedFile

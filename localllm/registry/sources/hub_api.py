@@ -19,10 +19,10 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 import msgspec
 
 from localllm.errors import AccessDenied, InvalidParameter, ModelNotFound, PullFailed
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.net import SmallResponse, origin_of
 from localllm.registry.fetch.pacing import rate_limit_reset_s, retry_after_s
 from localllm.registry.manifest import MAX_FILES
+from localllm.registry.names.digest import Digest
 from localllm.registry.remote import Cancelled, Credential
 from localllm.registry.sources.choose import ListedFile
 from localllm.registry.sources.source import Fetch, SizeBytes, clean, decode, header, host_of

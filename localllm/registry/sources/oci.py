@@ -17,10 +17,10 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from localllm.errors import AccessDenied, ModelNotFound, PullFailed, UnsupportedParameter
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.net import SmallResponse, origin_of
 from localllm.registry.manifest import MAX_FILES
-from localllm.registry.names import DEFAULT_HOST, RegistryName
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import DEFAULT_HOST, RegistryName
 from localllm.registry.remote import Credential, PullPlan, RemoteFile
 from localllm.registry.sources.oci_auth import NO_LOGIN, Login, credentials
 from localllm.registry.sources.oci_layers import GO, JINJA, Texts, read_texts

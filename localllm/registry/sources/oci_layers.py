@@ -13,8 +13,8 @@ import msgspec
 
 from localllm.errors import InvalidParameter, PullFailed
 from localllm.registry.go_template.translating import to_jinja
-from localllm.registry.modelfile import is_go_template
-from localllm.registry.parameters import Parameters, collect_usable
+from localllm.registry.making.modelfile import is_go_template
+from localllm.registry.making.parameters import Parameters, collect_usable
 from localllm.registry.sources.source import clean, decode
 from localllm.types import Message
 

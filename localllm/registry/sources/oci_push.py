@@ -17,10 +17,10 @@ from typing import NoReturn, TypeVar
 from urllib.parse import urljoin
 
 from localllm.errors import AccessDenied, PullFailed, UnsupportedParameter
-from localllm.registry.digest import Digest
 from localllm.registry.fetch.net import Net, SmallResponse, origin_of
 from localllm.registry.fetch.pacing import OnWait, Retries, Retryable, is_retryable, retry_after_s, telling
-from localllm.registry.names import DEFAULT_HOST, RegistryName
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import DEFAULT_HOST, RegistryName
 from localllm.registry.remote import Credential
 from localllm.registry.sources.oci import is_plain
 from localllm.registry.sources.oci_auth import NO_LOGIN, Login, credentials

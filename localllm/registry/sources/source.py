@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from localllm.errors import PullFailed
-from localllm.registry.digest import decode_digest
 from localllm.registry.fetch.net import Net, SmallResponse
 from localllm.registry.fetch.pacing import OnWait
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
+from localllm.registry.names.digest import decode_digest
 from localllm.registry.remote import Credential
 
 MAX_FILE_BYTES = 16 * 1024**4

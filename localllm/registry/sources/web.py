@@ -10,9 +10,9 @@ import re
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from localllm.errors import AccessDenied, ForbiddenAddress, InvalidParameter, ModelNotFound, PullFailed
-from localllm.registry import names
 from localllm.registry.fetch.pacing import Retryable
-from localllm.registry.names import HubFile, UrlName
+from localllm.registry.names import model_names
+from localllm.registry.names.model_names import HubFile, UrlName
 from localllm.registry.remote import Cancelled, PullPlan, RemoteFile
 from localllm.registry.sources.quants import quant_of, shard_name, split_shard
 from localllm.registry.sources.source import Fetch, checked_file_name, clean, header, host_of
@@ -50,7 +50,7 @@ def hub_file(name: UrlName) -> HubFile | None:
         return None
     revision = "" if match["revision"] == "main" else f"@{match['revision']}"
     try:
-        found = names.parse(f"hf:{match['repo']}/{match['path']}{revision}")
+        found = model_names.parse(f"hf:{match['repo']}/{match['path']}{revision}")
     except InvalidParameter:
         return None  # not a valid name, but still a valid URL
     return found if isinstance(found, HubFile) else None

@@ -10,11 +10,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, PullFailed
-from localllm.offers.rating import Rated
 from localllm.planning.memory_fit import Fit
 from localllm.planning.placing import CPU
 from localllm.planning.speeds import NotPredicted
 from localllm.registry import catalog
+from localllm.registry.offers.rating import Rated
 from localllm.server import sse
 from localllm.server.body import json_response
 from localllm.server.callers import caller_of

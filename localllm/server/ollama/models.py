@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.registry.modelfile import quoted
+from localllm.registry.making.modelfile import quoted
 from localllm.runtime.runtime import Described
 from localllm.server.catalog import seems_to_think
 from localllm.server.ollama.names import shown

@@ -14,20 +14,20 @@ import msgspec
 
 from localllm.errors import Cancelled, InvalidParameter, LocalLLMError, clipped
 from localllm.gguf import read_header, read_model_info
-from localllm.quantization.process import job_of, quantize
-from localllm.registry.create import base_of, put, resolver
-from localllm.registry.digest import Digest
 from localllm.registry.disk.files import hash_file
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import Store
 from localllm.registry.foreign.header import facts_of
 from localllm.registry.foreign.model import file_name_of
 from localllm.registry.listing import described, store_of
+from localllm.registry.making.create import base_of, put, resolver
+from localllm.registry.making.modelfile import Modelfile, checked_template, parse_modelfile
+from localllm.registry.making.parameters import Given, collect
+from localllm.registry.making.quantizing import job_of, quantize
 from localllm.registry.manifest import Manifest, StoredFile
-from localllm.registry.modelfile import Modelfile, checked_template, parse_modelfile
-from localllm.registry.names import looks_like_path
-from localllm.registry.naming import storable
-from localllm.registry.parameters import Given, collect
+from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import looks_like_path
+from localllm.registry.names.suggested import storable
 from localllm.registry.sources.quants import quant_of
 from localllm.system.files import open_ordinary
 from localllm.types.quantization import Step, type_of

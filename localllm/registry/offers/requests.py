@@ -15,7 +15,7 @@ from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
 
 if TYPE_CHECKING:
-    from localllm.offers.rating import Rated
+    from localllm.registry.offers.rating import Rated
     from localllm.registry.sources.hub import HubHit
 
 T = TypeVar("T")
@@ -61,9 +61,9 @@ class Asking:
         settings = self._settings
 
         def work(cancel: threading.Event) -> tuple[list[Rated], str | None]:
-            from localllm.offers.machine import seen_of
-            from localllm.offers.rating import rated
             from localllm.planning.memory_fit import measure
+            from localllm.registry.offers.machine import seen_of
+            from localllm.registry.offers.rating import rated
             from localllm.registry.pull import Puller
 
             with Puller(settings, named_by_user=False, measure=measure(settings.load_options())) as puller:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from localllm.errors import InvalidParameter
-from localllm.registry import catalog, names
-from localllm.registry.names import DEFAULT_TAG, MAX_PART_CHARS, CatalogName, Demo, PathName
+from localllm.registry import catalog
+from localllm.registry.names import model_names
+from localllm.registry.names.model_names import DEFAULT_TAG, MAX_PART_CHARS, CatalogName, Demo, PathName
 from localllm.registry.sources.quants import split_shard
 
 _NOT_SHORT = re.compile(r"[^a-z0-9._-]+", re.ASCII)
@@ -17,7 +18,7 @@ _SUFFIX = "-local"
 
 def storable(text: str) -> str:
     """The canonical form of a name under which the store may keep a model. Raises `InvalidParameter`."""
-    name = names.parse(text)
+    name = model_names.parse(text)
     if isinstance(name, Demo):
         raise InvalidParameter("demo is the model that comes with localllm; choose another name", param="name")
     if isinstance(name, PathName):
@@ -35,10 +36,10 @@ def short_name(file_name: str) -> str:
     while name.endswith(".gguf"):  # else it would be a path
         name = name[: -len(".gguf")].strip("._-") or "model"
     try:
-        names.parse(f"hf.co/a/{name}")  # rejects names reserved by Windows
+        model_names.parse(f"hf.co/a/{name}")  # rejects names reserved by Windows
     except InvalidParameter:
         return f"model-{name}"
-    return name + _SUFFIX if name == names.DEMO or catalog.load().find(name) is not None else name
+    return name + _SUFFIX if name == model_names.DEMO or catalog.load().find(name) is not None else name
 
 
 def canonical(text: str) -> str | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from localllm.errors import InvalidParameter
 from localllm.registry.go_template.translating import to_jinja
-from localllm.registry.modelfile import is_go_template
+from localllm.registry.making.modelfile import is_go_template
 from localllm.types import ModelInfo
 
 MAX_TEMPLATE_BYTES = 1024 * 1024

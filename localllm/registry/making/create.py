@@ -15,15 +15,15 @@ import msgspec
 
 from localllm.errors import InvalidModelFile, InvalidParameter
 from localllm.gguf import read_header, read_model_info, shard_paths
-from localllm.registry import names
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import Store, now_text
 from localllm.registry.foreign.header import examine, facts_of
 from localllm.registry.foreign.model import file_name_of
+from localllm.registry.making.modelfile import Modelfile, format_modelfile
 from localllm.registry.manifest import Manifest, Role, StoredFile
-from localllm.registry.modelfile import Modelfile, format_modelfile
-from localllm.registry.names import Demo, PathName
-from localllm.registry.naming import storable
+from localllm.registry.names import model_names
+from localllm.registry.names.model_names import Demo, PathName
+from localllm.registry.names.suggested import storable
 from localllm.registry.remote import OnBytes
 from localllm.registry.resolve import carried, find, not_here
 from localllm.registry.sources.quants import quant_of
@@ -71,7 +71,7 @@ def resolver(store: Store) -> Resolve:
     """Resolves the names of models on this machine."""
 
     def resolve(text: str) -> Manifest | Path:
-        wanted = names.parse(text)
+        wanted = model_names.parse(text)
         if isinstance(wanted, Demo):
             return carried("demo.gguf")
         manifest = find(wanted, store)
@@ -143,7 +143,7 @@ class _Base:
         return self._add(found, "projector")
 
     def _find(self, text: str) -> Manifest | Path:
-        name = names.parse(text)
+        name = model_names.parse(text)
         if not isinstance(name, PathName):
             return self._resolve(text)
         if not self._allow_paths:

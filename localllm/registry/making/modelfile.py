@@ -23,7 +23,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter
 from localllm.registry.go_template.translating import to_jinja
-from localllm.registry.parameters import Given, Parameters, collect, lines_of
+from localllm.registry.making.parameters import Given, Parameters, collect, lines_of
 from localllm.types import Message, SamplingParams
 
 MAX_MODELFILE_BYTES = 4 * 1024 * 1024

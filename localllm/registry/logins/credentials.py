@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from localllm.errors import InvalidParameter
-from localllm.registry.docker_logins import docker_login
+from localllm.registry.logins.docker_logins import docker_login
 from localllm.registry.sources.oci_auth import Login
 
 MAX_TOKEN_CHARS = 1024

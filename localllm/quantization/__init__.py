@@ -1,1 +1,0 @@
-"""Quantizing a model in a process of its own."""

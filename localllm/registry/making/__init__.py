@@ -1,0 +1,1 @@
+"""New models from models and files that are here: Modelfiles, templates, parameters, quantization."""

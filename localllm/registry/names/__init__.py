@@ -1,0 +1,1 @@
+"""Model names: how they are written, parsed and derived, and digests of files."""

@@ -1,0 +1,1 @@
+"""What could be downloaded: where it is found, whether it fits this machine, how fast it would be."""
