@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from localllm.own_settings.showing import is_name as is_name
-from localllm.own_settings.showing import section_name as section_name
 from localllm.registry.names.model_names import Demo, parse
+from localllm.runtime.effective_settings import is_name as is_name
+from localllm.runtime.effective_settings import section_name as section_name
 from localllm.settings.config import Settings
 
 

@@ -11,8 +11,8 @@ import msgspec
 from localllm.cli import report
 from localllm.cli.model_names import is_here, section_name
 from localllm.errors import InvalidParameter
-from localllm.own_settings.changing import change_file, check_key, typed_value
-from localllm.own_settings.showing import Shown, shown
+from localllm.runtime.changed_settings import change_file, check_key, typed_value
+from localllm.runtime.effective_settings import Shown, shown
 from localllm.settings import config
 from localllm.settings.config import MODELS, Settings
 from localllm.settings.sections import is_pattern, title

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from localllm.errors import InvalidParameter
-from localllm.own_settings.changing import typed_value
+from localllm.runtime.changed_settings import typed_value
 from localllm.settings import config
 from localllm.settings.config import Settings
 from localllm.types import ModelDefaults, SamplingParams

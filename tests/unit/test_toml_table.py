@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter
-from localllm.own_settings.toml_table import changed, header, written
+from localllm.runtime.toml_table import changed, header, written
 
 TABLE = ("models", "qwen3:0.6b")
 FILE = '''# my settings

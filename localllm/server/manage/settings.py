@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, ModelNotFound
-from localllm.own_settings import changing, showing
+from localllm.runtime import changed_settings, effective_settings
 from localllm.server.body import json_response
 from localllm.server.callers import caller_of
 from localllm.server.manage.reading import read
@@ -39,14 +39,14 @@ async def settings(request: Request) -> Response:
     caller_of(request).check_may("see or change the settings of models")
     state, asked, headers = await read(request, body.SettingsRequest)
     model = state.aliased(asked.model)
-    if not showing.is_name(model) or sections.is_pattern(model):
+    if not effective_settings.is_name(model) or sections.is_pattern(model):
         raise ModelNotFound(
             f"{asked.model[:200]!r} is not the name of a model; to change the settings of a pattern, use localllm set",
             param="model",
         )
     changes = {key.replace("-", "_"): value for key, value in asked.settings.items()}
     has_changed = await state.listing.run(_change, state.settings, model, changes) if changes else False
-    id = await state.listing.run(showing.section_name, state.settings, model)
+    id = await state.listing.run(effective_settings.section_name, state.settings, model)
     is_loaded = state.loaded(id) is not None
     answer = body.ModelSettings(
         model=id,
@@ -58,24 +58,24 @@ async def settings(request: Request) -> Response:
 
 def _change(settings: Settings, model: str, asked: dict[str, Any]) -> bool:
     """Apply all changes or none; returns whether any value differs now. Raises `InvalidParameter`."""
-    id = showing.section_name(settings, model)
+    id = effective_settings.section_name(settings, model)
     changes = {key: _value(key, value) for key, value in asked.items()}
     path = config.config_file(settings.home)
-    return changing.change_file(path, id, changes, path.name)
+    return changed_settings.change_file(path, id, changes, path.name)
 
 
 def _value(key: str, value: Any) -> Any:
     """The value to write to the file; None removes the setting. Raises `InvalidParameter`."""
-    changing.check_key(key)
+    changed_settings.check_key(key)
     size = sum(len(str(each)) for each in (value if isinstance(value, list) else [value]))
     if size > MAX_VALUE_CHARS:
         raise InvalidParameter(f"{key} has {size:,} characters; at most {MAX_VALUE_CHARS:,} are allowed", param=key)
     if value is not None:
-        changing.check_from_network(key, value)
+        changed_settings.check_from_network(key, value)
     if value is None or value == "":
         return None
     if isinstance(value, str):
-        return changing.typed_value(key, value, "settings")
+        return changed_settings.typed_value(key, value, "settings")
     is_list = isinstance(value, list) and all(isinstance(each, str | int | float) for each in value)
     if not is_list and not isinstance(value, bool | int | float):
         raise InvalidParameter(f"{key} must be a string, a number, a boolean, or an array of these", param=key)
@@ -83,13 +83,13 @@ def _value(key: str, value: Any) -> Any:
 
 
 def _rows(settings: Settings, id: str, model: str) -> list[body.ModelSetting]:
-    held = {row.key: row for row in showing.shown(settings, id, model)}
-    defaults = showing.defaults(settings, id, model)
+    held = {row.key: row for row in effective_settings.shown(settings, id, model)}
+    defaults = effective_settings.defaults(settings, id, model)
     where = str(config.config_file(settings.home))
     rows = []
     for key in KEYS:
-        row = held.get(key, showing.Shown(key, None, "default"))
-        kind, choices = showing.kind_of(key)
+        row = held.get(key, effective_settings.Shown(key, None, "default"))
+        kind, choices = effective_settings.kind_of(key)
         rows.append(
             body.ModelSetting(
                 key=key,
@@ -107,10 +107,10 @@ def _rows(settings: Settings, id: str, model: str) -> list[body.ModelSetting]:
 
 
 def _why_fixed(settings: Settings, key: str, value: Any) -> str | None:
-    if settings.is_given(showing.field_of(key)):
-        return f"the server was started with {settings.source(showing.field_of(key))}"
+    if settings.is_given(effective_settings.field_of(key)):
+        return f"the server was started with {settings.source(effective_settings.field_of(key))}"
     try:
-        changing.check_from_network(key, value)
+        changed_settings.check_from_network(key, value)
     except InvalidParameter as error:
         return error.message
     return None
@@ -120,7 +120,7 @@ def _public_value(key: str, value: Any) -> Any:
     """The value without the path of a file on the server: only its name."""
     if key in ("chat_template", "draft") and isinstance(value, str):
         try:
-            changing.check_from_network(key, value)
+            changed_settings.check_from_network(key, value)
         except InvalidParameter:
             return Path(value).name
     return value

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InvalidParameter, clipped
-from localllm.own_settings.showing import LISTS, is_name
-from localllm.own_settings.toml_table import changed
+from localllm.runtime.effective_settings import LISTS, is_name
+from localllm.runtime.toml_table import changed
 from localllm.settings import config
 from localllm.settings.config import MODELS
 from localllm.settings.durations import keep_alive_seconds
