@@ -37,7 +37,7 @@ def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | N
         raise InvalidParameter(f"--http takes a port from 0 to 65535, got {http_port}", param="http")
     if model is not None and not is_here(model, settings):
         raise ModelNotFound(f"{model} is not on this machine; get it with localllm pull {model}")
-    from localllm.server import log
+    from localllm.server.edge import log
 
     log.configure("warning" if http_port is None else settings.log_level)
     load = {name: value for name, value in given.items() if name not in WHERE}
@@ -61,7 +61,7 @@ def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | N
 
 async def _serve(answering: Answering, settings: Settings, http_port: int | None) -> None:
     from localllm.mcp import serving as protocol
-    from localllm.server.door import guarded
+    from localllm.server.edge.guarded import guarded
 
     if http_port is not None:
         await protocol.serve_http(answering, http_port, lambda app: guarded(app, settings), _announce)

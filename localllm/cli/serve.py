@@ -23,7 +23,7 @@ ReadyLines = Literal["json", "json-progress"]
 
 def serve_model(settings: Settings, models: Sequence[str], *, ready: ReadyLines | None) -> int:
     """Serve until stopped; returns the exit code. Raises `LocalLLMError` unless a parent process reads our JSON."""
-    from localllm.server import log
+    from localllm.server.edge import log
     from localllm.server.main import serve
 
     models = [settings.sections().model_named(model) for model in models]

@@ -19,37 +19,39 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localllm.errors import LocalLLMError, clipped
-from localllm.server import listing, log, watch
-from localllm.server.anthropic import handlers as anthropic
-from localllm.server.anthropic.replies import response_parts as anthropic_parts
-from localllm.server.body import HeldBodies, TimedBody
-from localllm.server.callers import KeyRing, caller_in
-from localllm.server.cors import Cors
-from localllm.server.embeddings import handlers as embeddings
+from localllm.server.apis import models
+from localllm.server.apis.anthropic import handlers as anthropic
+from localllm.server.apis.anthropic.replies import response_parts as anthropic_parts
+from localllm.server.apis.embeddings import handlers as embeddings
+from localllm.server.apis.llamacpp import completion, props, router, tools
+from localllm.server.apis.llamacpp import errors as llamacpp_errors
+from localllm.server.apis.llamacpp import handlers as llamacpp
+from localllm.server.apis.lmstudio import handlers as lmstudio
+from localllm.server.apis.manage import handlers as manage
+from localllm.server.apis.manage import offers as manage_offers
+from localllm.server.apis.manage import settings as manage_settings
+from localllm.server.apis.ollama import errors as ollama_errors
+from localllm.server.apis.ollama import handlers as ollama
+from localllm.server.apis.openai import handlers as openai
+from localllm.server.apis.responses import handlers as responses
+from localllm.server.apis.tei import errors as tei_errors
+from localllm.server.apis.tei import handlers as tei
+from localllm.server.common.body import HeldBodies, TimedBody
+from localllm.server.edge import log
+from localllm.server.edge.callers import KeyRing, caller_in
+from localllm.server.edge.cors import Cors
+from localllm.server.edge.gate import Gate
+from localllm.server.edge.hints import hint
+from localllm.server.edge.limits import KeyLimits, Limited
+from localllm.server.edge.sse import ClientGone
 from localllm.server.errors import MethodNotAllowed, NotFound, is_told_in_part, response_parts, unexpected
-from localllm.server.gate import Gate
-from localllm.server.hints import hint
-from localllm.server.limits import KeyLimits, Limited
-from localllm.server.llamacpp import completion, props, router, tools
-from localllm.server.llamacpp import errors as llamacpp_errors
-from localllm.server.llamacpp import handlers as llamacpp
-from localllm.server.lmstudio import handlers as lmstudio
-from localllm.server.manage import handlers as manage
-from localllm.server.manage import offers as manage_offers
-from localllm.server.manage import settings as manage_settings
-from localllm.server.metrics import Metrics
-from localllm.server.ollama import errors as ollama_errors
-from localllm.server.ollama import handlers as ollama
-from localllm.server.openai import handlers as openai
-from localllm.server.responses import handlers as responses
-from localllm.server.sse import ClientGone
 from localllm.server.state import ServerState
-from localllm.server.tally import Tally
-from localllm.server.tei import errors as tei_errors
-from localllm.server.tei import handlers as tei
 from localllm.server.ui import doctor
 from localllm.server.ui import files as ui_files
 from localllm.server.ui import handlers as ui
+from localllm.server.watching import probes
+from localllm.server.watching.metrics import Metrics
+from localllm.server.watching.tally import Tally
 
 _ANTHROPIC = "/v1/messages"
 """Path prefix of Anthropic's API."""
@@ -60,9 +62,9 @@ MAX_MODEL_CHARS = 200
 def routes() -> list[Route]:
     """All endpoints."""
     return [
-        *watch.routes(),
+        *probes.routes(),
         Route("/openapi.json", openapi_document),
-        *listing.routes(),
+        *models.routes(),
         *openai.routes(),
         *responses.routes(),
         *anthropic.routes(),
@@ -107,7 +109,7 @@ def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts:
 
 async def openapi_document(_: Request) -> Response:
     """`GET /openapi.json`."""
-    from localllm.server import openapi  # rarely needed, and expensive
+    from localllm.server.described import openapi  # rarely needed, and expensive
 
     return Response(openapi.document(), media_type="application/json")
 
@@ -182,7 +184,7 @@ def _refused(error: LocalLLMError, scope: Scope, id: str) -> dict[str, Any]:
         return ollama_errors.response_parts(error)
     if llamacpp_errors.has_path(path):
         return llamacpp_errors.response_parts(error)
-    if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/") or listing.is_anthropics(scope):
+    if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/") or models.is_anthropics(scope):
         return anthropic_parts(error, id)
     return response_parts(error)
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed, clipped, has_remedy, sentence_of
-from localllm.server import log
+from localllm.server.edge import log
 from localllm.types.wire import ErrorBody, ErrorObject
 
 MAX_MESSAGE_CHARS = 1000

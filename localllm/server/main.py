@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.runtime.runtime import Runtime
-from localllm.server import log
-from localllm.server.callers import KeyRing
+from localllm.server.edge import log
+from localllm.server.edge.callers import KeyRing
+from localllm.server.edge.tls import tls_context
+from localllm.server.edge.waking import wakes_on_signals
 from localllm.server.reloading import Reloading, warn_of_equal_keys
-from localllm.server.tls import tls_context
-from localllm.server.waking import wakes_on_signals
 from localllm.settings.config import Settings
 from localllm.system import processes
 
 if TYPE_CHECKING:
-    from localllm.server.http import HttpServer
+    from localllm.server.edge.http import HttpServer
     from localllm.server.state import ServerState
 
 EXIT_INTERRUPTED = 130
@@ -159,9 +159,9 @@ class _Serving:
 
     def _http_server(self) -> tuple[ServerState, HttpServer]:
         from localllm.server.app import build_app
-        from localllm.server.connections import most_connections
-        from localllm.server.http import HttpServer
-        from localllm.server.protocol import Bounds
+        from localllm.server.edge.connections import most_connections
+        from localllm.server.edge.http import HttpServer
+        from localllm.server.edge.protocol import Bounds
         from localllm.server.state import ServerState
 
         settings = self.settings

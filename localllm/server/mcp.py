@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from localllm.mcp import check_installed
 from localllm.mcp.servers import McpServer, load_servers
-from localllm.server import log
+from localllm.server.edge import log
 from localllm.settings.config import Settings
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from localllm.errors import InvalidParameter, LocalLLMError, Unavailable
 from localllm.runtime.runtime import Runtime
 from localllm.server.app import build_app
-from localllm.server.callers import KeyRing
+from localllm.server.edge.callers import KeyRing
 from localllm.server.errors import ForbiddenHost, response_parts
 from localllm.server.state import ServerState
 from localllm.settings import config

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import FrameType
 
 from localllm.errors import InvalidParameter
-from localllm.server import log
-from localllm.server.callers import KeyRing
-from localllm.server.tls import load_certificate, tls_context
+from localllm.server.edge import log
+from localllm.server.edge.callers import KeyRing
+from localllm.server.edge.tls import load_certificate, tls_context
 from localllm.settings.config import Settings
 from localllm.system import processes, terminals
 

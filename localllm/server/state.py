@@ -16,10 +16,10 @@ from starlette.types import Receive
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
 from localllm.registry.offers.requests import Asking
 from localllm.runtime.runtime import Answer, Runtime, among
-from localllm.server import sse
+from localllm.server.apis.responses.store import ResponseStore
+from localllm.server.edge import sse
 from localllm.server.mcp import McpHubs
-from localllm.server.metrics import Metrics
-from localllm.server.responses.store import ResponseStore
+from localllm.server.watching.metrics import Metrics
 from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
 from localllm.types import GenerationRequest, LoadedModel

@@ -62,7 +62,7 @@ def test_options_named_in_the_text_exist() -> None:
 
 
 def test_the_readme_lists_every_endpoint_and_no_other() -> None:
-    from localllm.server.operations import OPERATIONS
+    from localllm.server.described.endpoints import OPERATIONS
 
     listed = set(re.findall(r"`(GET|POST|DELETE) (/[\w/{}.-]*)`", README))
     assert listed == {(operation.method.upper(), operation.path) for operation in OPERATIONS}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError, ModelNotFound, QueueFull
-from localllm.server.anthropic.events import encode
-from localllm.server.anthropic.story import Story
+from localllm.server.apis.anthropic.events import encode
+from localllm.server.apis.anthropic.story import Story
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.server.conftest import Served, running

@@ -25,25 +25,25 @@ from openai.types.responses import response_create_params
 from starlette.routing import Route
 
 import localllm
-from localllm.server import api_table
-from localllm.server.anthropic import contents
-from localllm.server.anthropic import requests as anthropic
-from localllm.server.anthropic.tools import MessagesChoice, MessagesTool
+from localllm.server.apis.anthropic import contents
+from localllm.server.apis.anthropic import requests as anthropic
+from localllm.server.apis.anthropic.tools import MessagesChoice, MessagesTool
+from localllm.server.apis.embeddings.requests import EmbeddingsBody, RerankBody
+from localllm.server.apis.ollama import fields as ollama_fields
+from localllm.server.apis.ollama import messages as ollama_messages
+from localllm.server.apis.ollama import requests as ollama
+from localllm.server.apis.openai import requests as openai
+from localllm.server.apis.responses import requests as responses
+from localllm.server.apis.responses.inputs import InputItem
+from localllm.server.apis.responses.tools import NamespacedTool, ResponseTool
 from localllm.server.app import routes
 from localllm.server.common import messages as openai_messages
 from localllm.server.common import tools as openai_tools
+from localllm.server.common.field_rules import fates_of, honoured
 from localllm.server.common.sampling import StreamOptions
 from localllm.server.common.structures import JsonSchema, ResponseFormat
-from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
-from localllm.server.fields import fates_of, honoured
-from localllm.server.ollama import fields as ollama_fields
-from localllm.server.ollama import messages as ollama_messages
-from localllm.server.ollama import requests as ollama
-from localllm.server.openai import requests as openai
-from localllm.server.operations import OPERATIONS
-from localllm.server.responses import requests as responses
-from localllm.server.responses.inputs import InputItem
-from localllm.server.responses.tools import NamespacedTool, ResponseTool
+from localllm.server.described import api_table
+from localllm.server.described.endpoints import OPERATIONS
 
 PAGE = Path(localllm.__file__).parent / "API.md"
 OF_RERANKERS = set(
@@ -155,7 +155,7 @@ def test_there_is_a_reason_for_every_field_that_is_not_honoured() -> None:
 
 
 def test_the_page_is_what_is_served() -> None:
-    """`python -m localllm.server.api_table > localllm/API.md` writes it anew."""
+    """`python -m localllm.server.described.api_table > localllm/API.md` writes it anew."""
     page = PAGE.read_text("utf-8")
     assert page == api_table.document()
     for route in routes():

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from localllm.errors import MAX_ECHO_CHARS, InvalidParameter
+from localllm.server.edge.log import MAX_TRACEBACK_CHARS, MAX_VALUE_CHARS, JsonFormatter, LineFormatter
 from localllm.server.errors import MAX_MESSAGE_CHARS, error_object
-from localllm.server.log import MAX_TRACEBACK_CHARS, MAX_VALUE_CHARS, JsonFormatter, LineFormatter
 from tests.server.conftest import Served
 
 LONG = "A" * 50_000

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from localllm.server.sse import ClientGone, unless_gone
+from localllm.server.edge.sse import ClientGone, unless_gone
 
 
 class Client:

@@ -14,7 +14,7 @@ import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from localllm.server.responses.items import sealed
+from localllm.server.apis.responses.items import sealed
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Message, ToolCall
 from tests.server.conftest import Served, running

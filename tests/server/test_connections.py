@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.server.connections import HANDSHAKE_S, MAX_REFUSED, Connections, most_connections
+from localllm.server.edge.connections import HANDSHAKE_S, MAX_REFUSED, Connections, most_connections
 from localllm.settings.config import Settings
 from localllm.system import processes
 from localllm.types import Delta

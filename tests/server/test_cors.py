@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from localllm.errors import InvalidParameter
-from localllm.server.cors import Cors
+from localllm.server.edge.cors import Cors
 from localllm.server.main import serve
 from localllm.settings.config import Settings
 from tests.server.conftest import Served, running

@@ -9,8 +9,8 @@ from typing import Any
 import openai
 import pytest
 
+from localllm.server.apis.openai import telling
 from localllm.server.common.logprobs import echo_logprobs, text_logprobs
-from localllm.server.openai import telling
 from localllm.types import Delta, Finish, Timings, TokenLogprob, Usage
 from tests.server.conftest import Served
 

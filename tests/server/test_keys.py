@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from localllm.client.discovery import server_of
 from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
-from localllm.server.callers import KeyRing
+from localllm.server.edge.callers import KeyRing
 from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import RequestLog, Served, running

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from localllm.errors import InvalidParameter, QueueFull
-from localllm.server.callers import Caller
+from localllm.server.edge.callers import Caller
+from localllm.server.edge.limits import KeyLimits
 from localllm.server.errors import RateLimited
-from localllm.server.limits import KeyLimits
 from localllm.server.state import ServerState
 from localllm.settings.config import Settings
 from localllm.types import Delta, GenerationRequest

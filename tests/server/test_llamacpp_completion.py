@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.errors import ContextLengthExceeded, UnsupportedParameter, WorkerCrashed
+from localllm.server.apis.llamacpp.completion_requests import AnswerFields, CompletionRequest
+from localllm.server.apis.llamacpp.completion_story import CompletionStory
+from localllm.server.apis.llamacpp.samplers import ORDER
 from localllm.server.common.sampling import SamplingFields
-from localllm.server.llamacpp.completion_requests import AnswerFields, CompletionRequest
-from localllm.server.llamacpp.completion_story import CompletionStory
-from localllm.server.llamacpp.samplers import ORDER
 from localllm.types import (
     Delta,
     Detail,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from localllm.server.totals import Totals
+from localllm.server.watching.llama_metrics import Totals
 from localllm.settings.config import Settings
 from localllm.types import Finish, Timings, Usage
 from localllm.types.states import EngineStatus, SlotStatus

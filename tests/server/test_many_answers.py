@@ -10,7 +10,7 @@ import pytest
 
 from localllm.errors import QueueFull
 from localllm.runtime.runtime import Runtime
-from localllm.server.openai.requests import CompletionRequest, parse_completion
+from localllm.server.apis.openai.requests import CompletionRequest, parse_completion
 from localllm.settings.config import Settings
 from localllm.types import GenerationRequest, SamplingParams
 from localllm.types.load_options import LoadOptions

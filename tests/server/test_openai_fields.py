@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localllm.server.openai.requests import (
-    parse_chat,
-    parse_completion,
-)
+from localllm.server.apis.openai.requests import parse_chat, parse_completion
 from tests.server.conftest import Served
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}

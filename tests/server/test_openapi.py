@@ -17,8 +17,8 @@ from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.routing import Route
 
-from localllm.server import openapi
 from localllm.server.app import routes
+from localllm.server.described import openapi
 from tests.server.conftest import Served
 
 schema = schemathesis.openapi.from_dict(json.loads(openapi.document()))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from localllm.errors import ContextLengthExceeded
-from localllm.server.embeddings.inputs import MAX_INPUTS
+from localllm.server.apis.embeddings.inputs import MAX_INPUTS
 from localllm.types.embeddings import RerankRequest
 from tests.server.conftest import Served
 from tests.server.fake_runtime import tiny_model

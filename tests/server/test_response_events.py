@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from localllm.server.responses import replies as out
-from localllm.server.responses.events import encode
-from localllm.server.responses.requests import ResponseRequest
-from localllm.server.responses.story import Story
-from localllm.server.responses.tools import Origin
+from localllm.server.apis.responses import replies as out
+from localllm.server.apis.responses.events import encode
+from localllm.server.apis.responses.requests import ResponseRequest
+from localllm.server.apis.responses.story import Story
+from localllm.server.apis.responses.tools import Origin
 from localllm.types import CallDelta, Delta, Finish, Timings, TokenLogprob, Usage
 from tests.server.fake_runtime import FINISH
 

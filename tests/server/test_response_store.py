@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.server.responses.store import OVERHEAD_BYTES, ResponseStore, StoredResponse
+from localllm.server.apis.responses.store import OVERHEAD_BYTES, ResponseStore, StoredResponse
 
 
 def _kept(size_bytes: int, owner: str = "") -> StoredResponse:

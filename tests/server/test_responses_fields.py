@@ -7,8 +7,8 @@ from typing import Any, get_args
 import pytest
 from openai.types.responses import ResponseIncludable
 
-from localllm.server.responses.requests import Includable, parse_response
-from localllm.server.responses.tools import Offered
+from localllm.server.apis.responses.requests import Includable, parse_response
+from localllm.server.apis.responses.tools import Offered
 from localllm.settings.config import Settings
 from localllm.types import Message, SamplingParams
 from tests.server.conftest import Served, running

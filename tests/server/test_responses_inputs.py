@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.errors import RequestError
-from localllm.server.responses.items import AnyItem
-from localllm.server.responses.requests import parse_response
+from localllm.server.apis.responses.items import AnyItem
+from localllm.server.apis.responses.requests import parse_response
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH

@@ -10,7 +10,7 @@ import openai
 import pydantic
 import pytest
 
-from localllm.server.responses.store import ResponseStore, StoredResponse
+from localllm.server.apis.responses.store import ResponseStore, StoredResponse
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Calling, Delta, Finish, Function, Message, Timings, ToolCall, Usage
 from tests.server.conftest import Served, running

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from localllm.errors import InternalError, InvalidModelFile, InvalidParameter, LoadFailed, LocalLLMError, WorkerCrashed
+from localllm.server.apis.openai.requests import ChatRequest, CompletionRequest
 from localllm.server.main import bind
-from localllm.server.openai.requests import ChatRequest, CompletionRequest
 from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import Served, running

@@ -10,8 +10,8 @@ import socket
 import pytest
 
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound
+from localllm.server.edge.log import LineFormatter
 from localllm.server.errors import _STATUS, status_of
-from localllm.server.log import LineFormatter
 from localllm.server.main import serve
 from localllm.server.state import ServerState
 from localllm.settings.config import Settings

@@ -9,10 +9,10 @@ import pytest
 from openai.types.responses import ResponseFormatTextConfigParam, response_format_text_json_schema_config_param
 from openai.types.shared_params import ResponseFormatJSONSchema, response_format_json_schema
 
+from localllm.server.apis.openai.requests import parse_chat, parse_completion
+from localllm.server.apis.responses.requests import parse_response
+from localllm.server.apis.responses.tools import Offered
 from localllm.server.common.structures import JsonSchema, ResponseFormat
-from localllm.server.openai.requests import parse_chat, parse_completion
-from localllm.server.responses.requests import parse_response
-from localllm.server.responses.tools import Offered
 from localllm.types.structures import MAX_SOURCE_BYTES, Structure
 from tests.server.conftest import Served
 

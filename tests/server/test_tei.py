@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError, QueueFull, WorkerCrashed
-from localllm.server.embeddings.inputs import MAX_INPUTS
-from localllm.server.tei.requests import EmbedBody
+from localllm.server.apis.embeddings.inputs import MAX_INPUTS
+from localllm.server.apis.tei.requests import EmbedBody
 from localllm.types.embeddings import EmbeddingRequest
 from tests.server.conftest import Served
 from tests.server.fake_runtime import VECTOR, tiny_model

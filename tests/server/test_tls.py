@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from localllm.errors import InvalidParameter
+from localllm.server.edge.tls import tls_context
 from localllm.server.main import serve
-from localllm.server.tls import tls_context
 from localllm.settings.config import Settings
 from tests.server.conftest import running
 from tests.server.fake_runtime import make_fake

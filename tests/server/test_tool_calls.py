@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from localllm.server.openai.requests import parse_chat
+from localllm.server.apis.openai.requests import parse_chat
 from localllm.types import CallDelta, Calling, Delta, Finish, Function, Timings, TokenLogprob, Usage
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH

@@ -13,7 +13,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from localllm.server import http, protocol
+from localllm.server.edge import http, protocol
 
 OF_THE_PROTOCOL = {"client", "config", "conn", "cycle", "loop", "server_state", "transport"}
 OF_A_CYCLE = {"disconnected", "message_event", "response_complete", "scope"}

@@ -11,9 +11,9 @@ from importlib import resources
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from localllm.server import log
-from localllm.server.metrics import Metrics
-from localllm.server.tally import Tally
+from localllm.server.edge import log
+from localllm.server.watching.metrics import Metrics
+from localllm.server.watching.tally import Tally
 from localllm.types import Finish, Timings, Usage
 from localllm.types.states import EngineStatus
 from tests.server.conftest import RequestLog, Served
@@ -105,7 +105,7 @@ def test_the_gauges_are_those_of_the_engine(served: Served) -> None:
 
 
 def test_a_model_in_a_long_step_does_not_hold_up_the_metrics(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("localllm.server.metrics.STATUS_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("localllm.server.watching.metrics.STATUS_TIMEOUT_S", 0.01)
     served.runtime.is_stuck = True
     assert _of(_samples(served), "slots") == 4
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import RequestError
-from localllm.server.embeddings.inputs import Inputs, Item, alike, is_single, items_of
+from localllm.server.apis.embeddings.inputs import Inputs, Item, alike, is_single, items_of
 
 TEXTS = st.text(max_size=5)
 TOKENS = st.integers(0, 300)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.fields import Fates, Refused, honoured, parse_known, unknown_fields
+from localllm.server.common.field_rules import Fates, Refused, honoured, parse_known, unknown_fields
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 1.5]) | st.text(max_size=2),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter
-from localllm.server.ollama.names import found, ours, parse, shown
+from localllm.server.apis.ollama.names import found, ours, parse, shown
 
 HERE = ["demo", "qwen3:0.6b", "ollama:llama3.2:latest", "ollama:me/mine:v1", "hf.co/Org/Some-GGUF:Q4_K_M", "tiny-Q8_0"]
 

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.server.ollama.truncating import room_of, shortened
+from localllm.server.apis.ollama.truncating import room_of, shortened
 from localllm.types import Message, ToolCall
 
 ROLES = st.sampled_from(["system", "user", "assistant", "tool"])

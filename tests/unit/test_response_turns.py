@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.server.responses.items import (
+from localllm.server.apis.responses.items import (
     AnyItem,
     CallItem,
     CallOutput,
@@ -19,8 +19,8 @@ from localllm.server.responses.items import (
     sealed,
     unsealed,
 )
-from localllm.server.responses.tools import Offered, flat_name
-from localllm.server.responses.turns import to_messages
+from localllm.server.apis.responses.tools import Offered, flat_name
+from localllm.server.apis.responses.turns import to_messages
 from localllm.types import Message, ToolCall
 
 

@@ -297,7 +297,7 @@ def test_a_sidecar_tells_its_parent_what_the_system_refused(
         raise PermissionError(errno.EACCES, "Permission denied", "models/blobs/x")
 
     monkeypatch.setattr("localllm.server.main.serve", refused)
-    monkeypatch.setattr("localllm.server.log.configure", lambda *_: None)
+    monkeypatch.setattr("localllm.server.edge.log.configure", lambda *_: None)
     assert serve_model(Settings(home=tmp_path), ["demo"], ready="json") == 1
     out, err = capfd.readouterr()
     line = decode(out.encode())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from localllm.server.common import speculating
-from localllm.server.fields import Fates, Refused
+from localllm.server.common.field_rules import Fates, Refused
 
 _OF_ACCOUNTS = "accounts, billing and abuse reports exist only at the vendor"
 _OF_CACHES = "the cache keeps what it has room for; `cache_salt` separates prompts"

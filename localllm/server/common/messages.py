@@ -14,8 +14,8 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.call_ids import with_ids
-from localllm.server.fields import Fates, Refused, unknown_fields
+from localllm.server.common.call_ids import with_ids
+from localllm.server.common.field_rules import Fates, Refused, unknown_fields
 from localllm.types import Message, ToolCall
 
 ROLES = {

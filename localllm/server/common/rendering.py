@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter
-from localllm.server.fields import unknown_fields
-from localllm.server.parse import Fields, fields_of
+from localllm.server.common.field_rules import unknown_fields
+from localllm.server.common.parse import Fields, fields_of
 from localllm.types import Message, Rendering
 
 ObjectField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]

@@ -13,8 +13,8 @@ from msgspec import Meta
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.common.biases import Biases, biases_of
+from localllm.server.common.field_rules import Fates
 from localllm.server.common.speculating import LIMIT, SpeculativeField, speculative_of
-from localllm.server.fields import Fates
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import NO_LIMIT, RANDOM_SEED, Calling, GenerationRequest, SamplingParams, TokenId
 from localllm.types.ranges import check_range

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.server.common.field_rules import Fates, unknown_fields
+from localllm.server.common.parse import Fields, fields_of
 from localllm.server.common.sampling import SamplingFields
-from localllm.server.fields import Fates, unknown_fields
-from localllm.server.parse import Fields, fields_of
 from localllm.types.structures import Structure, StructureKind, Whitespace
 
 _OBJECT_OR_TEXT: dict[str, Any] = {"type": ["object", "boolean", "string", "null"]}

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.common.field_rules import unknown_fields
+from localllm.server.common.parse import Fields, fields_of
 from localllm.server.common.structures import SchemaField, is_given, schema_structure
-from localllm.server.fields import unknown_fields
-from localllm.server.parse import Fields, fields_of
 from localllm.types import Function
 
 ToolName = Annotated[str, Meta(min_length=1, max_length=256)]

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import LocalLLMError
-from localllm.server import sse
+from localllm.server.edge import sse
 from localllm.server.state import ServerState
 from localllm.types import wire as body
 from localllm.types.states import EngineStatus, RunningModel

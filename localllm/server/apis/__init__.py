@@ -1,0 +1,1 @@
+"""The APIs, one room per dialect. No dialect knows another; what several share is in `server.common`."""

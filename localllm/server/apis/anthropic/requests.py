@@ -1,0 +1,207 @@
+"""`POST /v1/messages` and its token count: JSON bytes to a typed request, and that to the runtime's types.
+
+Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messages[0].role`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
+
+from localllm.server.apis.anthropic.contents import Block, InputMessage, to_messages, unknown_in_messages
+from localllm.server.apis.anthropic.replies import THREAD
+from localllm.server.apis.anthropic.tools import (
+    HostedTools,
+    MessagesChoice,
+    MessagesTool,
+    Offered,
+    offered_tools,
+    unknown_in_tools,
+)
+from localllm.server.common import speculating
+from localllm.server.common.field_rules import Fates, Refused, parse_known, unknown_fields
+from localllm.server.common.parse import Fields, fields_of
+from localllm.server.common.rendering import Thinking, rendering_of
+from localllm.server.common.sampling import SamplingFields
+from localllm.server.common.structures import SchemaField, schema_structure
+from localllm.types import GenerationRequest, Message, Rendering, SamplingParams
+from localllm.types.ranges import check_range
+from localllm.types.structures import Structure
+
+MAX_TOKENS = 2**31 - 1
+
+_OF_ACCOUNTS = "accounts, regions and prices exist only at the vendor"
+_FATES = Fates(
+    refused={
+        "container": Refused("code execution is not supported"),
+        "mcp_servers": Refused("the server never connects to an address from a request", ([],)),
+        "stop": Refused("this API calls it `stop_sequences`", ([],)),
+        THREAD: Refused("conversations are not stored: send all messages"),
+    },
+    ignored={
+        "anthropic_beta": "supported betas need no header",
+        "betas": "supported betas need no header",
+        "billing_policy": _OF_ACCOUNTS,
+        "cache_control": "common prefixes are always cached",
+        "context_management": "old results stay in the prompt, at no cost while it is cached",
+        "diagnostics": "`cache_report` explains why a prompt was not cached",
+        "fallback_credit_token": _OF_ACCOUNTS,
+        "fallbacks": "no request is ever declined, so none needs a fallback",
+        "inference_geo": _OF_ACCOUNTS,
+        "metadata": "requests are not stored",
+        "return_progress": "this API's events have no field for it",
+        "service_tier": "there is only one tier; use `priority`",
+        "speed": "answers are always as fast as possible",
+        "timings_per_token": "this API's events have no field for it",
+        "user_profile_id": _OF_ACCOUNTS,
+        "workspace_id": _OF_ACCOUNTS,
+    }
+    | speculating.NO_EFFECT,
+)
+OF_COUNTS = _FATES._replace(ignored={**_FATES.ignored, "compaction": "the conversation is counted as sent"})
+OF_ANSWERS = _FATES._replace(
+    refused={**_FATES.refused, "compaction": Refused("conversations are not compacted: ask for a summary in a message")}
+)
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class MessagesThinking(Thinking, frozen=True, kw_only=True):
+    """Whether, and for how many tokens, the model thinks."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"block_binding": "signatures of thoughts are not verified"})
+
+    display: Literal["summarized", "omitted", "updates"] | None = None
+    """`omitted`: thought blocks come without their text."""
+
+
+class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The structure that the answer's text must have."""
+
+    type: Literal["json_schema"]
+    schema: SchemaField
+
+
+class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Effort and format of the answer."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"task_budget": "tokens are not counted across requests"})
+
+    effort: str | None = None
+    """A word passed to the template, such as `low`."""
+    format: OutputFormat | None = None
+
+
+class CountRequest(SamplingFields, frozen=True, kw_only=True):
+    """`POST /v1/messages/count_tokens`; fields about the answer are validated and do not change the count."""
+
+    fates: ClassVar[Fates] = OF_COUNTS
+
+    model: str | None = None
+    """Optional while exactly one model is loaded."""
+    messages: list[InputMessage]
+    system: str | list[Block] | None = None
+    tools: list[MessagesTool] | None = None
+    tool_choice: MessagesChoice | None = None
+    thinking: MessagesThinking | None = None
+    output_config: OutputConfig | None = None
+    output_format: OutputFormat | None = None
+    """The former name of `output_config.format`."""
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+
+    @property
+    def enable_thinking(self) -> bool | None:
+        """Thoughts are off unless requested; `adaptive` leaves the decision to the model."""
+        return False if self.thinking is None else self.thinking.is_on
+
+    @property
+    def reasoning_effort(self) -> str | None:
+        return self.output_config.effort if self.output_config and self.enable_thinking is not False else None
+
+    @property
+    def chat_template_kwargs(self) -> Raw | UnsetType:
+        return UNSET
+
+    @property
+    def documents(self) -> Raw | UnsetType:
+        return UNSET
+
+    @property
+    def add_generation_prompt(self) -> bool | None:
+        return None
+
+    @property
+    def continue_final_message(self) -> bool | None:
+        """A final assistant message is continued."""
+        return None
+
+    @property
+    def shows_thoughts(self) -> bool:
+        return self.thinking is None or self.thinking.display != "omitted"
+
+    def params(self) -> SamplingParams:
+        return replace(super().params(), stop=tuple(filter(None, self.stop_sequences or ())))
+
+    def budgets(self) -> dict[str, int]:
+        given = super().budgets()
+        if self.thinking is not None and self.thinking.is_on and self.thinking.budget_tokens is not None:
+            given["thinking.budget_tokens"] = self.thinking.budget_tokens
+        return given
+
+    def offered(self, hosted: HostedTools) -> Offered:
+        """The declared tools. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        return offered_tools(self.tools or (), self.tool_choice, hosted)
+
+    def prompt(self, offered: Offered) -> tuple[tuple[Message, ...], Rendering]:
+        """The conversation and how to render it. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        messages = to_messages(self.system, self.messages)
+        return messages, rendering_of(self, messages, offered.tooling.told)
+
+    def structure(self) -> Structure | None:
+        """The structure of the answer's text; None: free text. Raises `InvalidParameter`."""
+        format = self.output_config.format if self.output_config else None
+        where = "output_config.format.schema" if format else "output_format.schema"
+        format = format or self.output_format
+        return None if format is None else schema_structure(format.schema, where)
+
+    def generation(self, offered: Offered) -> GenerationRequest:
+        """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        messages, rendering = self.prompt(offered)
+        structure, calling = self.structure(), offered.tooling.calling
+        if structure is not None and calling is not None:
+            if calling.choice == "required":
+                structure = None  # it would apply to text, which such an answer does not have
+            elif calling.choice == "none":
+                calling = None
+        return self.generation_of(
+            self.params(), structure=structure, messages=messages, rendering=rendering, calling=calling
+        )
+
+
+class MessagesRequest(CountRequest, frozen=True, kw_only=True):
+    """`POST /v1/messages`."""
+
+    fates: ClassVar[Fates] = OF_ANSWERS
+
+    max_tokens: int
+
+    def limit(self) -> int | None:
+        check_range("max_tokens", self.max_tokens, 0, MAX_TOKENS)
+        return self.max_tokens
+
+
+def parse_messages(body: bytes, kind: type[T]) -> tuple[T, list[str]]:
+    """The request and its unknown fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    given, request, ignored = parse_known(body, kind)
+    return request, ignored + _unknown_within(given) + unknown_in_messages(given) + unknown_in_tools(given)
+
+
+def _unknown_within(given: Fields) -> list[str]:
+    kinds: dict[str, type[msgspec.Struct]] = {"thinking": MessagesThinking, "output_config": OutputConfig}
+    return [
+        name for field, kind in kinds.items() for name in unknown_fields(fields_of(given.get(field)), kind, f"{field}.")
+    ]

@@ -1,0 +1,117 @@
+"""A request's tools and tool choice, converted to functions for the model.
+
+Tools that Anthropic's servers or clients implement (web search, bash ...) have no schema: they are left out, or refused
+with `--hosted-tools refuse`. Knows nothing of answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.common.field_rules import Fates, unknown_fields
+from localllm.server.common.parse import Fields
+from localllm.server.common.structures import SchemaField
+from localllm.server.common.tool_choice import ToolChoice, Tooling, tooling
+from localllm.server.common.tools import Declared, FunctionTool, ToolName, declared_function
+
+HostedTools = Literal["ignore", "refuse"]
+MAX_TOOLS = 1024
+"""Agents declare the tools of all their MCP servers."""
+
+
+class MessagesTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of the client's: `type` is absent or `custom`. All others are identified by their type."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored={
+            "allowed_callers": "it concerns the vendor's hosted tools",
+            "cache_control": "common prefixes are always cached",
+            "defer_loading": "every tool is offered immediately",
+            "eager_input_streaming": "arguments are always streamed as they are generated",
+            "input_examples": "chat templates have no place for them",
+        }
+    )
+
+    name: ToolName
+    type: str | None = None
+    description: str | None = None
+    input_schema: SchemaField | UnsetType = UNSET
+    strict: bool | None = None
+    """Whether a schema that cannot be enforced is refused; otherwise it causes a warning."""
+
+
+class MessagesChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tools an answer may or must call."""
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: ToolName | None = None
+    """With `tool`."""
+    disable_parallel_tool_use: bool | None = None
+
+    def known(self) -> str | ToolChoice:
+        """The same in the type shared by all APIs. Raises `InvalidParameter`."""
+        if self.type == "tool":
+            if self.name is None:
+                raise InvalidParameter("tool_choice.name is missing", param="tool_choice.name")
+            return ToolChoice(type="function", name=self.name)
+        return "required" if self.type == "any" else self.type
+
+
+class Offered(NamedTuple):
+    """The tools offered to the model."""
+
+    tooling: Tooling
+    ignored: tuple[str, ...] = ()
+    """The omitted tools: path and type of each."""
+    notes: tuple[str, ...] = ()
+
+
+def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, hosted: HostedTools) -> Offered:
+    """The tools of a request that the model can call. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    if len(tools) > MAX_TOOLS:
+        raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
+    declared: list[Declared] = []
+    ignored: list[str] = []
+    notes: list[str] = []
+    for index, tool in enumerate(tools):
+        path = f"tools[{index}]"
+        if tool.type in (None, "custom"):
+            declared.append(_declared(tool, path))
+            continue
+        kind = clipped(tool.type or "")
+        if hosted == "refuse":
+            raise UnsupportedParameter(
+                f"{path}: tools of type {kind!r} are not supported; leave it out, or start the server with "
+                "--hosted-tools ignore",
+                param=f"{path}.type",
+            )
+        ignored.append(f"{path}:{kind}")
+        notes.append(f"{path}: tools of type {kind!r} are not supported, so it is left out")
+    parallel = None if choice is None else not choice.disable_parallel_tool_use
+    made = tooling(declared, None if choice is None else choice.known(), parallel=parallel)
+    return Offered(made, tuple(ignored), tuple(notes))
+
+
+def _declared(tool: MessagesTool, path: str) -> Declared:
+    function = FunctionTool(
+        name=tool.name, description=tool.description, parameters=tool.input_schema, strict=tool.strict
+    )
+    declared = declared_function(function, path)
+    where = f"{path}.input_schema"
+    return declared._replace(function=msgspec.structs.replace(declared.function, param=where))
+
+
+def unknown_in_tools(given: Fields) -> list[str]:
+    """Unknown fields of the tools, and the omitted tools as a whole. They have been parsed before."""
+    raw: Raw | None = given.get("tools")
+    unknown: set[str] = set()
+    for tool in ([] if raw is None else msgspec.json.decode(raw, type=list[dict[str, Raw]] | None)) or []:
+        kind = tool.get("type")
+        if kind is None or bytes(kind) in (b'"custom"', b"null"):
+            unknown |= tool.keys()
+    return unknown_fields(unknown, MessagesTool, "tools[].")

@@ -1,0 +1,170 @@
+"""`/api/chat` and `/api/generate`: from the request to the answer's lines.
+
+A model whose context is smaller than `num_ctx` is reloaded first; a conversation that is too long loses its oldest
+messages.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError
+from localllm.runtime.runtime import Answer
+from localllm.server.apis.ollama.answers import Context, Shape, Told
+from localllm.server.apis.ollama.asked import Given, heeded, model_of
+from localllm.server.apis.ollama.lines import LineStream
+from localllm.server.apis.ollama.requests import ChatRequest, GenerateRequest
+from localllm.server.apis.ollama.truncating import LEFT_OUT, room_of, shortened
+from localllm.server.common.body import json_response, notes_header
+from localllm.server.common.generation import Asking
+from localllm.server.edge import sse
+from localllm.server.edge.callers import caller_of
+from localllm.server.state import ServerState
+from localllm.types import GenerationRequest, LoadedModel, Message
+from localllm.types.states import RunningModel
+
+STAYS_S = 1.0
+"""If a model is unloaded sooner than this, `context` is omitted from the reply."""
+
+
+async def answer(
+    request: Request, state: ServerState, body: ChatRequest | GenerateRequest, given: Given, started_s: float
+) -> Response:
+    """The response to a prompt; without a prompt, loads or unloads the model."""
+    name, made_of = body.asked_model, body.generation()
+    given.check(state)
+    body, unheeded = heeded(request, body, asks=made_of is not None)
+    asking = Asking(request, await model_of(state, name), body)
+    shape = Shape(name, is_chat=isinstance(body, ChatRequest))
+    if made_of is None:
+        return await _loaded(request, state, asking, body, shape)
+    await _widened(request, state, asking, body)
+    if isinstance(body, GenerateRequest) and body.context:
+        made_of = await sse.unless_gone(request.receive, _continued(state, asking.model, made_of, body.context))
+    answer = await _begun(asking, made_of, name, truncates=isinstance(body, ChatRequest) and body.truncate is not False)
+    try:
+        loaded = asking.loaded
+        _check_thoughts(loaded, name, body)
+        headers = asking.headers | given.headers(state, None if loaded is None else loaded.ctx, unheeded)
+        telling = Told(
+            answer, shape, started_s, time.perf_counter() - started_s, _context_maker(state, asking.model, body)
+        )
+    except BaseException:
+        await answer.aclose()
+        raise
+    if body.stream is not False:
+        return LineStream(state, telling.lines(), answer.aclose, headers)
+    return json_response(await asking.whole([answer], telling.whole()), headers)
+
+
+async def _begun(asking: Asking, made_of: GenerationRequest, name: str, *, truncates: bool) -> Answer:
+    """Waits for the answer to begin even in a stream, so that errors get a status, as in Ollama."""
+    notes: list[str] = []
+    while True:
+        try:
+            (answer,) = (await asking.answers([made_of], stream=False, field="prompt")).result()
+        except ContextLengthExceeded as error:
+            num_tokens, ctx = error.details.get("prompt_tokens"), error.details.get("context_length")
+            if not truncates or made_of.messages is None or not isinstance(num_tokens, int) or not isinstance(ctx, int):
+                raise
+            fewer = shortened(made_of.messages, num_tokens, ctx - room_of(ctx, made_of.params.max_tokens))
+            if fewer is None:
+                raise
+            made_of = msgspec.structs.replace(made_of, messages=fewer)
+            notes = [LEFT_OUT]
+        except LocalLLMError as error:
+            raise _as_ollamas(error, asking.loaded, made_of, name) from error
+        else:
+            asking.headers |= notes_header([*notes, *answer.notes])
+            return answer
+
+
+def _as_ollamas(
+    error: LocalLLMError, loaded: LoadedModel | None, made_of: GenerationRequest, name: str
+) -> LocalLLMError:
+    """The same error, or Ollama's if the model does not support the request."""
+    if error.param == "suffix" and loaded is not None and not loaded.info.fills_in_middle:
+        return InvalidParameter(f'"{name}" does not support insert', param="suffix")
+    if loaded is not None and not loaded.info.causal:
+        what = "generate" if made_of.messages is None else "chat"
+        return InvalidParameter(f'"{name}" does not support {what}', param="model")
+    return error
+
+
+async def _widened(request: Request, state: ServerState, asking: Asking, body: ChatRequest | GenerateRequest) -> None:
+    """Enlarge the context to `num_ctx`, if the caller may manage models."""
+    wanted, loaded = body.options.num_ctx if body.options else None, asking.loaded
+    if wanted is None or not caller_of(request).may_manage or (loaded is not None and wanted <= loaded.ctx):
+        return
+    await sse.unless_gone(request.receive, state.runtime.widen(asking.model, wanted))
+
+
+async def _loaded(
+    request: Request, state: ServerState, asking: Asking, body: ChatRequest | GenerateRequest, shape: Shape
+) -> Response:
+    """Without a prompt: load or unload the model."""
+    if asking.keep_alive_s == 0:
+        await unloaded(state, asking.model)
+        line = shape.line(reason="unload")
+    else:
+        await _widened(request, state, asking, body)
+        await sse.unless_gone(request.receive, state.runtime.ensure(asking.model, asking.keep_alive_s))
+        line = shape.line(reason="load")
+    if body.stream is False:
+        return json_response(line)
+    return Response(msgspec.json.encode(line) + b"\n", media_type="application/x-ndjson")
+
+
+async def unloaded(state: ServerState, id: str) -> None:
+    """Unload now, or when its running answers have ended; does nothing if it is not loaded."""
+    there = next((model for model in state.runtime.running() if model.id == id), None)
+    if there is not None and there.num_requests:
+        await state.runtime.ensure(id, 0.0)
+    elif there is not None:
+        await state.runtime.unload(id)
+
+
+async def _continued(state: ServerState, id: str, made_of: GenerationRequest, context: list[int]) -> GenerationRequest:
+    """The prompt appended to the tokens of an earlier prompt and answer."""
+    if made_of.messages is None:
+        return made_of
+    text = await state.runtime.render(id, made_of.messages, made_of.rendering)
+    tokens = await state.runtime.tokenize(id, text, add_special=False)
+    return GenerationRequest(prompt_tokens=(*context, *tokens), params=made_of.params, structure=made_of.structure)
+
+
+def _context_maker(state: ServerState, id: str, body: ChatRequest | GenerateRequest) -> Context | None:
+    """Makes `context` for the reply; None if the request is not a conversation turn."""
+    if isinstance(body, ChatRequest) or body.raw or body.suffix:
+        return None
+    return partial(_context, state, id, body)
+
+
+async def _context(state: ServerState, id: str, body: GenerateRequest, text: str) -> list[int] | None:
+    """The tokens of a prompt and its answer, for the client to continue from; None if unavailable."""
+    model = next((model for model in state.runtime.running() if model.id == id), None)
+    if model is None or model.phase != "ready" or _expires_in_s(model) < STAYS_S:
+        return None  # another request would reload it
+    before, turn = body.context or [], body.messages()
+    rendering = msgspec.structs.replace(body.rendering(), add_generation_prompt=False, continue_final_message=False)
+    try:
+        rendered = await state.runtime.render(id, (*turn, Message("assistant", text)), rendering)
+        return [*before, *await state.runtime.tokenize(id, rendered, add_special=not before)]
+    except LocalLLMError:  # the text is too long, or the model has been unloaded
+        return None
+
+
+def _check_thoughts(loaded: LoadedModel | None, name: str, body: ChatRequest | GenerateRequest) -> None:
+    """Raises `InvalidParameter` if thinking is requested of a model without it."""
+    if body.wants_thoughts and loaded is not None and loaded.format.thinking == "never":
+        raise InvalidParameter(f'"{name}" does not support thinking', param="think")
+
+
+def _expires_in_s(model: RunningModel) -> float:
+    return math.inf if model.expires_in_s is None else model.expires_in_s

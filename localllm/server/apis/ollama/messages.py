@@ -1,0 +1,132 @@
+"""Messages and tools as Ollama's clients send them, converted to a `Conversation`. Knows nothing of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.apis.ollama.fields import SchemaField
+from localllm.server.common.call_ids import with_ids
+from localllm.server.common.field_rules import Fates, Refused
+from localllm.server.common.tools import of_objects
+from localllm.types import Calling, Function, Message, ToolCall
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+IMAGES = Refused("images are not supported yet", ([],))
+
+
+class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """The function of a call in an earlier answer."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"index": "calls are in order"})
+
+    name: str
+    arguments: SchemaField | UnsetType = UNSET
+    """An object."""
+    index: int | None = None
+
+
+class MessageCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call in an earlier answer."""
+
+    function: CalledFunction
+    id: str | None = None
+
+    def to_call(self, path: str) -> ToolCall:
+        """Raises `InvalidParameter`."""
+        arguments = _object(self.function.arguments, f"{path}.function.arguments")
+        return ToolCall(self.function.name, arguments or "{}", self.id or "")
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the client sent it."""
+
+    fates: ClassVar[Fates] = Fates({"images": IMAGES})
+
+    role: str
+    content: str | None = None
+    thinking: str | None = None
+    images: list[str] | None = None
+    tool_calls: list[MessageCall] | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+
+    def to_message(self, path: str) -> Message:
+        """Raises `InvalidParameter`, `UnsupportedParameter`; `path`: of this message."""
+        role = self.role.lower()
+        if role not in ROLES:
+            raise InvalidParameter(
+                f"{path}.role must be one of {', '.join(ROLES)}, got {clipped(self.role)!r}", param=f"{path}.role"
+            )
+        refuse_images(self.images, f"{path}.images")
+        calls = [call.to_call(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())]
+        if calls and role != "assistant":
+            where = f"{path}.tool_calls"
+            raise InvalidParameter(f"{where}: only assistant messages have calls", param=where)
+        return Message(
+            role,
+            self.content or "",
+            thought=(self.thinking or "") if role == "assistant" else "",
+            tool_calls=tuple(calls),
+            tool_call_id=self.tool_call_id or "",
+            name=self.tool_name or "",
+        )
+
+
+class ToolFunction(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    description: str | None = None
+    parameters: SchemaField | UnsetType = UNSET
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that may be called."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"type": "every tool is a function"})
+
+    function: ToolFunction
+    type: str | None = None
+
+
+def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
+    """Raises `InvalidParameter`, `UnsupportedParameter`."""
+    return with_ids([message.to_message(f"messages[{index}]") for index, message in enumerate(messages)])
+
+
+def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
+    """The tools for the template, and the callable ones. Raises `InvalidParameter`."""
+    shown: list[dict[str, Any]] = []
+    functions: dict[str, Function] = {}
+    for index, tool in enumerate(tools):
+        function, path = tool.function, f"tools[{index}].function"
+        if not function.name or function.name in functions:
+            raise InvalidParameter(f"{path}.name is empty or used by another tool", param=f"{path}.name")
+        schema = of_objects(_object(function.parameters, f"{path}.parameters"))
+        functions[function.name] = Function(name=function.name, parameters=schema, param=f"{path}.parameters")
+        parameters = Raw(schema.encode() or b'{"type":"object","properties":{}}')
+        described = {"name": function.name, "description": function.description or "", "parameters": parameters}
+        shown.append({"type": "function", "function": described})
+    if not shown:
+        return "", None
+    return msgspec.json.encode(shown).decode(), Calling(functions=tuple(functions.values()))
+
+
+def refuse_images(images: Sequence[str] | None, path: str) -> None:
+    """Raises `UnsupportedParameter` if there are any."""
+    if images:
+        raise UnsupportedParameter(f"{path} is not supported: {IMAGES.why}; leave it out", param=path)
+
+
+def _object(value: Raw | UnsetType, path: str) -> str:
+    """A JSON object as text; empty for null. Raises `InvalidParameter`."""
+    text = "" if isinstance(value, UnsetType) else bytes(value).decode("utf-8", "replace").strip()
+    if text in ("", "null"):
+        return ""
+    if not text.startswith("{"):
+        raise InvalidParameter(f"{path} must be an object", param=path)
+    return text

@@ -1,0 +1,237 @@
+"""The entries of /v1/models: beyond id and owner, extensions, named as in other servers where possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from localllm.server.common.catalog import Entry, can_chat
+from localllm.types import Capability, ChatFormat, KvLayout, MemoryKind, ModelInfo, Pooling, SourceName
+from localllm.types.states import ModelPhase, RunningModel
+
+
+class Architecture(msgspec.Struct, frozen=True, kw_only=True):
+    """The modalities, as in llama-server and OpenRouter."""
+
+    name: str
+    """GGUF's architecture, e.g. `qwen3`."""
+    input_modalities: tuple[Literal["text"], ...] = ("text",)
+    output_modalities: tuple[Literal["text", "embeddings", "scores"], ...]
+
+
+class FormatEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model's thoughts and calls are parsed."""
+
+    name: str
+    origin: Literal["known", "found", "generic"]
+    """Described by hand, derived from the template, or the generic format."""
+    note: str | msgspec.UnsetType = msgspec.UNSET
+    """Why the generic format is used."""
+    thinking: Literal["never", "always", "switchable"]
+    reasoning_effort: bool
+    """Whether the template uses it."""
+    tools: Literal["template", "system_message"]
+    """Whether the template or a system message describes tools."""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """As in llama-server's router; clients poll it after loading or unloading a model."""
+
+    value: Literal["loaded", "loading", "unloaded"]
+    args: tuple[str, ...] = ()
+    """Its command line, in llama-server."""
+
+
+class Meta(msgspec.Struct, frozen=True, kw_only=True):
+    """As in llama-server. `n_ctx` is present once the model is loaded."""
+
+    n_vocab: int
+    n_ctx: int | msgspec.UnsetType = msgspec.UNSET
+    n_ctx_train: int | None
+    n_embd: int | None
+    n_params: int
+    size: int
+    """Bytes of tensor data."""
+    ftype: str | None
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One model; everything after `owned_by` is an extension, some of it only present once the model is loaded.
+
+    The file's path is not included.
+    """
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "localllm"
+    loaded: bool
+    """Others are loaded on demand."""
+    status: Status = Status("unloaded")
+    aliases: tuple[str, ...] = ()
+    """llama-server's, like `tags`; always empty, since our aliases are patterns."""
+    tags: tuple[str, ...] = ()
+    file_type: str | None
+    size_bytes: int
+    ctx: int | msgspec.UnsetType = msgspec.UNSET
+    slots: int | msgspec.UnsetType = msgspec.UNSET
+    threads: int | msgspec.UnsetType = msgspec.UNSET
+    chat_template: bool | msgspec.UnsetType = msgspec.UNSET
+    chat_template_source: str | msgspec.UnsetType = msgspec.UNSET
+    """Its origin: `file`, `manifest`, `option`, or `architecture` if the file has none."""
+    capabilities: list[Capability] | msgspec.UnsetType = msgspec.UNSET
+    architecture: Architecture | msgspec.UnsetType = msgspec.UNSET
+    chat_format: FormatEntry | msgspec.UnsetType = msgspec.UNSET
+    num_parameters: int | msgspec.UnsetType = msgspec.UNSET
+    context_length: int | msgspec.UnsetType = msgspec.UNSET
+    """The same as `ctx`: maximum tokens of prompt and answer together."""
+    max_model_len: int | msgspec.UnsetType = msgspec.UNSET
+    """The same under vLLM's name."""
+    max_context_length: int | msgspec.UnsetType | None = msgspec.UNSET
+    """The context the model was trained with."""
+    layers_per_device: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    backend: str | msgspec.UnsetType = msgspec.UNSET
+    memory: MemoryKind | msgspec.UnsetType = msgspec.UNSET
+    kv: KvLayout | msgspec.UnsetType = msgspec.UNSET
+    """How the slots share the KV cache; `kv_reason`: why."""
+    kv_reason: str | msgspec.UnsetType = msgspec.UNSET
+    flash_attn: Literal["on", "off"] | msgspec.UnsetType = msgspec.UNSET
+    flash_attn_reason: str | msgspec.UnsetType = msgspec.UNSET
+    speculation: Literal["auto", "off"] | msgspec.UnsetType = msgspec.UNSET
+    """`auto`: tokens are guessed if that pays; `speculation_reason`: why not."""
+    speculation_reason: str | msgspec.UnsetType = msgspec.UNSET
+    speculation_sources: tuple[SourceName, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The sources of guessed tokens; `mtp_reason`: why the model's own NextN layers, if any, are not among them."""
+    mtp_reason: str | msgspec.UnsetType = msgspec.UNSET
+    tuned: str | msgspec.UnsetType = msgspec.UNSET
+    """The results of `localllm tune` in use, or why they are not used."""
+    draft: str | msgspec.UnsetType = msgspec.UNSET
+    """The id of its draft model; `draft_reason`: why `auto` found none."""
+    draft_reason: str | msgspec.UnsetType = msgspec.UNSET
+    pooling: Pooling | msgspec.UnsetType = msgspec.UNSET
+    """`rank` for rerankers; otherwise the pooling of embeddings."""
+    dimensions: int | msgspec.UnsetType = msgspec.UNSET
+    embedding_ctx: int | msgspec.UnsetType = msgspec.UNSET
+    """Maximum tokens of a text to embed or rank."""
+    meta: Meta | msgspec.UnsetType = msgspec.UNSET
+    settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """The model's own settings: loading, aliases, sampling."""
+
+
+class NamedModel(msgspec.Struct, frozen=True):
+    """A model in Ollama's format, which clients of llama-server expect in the same list."""
+
+    name: str
+    model: str
+    capabilities: list[Capability] | msgspec.UnsetType = msgspec.UNSET
+    type: Literal["model"] = "model"
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    data: list[ModelEntry]
+    models: list[NamedModel]
+    object: Literal["list"] = "list"
+
+
+def model_list(entries: Sequence[Entry], running: Sequence[RunningModel]) -> ModelList:
+    """The reply of /v1/models; `running`: the state of each model with a process."""
+    phases = {model.id: model.phase for model in running}
+    made = [model_entry(entry) for entry in entries]
+    data = [msgspec.structs.replace(entry, status=_status(entry, phases.get(entry.id))) for entry in made]
+    return ModelList(data, [NamedModel(entry.id, entry.id, entry.capabilities) for entry in data])
+
+
+def _status(entry: ModelEntry, phase: ModelPhase | None) -> Status:
+    if phase in ("loading", "restarting"):
+        return Status("loading")
+    return Status("loaded" if entry.loaded and phase != "unloading" else "unloaded")
+
+
+def model_entry(entry: Entry) -> ModelEntry:
+    """The entry of one model; if it is not loaded, from its file."""
+    found = ModelEntry(
+        id=entry.id,
+        created=entry.created_unix_s,
+        loaded=entry.loaded is not None,
+        file_type=entry.quant,
+        settings=dict(entry.settings) or msgspec.UNSET,
+        size_bytes=entry.size_bytes if entry.loaded is None else entry.loaded.info.size_bytes,
+    )
+    known = entry.capabilities
+    if entry.info is None or known is None:
+        return found
+    found = msgspec.structs.replace(
+        found,
+        capabilities=known,
+        architecture=Architecture(name=entry.info.architecture, output_modalities=_outputs(known)),
+        num_parameters=entry.info.num_parameters,
+        chat_template="default" in entry.info.chat_templates,
+        max_context_length=entry.info.context_length,
+        meta=_meta(entry.info, entry.ctx),
+    )
+    return found if entry.loaded is None else _loaded(found, entry)
+
+
+def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
+    """The entry of a loaded model."""
+    model, ctx = entry.loaded, entry.ctx or 0
+    assert model is not None
+    return msgspec.structs.replace(
+        found,
+        ctx=ctx,
+        slots=model.slots,
+        threads=model.threads,
+        chat_template=bool(model.info.chat_templates),
+        chat_template_source=model.info.chat_template_source or msgspec.UNSET,
+        chat_format=_format(model.format) if can_chat(model) else msgspec.UNSET,
+        context_length=ctx,
+        max_model_len=ctx,
+        layers_per_device=model.layers_per_device,
+        backend=model.backend,
+        memory=model.memory if model.slots else msgspec.UNSET,
+        kv=model.kv if model.slots else msgspec.UNSET,
+        kv_reason=model.kv_reason if model.slots else msgspec.UNSET,
+        flash_attn=model.flash_attn if model.slots else msgspec.UNSET,
+        flash_attn_reason=model.flash_attn_reason if model.slots else msgspec.UNSET,
+        speculation=model.speculation if model.slots else msgspec.UNSET,
+        speculation_reason=model.speculation_reason or msgspec.UNSET,
+        speculation_sources=model.sources or msgspec.UNSET,
+        mtp_reason=model.mtp_reason or msgspec.UNSET,
+        tuned=model.tuned or msgspec.UNSET,
+        draft=model.draft or msgspec.UNSET,
+        draft_reason=model.draft_reason or msgspec.UNSET,
+        pooling=model.pooling,
+        dimensions=model.dimensions,
+        embedding_ctx=model.embedding_ctx,
+    )
+
+
+def _meta(info: ModelInfo, ctx: int | None) -> Meta:
+    return Meta(
+        n_vocab=info.vocabulary_size,
+        n_ctx=msgspec.UNSET if ctx is None else ctx,
+        n_ctx_train=info.context_length,
+        n_embd=info.embedding_length,
+        n_params=info.num_parameters,
+        size=info.size_bytes,
+        ftype=info.file_type,
+    )
+
+
+def _outputs(known: list[Capability]) -> tuple[Literal["text", "embeddings", "scores"], ...]:
+    if "completion" in known:
+        return ("text",)
+    return ("scores",) if "rerank" in known else ("embeddings",)
+
+
+def _format(described: ChatFormat) -> FormatEntry:
+    return FormatEntry(
+        name=described.name,
+        origin=described.origin,
+        note=described.note or msgspec.UNSET,
+        thinking=described.thinking,
+        reasoning_effort=described.efforts,
+        tools="template" if described.shows_tools else "system_message",
+    )

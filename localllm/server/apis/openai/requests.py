@@ -1,0 +1,270 @@
+"""Request bodies: JSON bytes to typed Structs, and those to the runtime's types. No JSON travels further inward.
+
+Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messages[0].role`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from localllm.errors import InvalidParameter, clipped
+from localllm.server.common import fields
+from localllm.server.common.field_rules import Fates, parse_known
+from localllm.server.common.messages import ChatMessage as ChatMessage
+from localllm.server.common.messages import to_messages as to_messages
+from localllm.server.common.messages import unknown_in_messages
+from localllm.server.common.rendering import ListField, ObjectField, Thinking, rendering_of, unknown_in_thinking
+from localllm.server.common.sampling import StreamOptions, seed_of, with_seed
+from localllm.server.common.speculating import Prediction
+from localllm.server.common.structures import StructureFields, unknown_in_structures
+from localllm.server.common.timings import detail_of
+from localllm.server.common.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
+from localllm.server.common.tools import FunctionTool, Tool, unknown_in_tools
+from localllm.types import MAX_LOGPROBS, NO_LIMIT, Calling, GenerationRequest, SamplingParams, TokenId
+from localllm.types.ranges import check_range, shown
+from localllm.types.structures import Structure
+
+MAX_CHOICES = 128
+"""OpenAI's limit for `n`."""
+MAX_PROMPTS = 2048
+"""OpenAI's limit of prompts per completion request."""
+MAX_LIMIT = 2**31 - 1
+"""Limit of `max_tokens`."""
+
+
+class CommonRequest(StructureFields, frozen=True, kw_only=True):
+    """Fields that chat and plain completions share."""
+
+    model: str | None = None
+    """Optional while exactly one model is loaded."""
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    max_tokens: int | None = None
+    n_predict: int | None = None
+    """llama-server's name for `max_tokens`."""
+    verbose: bool | None = None
+    """llama-server's: return the rendered prompt."""
+    return_progress: bool | None = None
+    """llama-server's: send chunks with the prompt's progress."""
+    timings_per_token: bool | None = None
+    """llama-server's: timings in every chunk."""
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with a usage chunk."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    def generations(self, *, most: int) -> list[GenerationRequest]:
+        """One request per answer, those of one prompt adjacent; at most `most`. Raises `RequestError`s."""
+        sources = self.sources()
+        self._check_number(len(sources), most)
+        params, structure = self.params(), self.structure()
+        seeds = [seed_of(self.seed, index) for index in range(self.num_candidates)]
+        drawn = [with_seed(params, seed) for seed in seeds]
+        made = [self.generation_of(params, structure=structure, **source) for source in sources for params in drawn]
+        detail = detail_of(self.stream, self.return_progress, self.timings_per_token)
+        return made if detail is None else [msgspec.structs.replace(each, detail=detail) for each in made]
+
+    def _check_number(self, num_prompts: int, most: int) -> None:
+        """Raises `InvalidParameter` for more answers than an empty queue could hold, before any of them is begun."""
+        num_answers = num_prompts * self.num_candidates
+        if num_answers <= most:
+            return
+        factor = "best_of" if getattr(self, "best_of", None) else "n"
+        asked = f"{num_prompts} prompts with {factor} {self.num_candidates} are {num_answers} answers"
+        raise InvalidParameter(
+            f"{asked}, and this model takes at most {most} at a time (--slots and --max-waiting together): "
+            f"send fewer prompts{f', or a smaller {factor}' if self.num_candidates > 1 else ''}",
+            param=factor if self.num_candidates > 1 else "prompt",
+        )
+
+    def sources(self) -> list[dict[str, Any]]:
+        """The prompts, as fields of `GenerationRequest`. Raises `RequestError`s."""
+        raise NotImplementedError
+
+    def echoed(self) -> list[dict[str, Any]]:
+        """The prompts to echo before the answers, as fields of `GenerationRequest`. Raises `RequestError`s."""
+        return []
+
+    @property
+    def num_choices(self) -> int:
+        """Answers to return per prompt. Raises `InvalidParameter`."""
+        return _count("n", self.n)
+
+    @property
+    def num_candidates(self) -> int:
+        """Answers to generate per prompt. Raises `InvalidParameter`."""
+        return self.num_choices
+
+    def limit(self) -> int | None:
+        names = ("max_tokens", "max_completion_tokens", "n_predict")
+        given = {name: limit for name in names if (limit := getattr(self, name, None)) is not None}
+        for name, limit in given.items():
+            if not NO_LIMIT <= limit <= MAX_LIMIT:
+                raise InvalidParameter(
+                    f"{name} must be from 0 to {MAX_LIMIT}, or {NO_LIMIT} for no limit, got {shown(limit)}", param=name
+                )
+        if len(set(given.values())) > 1:
+            raise InvalidParameter(f"{' and '.join(given)} differ; send one of them", param=next(iter(given)))
+        return next(iter(given.values()), None)
+
+
+class ChatRequest(CommonRequest, frozen=True, kw_only=True):
+    """`POST /v1/chat/completions`."""
+
+    fates: ClassVar[Fates] = fields.CHAT
+
+    messages: list[ChatMessage]
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    tools: list[Tool] | None = None
+    tool_choice: str | ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    functions: list[FunctionTool] | None = None
+    function_call: str | LegacyChoice | None = None
+    chat_template_kwargs: ObjectField | UnsetType = UNSET
+    enable_thinking: bool | None = None
+    thinking: Thinking | None = None
+    reasoning_effort: str | None = None
+    prediction: Prediction | None = None
+    reasoning_format: str | None = None
+    """llama-server's: `none` leaves thoughts in the text; `auto` and `deepseek` separate them, the default."""
+    documents: ListField | UnsetType = UNSET
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+
+    def num_logprobs(self) -> int | None:
+        if self.top_logprobs and not self.logprobs:
+            raise InvalidParameter("top_logprobs requires logprobs: true", param="top_logprobs")
+        check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+    def budgets(self) -> dict[str, int]:
+        given = super().budgets()
+        if self.thinking is not None and self.thinking.budget_tokens is not None:
+            given["thinking.budget_tokens"] = self.thinking.budget_tokens
+        return given
+
+    def tooling(self) -> Tooling:
+        """Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if self.tools and self.functions:
+            raise InvalidParameter("tools and functions are mutually exclusive; send one of them", param="functions")
+        if self.functions or self.function_call not in (None, "none", "auto"):
+            return legacy_tooling(self.functions or (), self.function_call)
+        declared = [tool.declared(f"tools[{index}]") for index, tool in enumerate(self.tools or ())]
+        return tooling(declared, self.tool_choice, parallel=self.parallel_tool_calls)
+
+    def sources(self) -> list[dict[str, Any]]:
+        messages, tools = to_messages(self.messages), self.tooling()
+        rendering = rendering_of(self, messages, tools.told)
+        source: dict[str, Any] = {"messages": messages, "rendering": rendering, "calling": tools.calling}
+        if self.prediction is not None:
+            source["prediction"] = self.prediction.text
+        return [{**source, "splits_thoughts": self._splits_thoughts()}]
+
+    def generation_of(
+        self, params: SamplingParams, *, structure: Structure | None = None, **source: Any
+    ) -> GenerationRequest:
+        calling: Calling | None = source["calling"]
+        if structure is not None and calling is not None:
+            if calling.choice == "required":
+                structure = None  # it would apply to text, which such an answer does not have
+            elif calling.choice == "none":
+                source["calling"] = None
+        return super().generation_of(params, structure=structure, **source)
+
+    def _splits_thoughts(self) -> bool:
+        if self.reasoning_format not in (None, "none", "auto", "deepseek"):
+            raise InvalidParameter(
+                f"reasoning_format must be none, auto or deepseek, got {clipped(self.reasoning_format)!r}",
+                param="reasoning_format",
+            )
+        return self.reasoning_format != "none"
+
+
+class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
+    """`POST /v1/completions`."""
+
+    fates: ClassVar[Fates] = fields.COMPLETION
+
+    prompt: str | list[str | TokenId | list[TokenId]]
+    suffix: str | None = None
+    echo: bool | None = None
+    logprobs: int | None = None
+    best_of: int | None = None
+
+    def num_logprobs(self) -> int | None:
+        return self.logprobs
+
+    def params(self) -> SamplingParams:
+        params = super().params()
+        if self.echo:
+            params = msgspec.structs.replace(params, prompt_logprobs=params.logprobs)
+        if self.num_candidates > self.num_choices and params.logprobs is None:
+            return msgspec.structs.replace(params, logprobs=0)  # needed to select the best
+        return params
+
+    def echoed(self) -> list[dict[str, Any]]:
+        if not self.echo:
+            return []
+        if self.suffix:
+            raise InvalidParameter("echo and suffix are mutually exclusive; send one of them", param="echo")
+        return self._prompts()
+
+    def sources(self) -> list[dict[str, Any]]:
+        suffix = {"suffix": self.suffix} if self.suffix else {}
+        return [{**prompt, **suffix} for prompt in self._prompts()]
+
+    def _prompts(self) -> list[dict[str, Any]]:
+        if isinstance(self.prompt, str):
+            return [{"prompt": self.prompt}]
+        if not self.prompt:
+            raise InvalidParameter("prompt must not be an empty array", param="prompt")
+        if len(self.prompt) > MAX_PROMPTS and not isinstance(self.prompt[0], int):
+            raise InvalidParameter(
+                f"prompt takes at most {MAX_PROMPTS} prompts, got {len(self.prompt)}", param="prompt"
+            )
+        kinds = {type(item) for item in self.prompt}
+        if kinds == {int}:
+            return [{"prompt_tokens": tuple(cast(list[int], self.prompt))}]
+        if len(kinds) > 1:
+            raise InvalidParameter("prompt must be texts, tokens, or arrays of tokens, not a mixture", param="prompt")
+        if kinds == {str}:
+            return [{"prompt": prompt} for prompt in self.prompt]
+        return [{"prompt_tokens": tuple(cast(list[int], prompt))} for prompt in self.prompt]
+
+    @property
+    def num_candidates(self) -> int:
+        if self.best_of is None:
+            return self.num_choices
+        best_of = _count("best_of", self.best_of)
+        if best_of < self.num_choices:
+            raise InvalidParameter(f"best_of must not be below n ({self.num_choices}), got {best_of}", param="best_of")
+        if best_of > self.num_choices and self.stream:
+            raise InvalidParameter(
+                "best_of above n cannot be streamed: all answers are needed to compare", param="best_of"
+            )
+        return best_of
+
+
+def _count(name: str, value: int | None) -> int:
+    check_range(name, value, 1, MAX_CHOICES)
+    return 1 if value is None else value
+
+
+def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
+    """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    given, request, ignored = parse_known(body, ChatRequest)
+    ignored += unknown_in_structures(given) + unknown_in_tools(given) + unknown_in_thinking(given)
+    return request, ignored + unknown_in_messages(given["messages"])
+
+
+def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
+    """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    given, request, ignored = parse_known(body, CompletionRequest)
+    return request, ignored + unknown_in_structures(given)

@@ -1,0 +1,254 @@
+"""The endpoints of the Responses API: typed request in, response or events out. Every answer is closed.
+
+A response is stored when it is complete, before the client sees its end. Failed ones are not stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.apis.responses import replies as out
+from localllm.server.apis.responses.events import encode
+from localllm.server.apis.responses.inputs import Finder
+from localllm.server.apis.responses.items import AnyItem, McpCall, McpListTools, MessageItem, OutputItem, ThoughtItem
+from localllm.server.apis.responses.mcp import approved_calls, mcp_offer
+from localllm.server.apis.responses.requests import ResponseRequest, parse_response
+from localllm.server.apis.responses.rounds import Rounds
+from localllm.server.apis.responses.store import ResponseStore, StoredResponse
+from localllm.server.apis.responses.story import Story
+from localllm.server.common import choices
+from localllm.server.common.body import json_response, left_out_header, read_json, unknown_fields_header
+from localllm.server.common.counting import TokenCount, num_prompt_tokens
+from localllm.server.common.generation import asking_of
+from localllm.server.common.story import drained, encoded, events_of
+from localllm.server.edge import log, sse
+from localllm.server.edge.callers import caller_of
+from localllm.server.edge.paths import both
+from localllm.server.errors import NotFound, PreviousResponseNotFound
+from localllm.server.state import ServerState
+
+Keep = Callable[[out.ResponseObject, bytes], None]
+"""Stores a response, given also as JSON."""
+
+MAX_PAGE = 100
+DEFAULT_PAGE = 20
+"""OpenAI's."""
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    """The parts of a stored response that the next turn needs."""
+
+    output: list[OutputItem]
+
+
+def routes() -> list[Route]:
+    """Endpoints of this package."""
+    return [
+        *both("/v1/responses", create, ["POST"]),
+        *both("/v1/responses/input_tokens", count_tokens, ["POST"]),
+        Route("/v1/responses/{response_id}", get_or_delete, methods=["GET", "DELETE"]),
+        Route("/v1/responses/{response_id}/input_items", list_input_items, methods=["GET"]),
+    ]
+
+
+async def create(request: Request) -> Response:
+    """`POST /v1/responses`."""
+    state: ServerState = request.app.state.server
+    parsed = parse_response(await read_json(request, state.settings.max_body_bytes))
+    body, owner = parsed.request, _owner(request)
+    state.admit()
+    headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
+    earlier = _earlier(state.responses, body.previous_response_id, owner)
+    said = body.taken(earlier, _finder(state.responses, owner))
+    conversation = [*earlier, *said.items]
+    mcp = await sse.unless_gone(request.receive, mcp_offer(state.mcp, body.tools or (), conversation))
+    offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
+    headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
+    keep = _keeper(state.responses, body, conversation, owner)
+    asking = await asking_of(request, body, headers)
+    body.generation(conversation, offered)  # errors are reported before any tool is run
+    approving = approved_calls(state.mcp, mcp, conversation, said.items)
+    first: list[McpListTools | McpCall] = [*mcp.items, *await sse.unless_gone(request.receive, approving)]
+    generation = body.generation([*conversation, *first], offered)
+    answering = await asking.answers([generation], stream=bool(body.stream))
+    response = out.begun(body, asking.model, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
+    story = Story(
+        response,
+        timings=bool(body.timings),
+        progress=bool(body.return_progress),
+        speed=bool(body.timings_per_token),
+        seals_thoughts=body.seals_thoughts,
+        summarizes_thoughts=body.summarizes_thoughts,
+        origins=offered.origins,
+        first=first,
+        keep=_encoding(keep) if body.stream else None,
+    )
+    story.warn([*offered.notes, *said.notes])
+    says_miss = bool(body.cache_report)
+    if mcp.functions:
+        rounds = Rounds(
+            story=story,
+            asking=asking,
+            body=body,
+            conversation=conversation,
+            hubs=state.mcp,
+            generate=lambda body, items: body.generation(items, offered),
+            deadline_s=_deadline_s(state, body),
+            max_rounds=state.settings.mcp_max_rounds,
+        )
+        events = rounds.events(answering, says_miss=says_miss)
+    else:
+        events = events_of(story, answering, says_miss=says_miss)
+    if body.stream:
+        return asking.stream(
+            answering, encoded(events, encode), lambda error: map(encode, story.fail(error)), id=response.id
+        )
+    await asking.whole(answering.result(), drained(events))
+    is_large = story.num_logprobs > choices.LARGE_LOGPROBS
+    encode_whole = partial(msgspec.json.encode, story.response)
+    content = await state.encoding.run(encode_whole) if is_large else encode_whole()
+    if keep is not None:
+        keep(story.response, content)
+    return Response(content, media_type="application/json", headers=asking.headers)
+
+
+async def count_tokens(request: Request) -> Response:
+    """`POST /v1/responses/input_tokens`: prompt tokens of the same request; nothing is stored."""
+    state: ServerState = request.app.state.server
+    parsed = parse_response(await read_json(request, state.settings.max_body_bytes))
+    body, owner = parsed.request, _owner(request)
+    state.admit()
+    earlier = _earlier(state.responses, body.previous_response_id, owner)
+    said = body.taken(earlier, _finder(state.responses, owner))
+    conversation = [*earlier, *said.items]
+    mcp = await sse.unless_gone(request.receive, mcp_offer(state.mcp, body.tools or (), conversation))
+    offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
+    asked = body.generation(conversation, offered)
+    count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering)
+    headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
+    headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
+    return json_response(TokenCount(count, "response.input_tokens"), headers)
+
+
+async def get_or_delete(request: Request) -> Response:
+    """`GET` and `DELETE /v1/responses/{id}`."""
+    state: ServerState = request.app.state.server
+    kept = _kept(request)
+    if request.method == "DELETE":
+        id = request.path_params["response_id"]
+        state.responses.delete(id)
+        return json_response(out.Deleted(id))
+    if request.query_params.get("stream", "false") != "false":
+        raise UnsupportedParameter("stored responses cannot be streamed; leave stream out", param="stream")
+    return Response(kept.response, media_type="application/json")
+
+
+async def list_input_items(request: Request) -> Response:
+    """`GET /v1/responses/{id}/input_items`: the answered conversation, latest item first."""
+    items = msgspec.json.decode(_kept(request).conversation, type=list[AnyItem])
+    order = request.query_params.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise InvalidParameter(f"order must be asc or desc, got {clipped(order)!r}", param="order")
+    if order == "desc":
+        items.reverse()
+    limit = request.query_params.get("limit", str(DEFAULT_PAGE))
+    if not (limit.isdecimal() and len(limit) <= 3 and 1 <= int(limit) <= MAX_PAGE):
+        raise InvalidParameter(f"limit must be from 1 to {MAX_PAGE}, got {limit[:20]!r}", param="limit")
+    after = request.query_params.get("after")
+    ids = [item.id for item in items]
+    if after is not None and after not in ids:
+        raise InvalidParameter(f"after: no item of this response has the id {clipped(after)!r}", param="after")
+    first = 0 if after is None else ids.index(after) + 1
+    end = first + int(limit)
+    return json_response(out.page(items[first:end], has_more=end < len(items)))
+
+
+def _deadline_s(state: ServerState, body: ResponseRequest) -> float | None:
+    """Deadline by `time.monotonic` for all answers of a request together."""
+    timeout_s = state.settings.request_timeout_s or None if body.timeout is None else body.timeout
+    return None if timeout_s is None else time.monotonic() + timeout_s
+
+
+def _owner(request: Request) -> str:
+    """The key's owner; without keys, the same for everybody."""
+    return caller_of(request).owner
+
+
+def _kept(request: Request) -> StoredResponse:
+    """The response of the path. Raises `NotFound`, also for another key's, whose existence must not be revealed."""
+    state: ServerState = request.app.state.server
+    id = request.path_params["response_id"]
+    kept = state.responses.get(id, _owner(request))
+    if kept is None:
+        raise NotFound(f"response with id {clipped(id)!r} not found", param="response_id")
+    return kept
+
+
+def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[AnyItem]:
+    """The conversation so far. Raises `PreviousResponseNotFound`."""
+    if id is None:
+        return []
+    kept = store.get(id, owner)
+    if kept is None:
+        raise PreviousResponseNotFound(
+            f"previous response with id {clipped(id)!r} not found; this server stores at most {store.max_responses} in "
+            "memory, so send the conversation as input instead",
+            param="previous_response_id",
+        )
+    conversation = msgspec.json.decode(kept.conversation, type=list[AnyItem])
+    answered = msgspec.json.decode(kept.response, type=_Answered).output
+    return conversation + [_as_kept(item) for item in answered]
+
+
+def _as_kept(item: OutputItem) -> OutputItem:
+    return item.as_kept() if isinstance(item, MessageItem | ThoughtItem) else item
+
+
+def _finder(store: ResponseStore, owner: str) -> Finder:
+    """Finds items of stored answers, each of which is decoded only once."""
+    known: dict[str, AnyItem] = {}
+
+    def find(item_id: str) -> AnyItem | None:
+        kept = None if item_id in known else store.holder(item_id, owner)
+        if kept is not None:
+            answered = msgspec.json.decode(kept.response, type=_Answered).output
+            known.update((item.id, _as_kept(item)) for item in answered)
+        return known.get(item_id)
+
+    return find
+
+
+def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[AnyItem], owner: str) -> Keep | None:
+    """The function that stores the response; None if nothing can. Raises `UnsupportedParameter` if `store` is true."""
+    if body.store is False:
+        return None
+    encoded = msgspec.json.encode(conversation) if store.is_on else b""
+    if store.is_on and store.fits(len(encoded)):
+        return partial(_keep, store, encoded, owner)
+    if body.store:
+        what = "this conversation is too large to store" if store.is_on else "this server stores no responses"
+        raise UnsupportedParameter(
+            f"store: {what}; send false, or start it with a larger --max-stored-response-mb and --max-stored-responses",
+            param="store",
+        )
+    return None
+
+
+def _encoding(keep: Keep | None) -> Callable[[out.ResponseObject], None] | None:
+    """`keep` for a response that is not encoded yet."""
+    return None if keep is None else lambda response: keep(response, msgspec.json.encode(response))
+
+
+def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject, content: bytes) -> None:
+    item_ids = tuple(item.id for item in response.output)
+    if not store.put(response.id, StoredResponse(content, conversation, owner, item_ids)):
+        log.event(logging.WARNING, "response_not_kept", id=response.id)

@@ -1,0 +1,317 @@
+"""The field `input`, as clients write it, converted to the items of a conversation.
+
+Accepts what agents send back: outputs of unknown calls, with images, and items of unknown tools. Warnings report what
+the model does not see. Raises `RequestError`s that name the field at fault. Knows nothing of templates or the store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.apis.responses.items import (
+    AdditionalTools,
+    AnyItem,
+    CallItem,
+    CallOutput,
+    CustomCallItem,
+    CustomCallOutput,
+    InputText,
+    ListedTool,
+    McpApprovalRequest,
+    McpApprovalResponse,
+    McpCall,
+    McpListTools,
+    MessageItem,
+    OutputText,
+    ReasoningText,
+    ThoughtItem,
+    call_error,
+    new_call_id,
+    new_id,
+    unsealed,
+)
+from localllm.server.apis.responses.tools import ResponseTool
+from localllm.server.common.field_rules import Fates
+from localllm.server.common.messages import ContentPart
+from localllm.server.common.parse import small
+
+ROLES = ("system", "developer", "user", "assistant")
+_TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
+_OMITTED = {"input_image": "image", "input_file": "file", "input_audio": "audio"}
+
+HOSTED_ITEMS = frozenset(
+    {
+        "code_interpreter_call", "computer_call", "configuration_update", "file_search_call", "image_generation_call",
+        "program", "program_output", "tool_search_call", "tool_search_output", "web_search_call",
+    }
+)  # fmt: skip
+"""Items of hosted tools, which are not shown to the model."""
+
+_SHELLS = {"local_shell_call": "local_shell", "shell_call": "shell", "apply_patch_call": "apply_patch"}
+"""Items that are calls of tools with a fixed name."""
+_OUTPUTS = {
+    "function_call_output", "local_shell_call_output", "shell_call_output", "apply_patch_call_output",
+    "computer_call_output",
+}  # fmt: skip
+
+_MESSAGE_FIELDS = frozenset({"type", "role", "content", "id", "status", "phase"})
+
+_AnyJson = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", "array", "null"]})]
+
+
+class InputItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item as sent: a message, with or without its type, a call, its output, or a thought."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored=dict.fromkeys(("async", "caller", "phase", "status"), "items are identified by their other fields")
+    )
+
+    type: str | None = None
+    id: str | None = None
+    role: str | None = None
+    content: str | list[ContentPart] | None = None
+    call_id: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    arguments: _AnyJson | UnsetType = UNSET
+    """A string with JSON; some clients send the object itself."""
+    input: str | None = None
+    """For calls of custom tools."""
+    output: _AnyJson | UnsetType = UNSET
+    action: _AnyJson | UnsetType = UNSET
+    operation: _AnyJson | UnsetType = UNSET
+    encrypted_content: str | None = None
+    summary: list[ContentPart] | None = None
+    tools: _AnyJson | UnsetType = UNSET
+    """For `additional_tools`, and an MCP server's list."""
+    server_label: str | None = None
+    error: _AnyJson | UnsetType = UNSET
+    """For calls of MCP tools."""
+    approval_request_id: str | None = None
+    approve: bool | None = None
+    reason: str | None = None
+
+
+class Taken(NamedTuple):
+    """The parsed input."""
+
+    items: list[AnyItem]
+    notes: list[str]
+    """Warnings about changes."""
+    ignored: list[str]
+    """Omitted items: path and type of each."""
+
+
+Finder = Callable[[str], AnyItem | None]
+"""Finds an item of an earlier response by id."""
+
+
+def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], find: Finder) -> Taken:
+    """The field `input`; a text is a user message. `earlier`: the conversation it continues.
+
+    Repeated references to an item have no effect: thousands of them would multiply the prompt.
+    Raises `InvalidParameter`, `UnsupportedParameter`.
+    """
+    if isinstance(given, str):
+        given = [InputItem(role="user", content=given)]
+    result = Taken([], [], [])
+    there = {item.id for item in earlier}
+    for index, item in enumerate(given or ()):
+        path = f"input[{index}]"
+        if item.type == "item_reference":
+            if item.id not in there:
+                result.items.append(found := _found(item, path, find))
+                there.add(found.id)
+        elif item.type in HOSTED_ITEMS:
+            result.ignored.append(f"{path}:{item.type}")
+        else:
+            result.items.append(_item(item, path, result.notes))
+    return result
+
+
+def _found(item: InputItem, path: str, find: Finder) -> AnyItem:
+    found = find(_needed(item.id, f"{path}.id"))
+    if found is None:
+        raise InvalidParameter(
+            f"{path}.id: no stored response has the item {clipped(item.id or '')!r}; send the item itself",
+            param=f"{path}.id",
+        )
+    return found
+
+
+def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem:
+    if item.type in (None, "message"):
+        return _message(item, path)
+    if item.type == "reasoning":
+        return ThoughtItem(id=new_id("rs"), content=[ReasoningText(text) for text in _thoughts(item)])
+    if item.type == "function_call":
+        return CallItem(
+            id=new_id("fc"),
+            call_id=item.call_id or new_call_id(),
+            name=_needed(item.name, f"{path}.name"),
+            arguments=_json_or_text(item.arguments, f"{path}.arguments") or "{}",
+            namespace=item.namespace or UNSET,
+        )
+    if item.type == "custom_tool_call":
+        return CustomCallItem(
+            id=new_id("ctc"),
+            call_id=item.call_id or new_call_id(),
+            name=_needed(item.name, f"{path}.name"),
+            input=item.input or "",
+            namespace=item.namespace or UNSET,
+        )
+    if item.type in _SHELLS:
+        what = item.operation if item.type == "apply_patch_call" else item.action
+        return CallItem(
+            id=new_id("fc"),
+            call_id=item.call_id or item.id or new_call_id(),
+            name=_SHELLS[item.type],
+            arguments=_json_or_text(what, path) or "{}",
+        )
+    if item.type in _OUTPUTS:
+        output = _output(item.output, f"{path}.output", notes)
+        return CallOutput(id=new_id("fco"), call_id=item.call_id or item.id or "", output=output)
+    if item.type == "custom_tool_call_output":
+        output = _output(item.output, f"{path}.output", notes)
+        return CustomCallOutput(id=new_id("ctco"), call_id=item.call_id or "", output=output)
+    if item.type == "additional_tools":
+        return AdditionalTools(id=new_id("at"), tools=_typed(item.tools, list[ResponseTool] | None, path) or [])
+    if item.type is not None and item.type.startswith("mcp_"):
+        return _mcp_item(item, path)
+    kind = clipped(item.type or "")
+    raise UnsupportedParameter(f"input of type {kind!r} is not supported", param=f"{path}.type")
+
+
+def _mcp_item(item: InputItem, path: str) -> AnyItem:
+    """Items about MCP tools. Ids are kept, since an approval refers to one."""
+    kind, id = item.type, item.id or new_id("mcp")
+    if kind == "mcp_approval_response":
+        if item.approve is None:
+            raise InvalidParameter(f"{path}.approve is missing", param=f"{path}.approve")
+        asked = _needed(item.approval_request_id, f"{path}.approval_request_id")
+        return McpApprovalResponse(id=id, approval_request_id=asked, approve=item.approve, reason=item.reason)
+    label = _needed(item.server_label, f"{path}.server_label")
+    if kind == "mcp_list_tools":
+        tools = _typed(item.tools, list[ListedTool] | None, path) or []
+        return McpListTools(id=id, server_label=label, tools=tools, error=_json_or_text(item.error, path) or None)
+    name = _needed(item.name, f"{path}.name")
+    arguments = _json_or_text(item.arguments, f"{path}.arguments") or "{}"
+    if kind == "mcp_approval_request":
+        return McpApprovalRequest(id=id, server_label=label, name=name, arguments=arguments)
+    if kind != "mcp_call":
+        raise UnsupportedParameter(f"input of type {clipped(kind or '')!r} is not supported", param=f"{path}.type")
+    error = _json_or_text(item.error, f"{path}.error")
+    return McpCall(
+        id=id,
+        server_label=label,
+        name=name,
+        arguments=arguments,
+        approval_request_id=item.approval_request_id,
+        output=_json_or_text(item.output, f"{path}.output"),
+        error=call_error(error) if error else None,
+        status="failed" if error else "completed",
+    )
+
+
+def _typed(given: Raw | UnsetType, kind: Any, path: str) -> Any:
+    if isinstance(given, UnsetType):
+        return None
+    try:
+        return msgspec.json.decode(given, type=kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidParameter(f"{path}.tools: {error}", param=f"{path}.tools") from error
+
+
+def _message(item: InputItem, path: str) -> MessageItem:
+    role, content = _needed(item.role, f"{path}.role"), item.content
+    if content is None:
+        raise InvalidParameter(f"{path}.content is missing", param=f"{path}.content")
+    if role not in ROLES:
+        known, given = ", ".join(ROLES), clipped(role)
+        raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
+    part = OutputText if role == "assistant" else InputText
+    texts = [content] if isinstance(content, str) else _texts(content, f"{path}.content")
+    return MessageItem(id=new_id("msg"), role=role, content=[part(text) for text in texts])
+
+
+def _texts(parts: Sequence[ContentPart], path: str) -> list[str]:
+    texts: list[str] = []
+    for index, part in enumerate(parts):
+        if part.type not in _TEXT_PARTS:
+            where = f"{path}[{index}].type"
+            at, kind = where.removesuffix(".type"), clipped(part.type)
+            raise UnsupportedParameter(
+                f"{at}: content of type {kind!r} is not supported here; leave it out", param=where
+            )
+        name = "refusal" if part.type == "refusal" else "text"
+        texts.append(_needed(getattr(part, name), f"{path}[{index}].{name}"))
+    return texts
+
+
+def _thoughts(item: InputItem) -> list[str]:
+    """The thought's text, sealed content or summary, whichever the client sends back."""
+    if isinstance(item.content, str):
+        return [item.content]
+    texts = [part.text for part in item.content or () if part.text]
+    sealed = unsealed(item.encrypted_content or "")
+    return texts or ([sealed] if sealed else [part.text for part in item.summary or () if part.text])
+
+
+def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[InputText]:
+    """A text, or parts; parts that a text model cannot read become a note."""
+    text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
+    if not text.startswith("["):
+        return _json_or_text(given, path)
+    try:
+        parts = msgspec.json.decode(text, type=list[ContentPart])
+    except msgspec.ValidationError:
+        return text  # a list of something else: the tool's own result
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidParameter(f"{path} is not valid JSON: {error}", param=path) from error
+    texts: list[InputText] = []
+    for index, part in enumerate(parts):
+        if part.type in _OMITTED:
+            what = _OMITTED[part.type]
+            notes.append(f"{path}[{index}]: this model reads only text, so the {what} is left out")
+            texts.append(InputText(f"[{what} left out: only text can be read]"))
+        else:
+            texts.append(InputText(part.text or ""))
+    return texts
+
+
+def _json_or_text(given: Raw | UnsetType, path: str) -> str:
+    """A string's content, or the JSON itself; empty for null. Raises `InvalidParameter`."""
+    text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
+    if text.startswith('"'):
+        try:
+            return msgspec.json.decode(text, type=str)
+        except msgspec.DecodeError as error:  # half a surrogate pair
+            raise InvalidParameter(f"{path} is not valid text: {error}", param=path) from error
+    return "" if text == "null" else text
+
+
+def _needed(value: str | None, path: str) -> str:
+    if value is None:
+        raise InvalidParameter(f"{path} is missing", param=path)
+    return value
+
+
+def unknown_in_items(given: Raw | None) -> list[str]:
+    """The unknown fields of messages; other items may have any fields."""
+    items = () if given is None else msgspec.json.decode(given, type=str | list[dict[str, Raw]] | None)
+    if not isinstance(items, list):
+        return []
+    messages = (item for item in items if "type" not in item or small(item["type"]) in (None, "message"))
+    unknown = set[str]().union(*messages) - _MESSAGE_FIELDS
+    return [f"input[].{name}" for name in sorted(unknown)]
+
+
+def custom_arguments(input: str) -> str:
+    """A custom tool's input as arguments of the function shown to the model."""
+    return json.dumps({"input": input}, ensure_ascii=False)

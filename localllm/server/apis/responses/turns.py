@@ -1,0 +1,141 @@
+"""Converts items to messages: consecutive thoughts, texts and calls form one assistant turn.
+
+A thought begins a turn. So does a text if the turn already has one, unless calls are between them: then it belongs to
+the same answer. Pure. Knows nothing of how clients write items, or of templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from localllm.server.apis.responses.inputs import custom_arguments
+from localllm.server.apis.responses.items import (
+    AdditionalTools,
+    AnyItem,
+    CallItem,
+    CallOutput,
+    CustomCallItem,
+    CustomCallOutput,
+    McpApprovalRequest,
+    McpApprovalResponse,
+    McpCall,
+    McpListTools,
+    MessageItem,
+    ThoughtItem,
+)
+from localllm.types import Message, ToolCall
+
+Naming = Callable[[str | None, str], str]
+"""The function name of a tool with or without a namespace."""
+
+
+class _Turn:
+    """An assistant turn being assembled."""
+
+    def __init__(self) -> None:
+        self.thoughts: list[str] = []
+        self.texts: list[str] = []
+        self.parts: tuple[str, ...] = ()
+        self.calls: list[ToolCall] = []
+        self.ends_with_call = False
+        self.results: list[Message] = []
+        """Results of calls made by this server."""
+        self.group: str | None = None
+        """The group of these calls: those of one answer belong to one turn."""
+
+    def takes_thought(self) -> bool:
+        return not self.texts and not self.calls
+
+    def takes_text(self) -> bool:
+        return not self.texts or self.ends_with_call
+
+    def messages(self) -> list[Message]:
+        """The turn as messages; empty if it has only thoughts."""
+        if not self.texts and not self.calls:
+            return []
+        own = Message(
+            "assistant",
+            "".join(self.texts),
+            parts=self.parts if len(self.texts) == 1 else (),
+            thought="\n\n".join(filter(None, self.thoughts)),
+            tool_calls=tuple(self.calls),
+        )
+        return [own, *self.results]
+
+    def add_call(self, call: ToolCall) -> None:
+        self.calls.append(call)
+        self.ends_with_call = True
+
+    def add_made_call(self, item: McpCall | McpApprovalRequest, name: str, result: str) -> None:
+        self.add_call(ToolCall(name, item.arguments, item.id))
+        self.results.append(Message("tool", result, tool_call_id=item.id, name=name))
+
+
+def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
+    """The messages of a conversation."""
+    messages: list[Message] = []
+    names: dict[str, str] = {}
+    requests: dict[str, McpApprovalRequest] = {}
+    turn = _Turn()
+    for item in items:
+        if isinstance(item, McpListTools | McpApprovalRequest):  # not shown to the model; a call is, once it is made
+            if isinstance(item, McpApprovalRequest):
+                requests[item.id] = item
+            continue
+        if isinstance(item, McpApprovalResponse) and (item.approve or item.approval_request_id not in requests):
+            continue
+        is_own = isinstance(item, ThoughtItem | CallItem | CustomCallItem | McpCall | McpApprovalResponse) or (
+            isinstance(item, MessageItem) and item.role == "assistant"
+        )
+        if not is_own or not _fits(turn, item):
+            messages += turn.messages()
+            turn = _Turn()
+        if isinstance(item, AdditionalTools):
+            continue
+        if isinstance(item, McpCall):
+            turn.add_made_call(item, naming(item.server_label, item.name), item.result)
+            turn.group = item.group
+            continue
+        if isinstance(item, McpApprovalResponse):
+            asked = requests[item.approval_request_id]
+            turn.add_made_call(asked, naming(asked.server_label, asked.name), _refusal(item))
+            continue
+        if isinstance(item, ThoughtItem):
+            turn.thoughts.append(item.text)
+        elif isinstance(item, CallItem | CustomCallItem):
+            name = naming(item.namespace or None, item.name)
+            arguments = item.arguments if isinstance(item, CallItem) else custom_arguments(item.input)
+            turn.add_call(ToolCall(name, arguments, item.call_id))
+            names[item.call_id] = name
+        elif isinstance(item, CallOutput | CustomCallOutput):
+            messages.append(_result(item, names.get(item.call_id, "")))
+        else:
+            texts = [part.text for part in item.content]
+            if is_own:
+                turn.texts.append("\n".join(texts))
+                turn.parts, turn.ends_with_call = _several(texts), False
+            else:
+                messages.append(Message(item.role, "\n".join(texts), parts=_several(texts)))
+    return messages + turn.messages()
+
+
+def _fits(turn: _Turn, item: AnyItem) -> bool:
+    if isinstance(item, ThoughtItem):
+        return turn.takes_thought()
+    if turn.results:  # further calls of the same answer
+        return isinstance(item, McpApprovalResponse) or (isinstance(item, McpCall) and item.group == turn.group)
+    return turn.takes_text() if isinstance(item, MessageItem) else True
+
+
+def _refusal(item: McpApprovalResponse) -> str:
+    return "The user did not allow this call." + (f" {item.reason}" if item.reason else "")
+
+
+def _result(item: CallOutput | CustomCallOutput, name: str) -> Message:
+    texts = [item.output] if isinstance(item.output, str) else [part.text for part in item.output]
+    return Message("tool", "\n".join(texts), parts=_several(texts), tool_call_id=item.call_id, name=name)
+
+
+def _several(texts: list[str]) -> tuple[str, ...]:
+    """The texts as parts of a message; empty for a single text."""
+    return tuple(texts) if len(texts) > 1 else ()

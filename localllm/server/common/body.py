@@ -1,0 +1,204 @@
+"""JSON in and out: request bodies within their limits, typed replies, and headers about ignored fields.
+
+Knows no API's fields.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from localllm.errors import UnknownParameter, clipped
+from localllm.server.edge import log
+from localllm.server.edge.sse import ClientGone
+from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, slow_request
+from localllm.types import LoadedModel
+
+MAX_NAMED_FIELDS = 32
+"""Maximum number of ignored fields named in the header and the log line, and of notes."""
+
+
+STREAMED = "/api/blobs/"
+"""Path prefix of file uploads, which are written to disk as they arrive, without a limit on the total time."""
+
+
+def is_streamed(scope: Scope) -> bool:
+    """Whether the body is processed piece by piece."""
+    return bool(scope["path"].startswith(STREAMED))
+
+
+class TimedBody:
+    """ASGI middleware: raises `SlowRequest` if a body, or the next piece of a streamed one, takes longer than
+    `timeout_s` (0: no limit).
+
+    Waiting for the disconnect after the body has no limit.
+    """
+
+    def __init__(self, app: ASGIApp, *, timeout_s: float) -> None:
+        self.app = app
+        self.timeout_s = timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        timed = self._timed(receive, by_piece=is_streamed(scope)) if self.timeout_s else receive
+        await self.app(scope, timed, send)
+
+    def _timed(self, receive: Receive, *, by_piece: bool) -> Receive:
+        ends_s: float | None = None
+        is_whole = False
+
+        async def timed() -> Message:
+            nonlocal ends_s, is_whole
+            if is_whole:
+                return await receive()
+            if ends_s is None or by_piece:
+                ends_s = asyncio.get_running_loop().time() + self.timeout_s
+            try:
+                async with asyncio.timeout_at(ends_s):
+                    message = await receive()
+            except TimeoutError:
+                raise slow_request("body", self.timeout_s) from None
+            is_whole = not message.get("more_body", False)
+            return message
+
+        return timed
+
+
+UNCOUNTED_BYTES = 64 * 1024
+"""Bytes of each body that do not count: small requests are accepted however much large ones hold."""
+
+
+class HeldBodies:
+    """ASGI middleware: limits the memory of all requests' bodies, each held until its answer ends.
+
+    Raises `Overloaded` if one more piece does not fit.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+        self.app = app
+        self.max_bytes = max_bytes
+        self.held_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if is_streamed(scope):
+            await self.app(scope, receive, send)
+            return
+        received = counted = 0
+
+        async def counting() -> Message:
+            nonlocal received, counted
+            message = await receive()
+            received += len(message.get("body", b""))
+            more = max(0, received - UNCOUNTED_BYTES) - counted
+            if self.held_bytes + more > self.max_bytes:
+                raise Overloaded(
+                    f"running requests hold {self.held_bytes // 10**6} of {self.max_bytes // 10**6} MB for their "
+                    f"bodies (--max-bodies-mb); try again later, or send at most {UNCOUNTED_BYTES // 1000} kB"
+                )
+            self.held_bytes += more
+            counted += more
+            return message
+
+        try:
+            await self.app(scope, counting, send)
+        finally:
+            self.held_bytes -= counted
+
+
+async def read_json(request: Request, max_bytes: int) -> bytes:
+    """The bytes of a body declared as JSON. Raises `TooLarge`, `UnsupportedMediaType`, `ClientGone`.
+
+    The type is checked because a page of another site may post text/plain without a preflight, but not JSON.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        given = f"not as {kind}" if kind else "and it has no content-type header"
+        raise UnsupportedMediaType(f"the body must be sent as application/json, {given}")
+    return await read_body(request, max_bytes)
+
+
+async def read_body(request: Request, max_bytes: int) -> bytes:
+    """The bytes of a body of any type. Raises `TooLarge`, `ClientGone`."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    body = bytearray()
+    async for chunk in pieces(request):
+        body += chunk
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+    return bytes(body)
+
+
+async def pieces(request: Request) -> AsyncGenerator[bytes, None]:
+    """A body, piece by piece. Raises `ClientGone`."""
+    try:
+        async for chunk in request.stream():
+            yield chunk
+    except ClientDisconnect as error:
+        raise ClientGone from error
+
+
+async def read_optional_json(request: Request, max_bytes: int) -> bytes:
+    """Like `read_json`; `{}` if there is no body and no header announces one."""
+    said = {"content-type", "transfer-encoding"} & set(request.headers.keys())
+    if not said and request.headers.get("content-length", "0") == "0":
+        return b"{}"
+    return await read_json(request, max_bytes) or b"{}"
+
+
+def json_response(content: msgspec.Struct, headers: Mapping[str, str] | None = None) -> Response:
+    """A typed reply as JSON."""
+    return Response(msgspec.json.encode(content), media_type="application/json", headers=headers)
+
+
+def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, str]:
+    """The header that names ignored fields; also logs them. Raises `UnknownParameter` if `strict`."""
+    if not names:
+        return {}
+    if strict:
+        first = clipped(names[0])
+        raise UnknownParameter(f"unknown field {first!r}; this server is strict", param=first)
+    log.event(logging.INFO, "fields_ignored", num=len(names), names=",".join(_shown(names)))
+    return left_out_header(names)
+
+
+def left_out_header(names: Sequence[str]) -> dict[str, str]:
+    """The header that names ignored fields and omitted tools, if any."""
+    # Names come from the client: only printable ASCII may enter a header, which must not begin with a space.
+    safe = (
+        "".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in _shown(names)
+    )
+    return {"x-localllm-ignored": ", ".join(safe)} if names else {}
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    return [name[:64] for name in names[:MAX_NAMED_FIELDS]]
+
+
+def notes_header(notes: Iterable[str]) -> dict[str, str]:
+    """The header about messages changed for the model's template and about parts of schemas that are not enforced;
+    empty without notes.
+    """
+    shown = ", ".join(sorted(set(notes))[:MAX_NAMED_FIELDS])
+    return {"x-localllm-messages": shown} if shown else {}
+
+
+def placement_header(loaded: LoadedModel | None) -> dict[str, str]:
+    """The header that says why a model has fewer layers on GPUs than it would have alone."""
+    note = "" if loaded is None else "".join(char if " " <= char <= "~" else "?" for char in loaded.placement_note)
+    return {"x-localllm-placement": note} if note else {}
+
+
+def field_notes(notes: Iterable[str]) -> list[str]:
+    """The notes of an answer that concern a request field: `FIELD: why`."""
+    return [note for note in dict.fromkeys(notes) if ":" in note]
+
+
+def _too_large(max_bytes: int) -> TooLarge:
+    return TooLarge(f"the body is larger than {max_bytes} bytes; --max-body-bytes raises the limit")

@@ -1,0 +1,1 @@
+"""Monitoring: metrics, liveness, readiness, costs of requests."""
