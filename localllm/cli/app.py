@@ -14,22 +14,26 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
-from localllm.cli import (
-    app_command,
-    embed_command,
-    fit_command,
-    manage,
-    mcp_command,
-    model_settings_command,
-    report,
-    rpc_worker_command,
-    tune_command,
-)
-from localllm.cli import device_options as place
-from localllm.cli import options as opt
-from localllm.cli import pull_options as get
-from localllm.cli import serve_options as gate
 from localllm.cli.group import COMMANDS, Group
+from localllm.cli.options import (
+    app as app_command,
+)
+from localllm.cli.options import common as opt
+from localllm.cli.options import devices as place
+from localllm.cli.options import (
+    embed,
+    fit,
+    manage,
+    model_settings,
+    rpc_worker,
+    tune,
+)
+from localllm.cli.options import (
+    mcp as mcp_command,
+)
+from localllm.cli.options import pull as get
+from localllm.cli.options import serve as gate
+from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, LocalLLMError
 
 app = Typer(
@@ -124,11 +128,11 @@ def run(
 
     The answer streams to stdout. With both PROMPT and piped input, the input follows the prompt after an empty line.
     """
-    from localllm.cli.mcp_tools import mcp_options
-    from localllm.cli.run import RunOptions, run_model
-    from localllm.cli.schema import document_format
-    from localllm.cli.thinking import Think
-    from localllm.cli.tools import load_tools
+    from localllm.cli.chat.mcp_tools import mcp_options
+    from localllm.cli.chat.schema import document_format
+    from localllm.cli.chat.thinking import Think
+    from localllm.cli.chat.tools import load_tools
+    from localllm.cli.commands.run import RunOptions, run_model
     from localllm.types import SamplingParams
 
     params = SamplingParams(
@@ -273,7 +277,7 @@ def serve(
 ) -> None:
     """Serve models over an OpenAI-style HTTP API: MODELs from the start, others on demand."""
     given = {name: value for name, value in locals().items() if name not in ("models", "ready")}
-    from localllm.cli.serve import serve_model
+    from localllm.cli.commands.serve import serve_model
     from localllm.settings import config
 
     raise Exit(serve_model(config.load(given), models or [], ready=ready))
@@ -318,7 +322,7 @@ def launch(
         "plugin_dir": plugin_dir,
     }
     where = {"host": host, "port": port, "home": home, "verbose": verbose}
-    from localllm.cli import launch as launching
+    from localllm.cli.launching import agent as launching
 
     options = launching.LaunchOptions(model, arguments or [], only_print, yes, load, where)
     if undo:
@@ -333,7 +337,7 @@ def show(
     home: opt.Home = None,
 ) -> None:
     """Print a model's metadata and settings."""
-    from localllm.cli.show import show_model
+    from localllm.cli.commands.show import show_model
     from localllm.settings import config
 
     raise Exit(show_model(config.load({"home": home}), model, modelfile=modelfile, as_json=as_json))
@@ -341,7 +345,7 @@ def show(
 
 def ps(host: opt.Host = None, port: opt.Port = None, as_json: opt.AsJson = False) -> None:
     """List the models loaded by the running server."""
-    from localllm.cli.processes import list_processes
+    from localllm.cli.commands.processes import list_processes
     from localllm.settings import config
 
     raise Exit(list_processes(config.load({"host": host, "port": port}), as_json=as_json))
@@ -354,7 +358,7 @@ def stop(
     port: opt.Port = None,
 ) -> None:
     """Unload models from the running server."""
-    from localllm.cli.processes import stop_models
+    from localllm.cli.commands.processes import stop_models
     from localllm.settings import config
 
     if not names and not every:
@@ -376,19 +380,19 @@ def doctor(
     verbose: opt.Verbose = None,
 ) -> None:
     """Check the library and the devices, and advise what would be faster."""
-    from localllm.cli.doctor import doctor as examine
+    from localllm.cli.commands.doctor import doctor as examine
     from localllm.settings import config
 
     settings = config.load({"runtime": runtime, "rpc": rpc, "plugin_dir": plugin_dir, "home": home, "verbose": verbose})
     raise Exit(examine(settings, model, as_json=as_json, fresh=fresh))
 
 
-COMMANDS.update(run=run, embed=embed_command.embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
+COMMANDS.update(run=run, embed=embed.embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
 app_command.add_to(COMMANDS)
-COMMANDS.update(fit=fit_command.fit)
-COMMANDS["set"] = model_settings_command.set_
-COMMANDS.update(tune=tune_command.tune)
+COMMANDS.update(fit=fit.fit)
+COMMANDS["set"] = model_settings.set_
+COMMANDS.update(tune=tune.tune)
 manage.add_to(COMMANDS)
 mcp_command.add_to(COMMANDS)
-rpc_worker_command.add_to(COMMANDS)
+rpc_worker.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)

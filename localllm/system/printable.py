@@ -2,7 +2,7 @@
 
 Terminals obey control characters: `ESC ]` renames the window or fills the clipboard, C1 characters are the same
 commands in one character, and bidirectional overrides show `exe.txt` for `txt.exe`. All text from files, registries and
-servers passes through here before it is printed; `cli/report.py` does that for all commands.
+servers passes through here before it is printed; `cli/shared/report.py` does that for all commands.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localllm.cli.bench import BenchOptions, bench_model
+from localllm.cli.commands.bench import BenchOptions, bench_model
 
 
 def test_the_demo_model_is_measured_without_any_preparation(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

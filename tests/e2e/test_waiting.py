@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli.report import INTERRUPTED
+from localllm.cli.shared.report import INTERRUPTED
 from tests.e2e.conftest import COMMAND
 from tests.e2e.terminal import Terminal, needs_pty
 

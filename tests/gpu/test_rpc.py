@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli import rpc_worker
-from localllm.cli.doctor import story
+from localllm.cli.commands import rpc_worker
+from localllm.cli.commands.doctor import story
 from localllm.errors import LoadFailed, WorkerCrashed
 from localllm.registry.offers.machine import examine
 from localllm.rpc import hello

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localllm.cli import doctor as command
-from localllm.cli.formats import in_generic_format
+from localllm.cli.commands import doctor as command
+from localllm.cli.shared.formats import in_generic_format
 from localllm.llama.library import CpuChoice
 from localllm.llama.probes import doctor as child
 from localllm.llama.probes.selftest_memory import Outcome
@@ -103,7 +103,7 @@ def test_a_plugin_that_does_not_load_is_the_problem_and_the_exit_code(
 def test_doctor_never_loads_the_library_into_the_command(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from localllm.cli.doctor import doctor; from localllm.settings.config import Settings\n"
+        "from localllm.cli.commands.doctor import doctor; from localllm.settings.config import Settings\n"
         "doctor(Settings(home=Path(sys.argv[1])), as_json=True);"
         "loaded = set(sys.modules) - {'localllm.llama', 'localllm.types.diagnosis'};"
         "sys.exit(any(name.startswith(('llama_cpp', 'localllm.llama', 'rich')) for name in loaded))"

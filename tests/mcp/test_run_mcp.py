@@ -112,7 +112,7 @@ def test_what_a_tool_gives_reaches_the_terminal_without_orders_to_it(
 def test_a_tool_that_the_models_server_refuses_is_left_out_and_the_others_stay(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from localllm.cli.mcp_tools import McpTools
+    from localllm.cli.chat.mcp_tools import McpTools
     from localllm.errors import InvalidParameter
     from localllm.mcp.hub import HubTool
     from localllm.types import Delta

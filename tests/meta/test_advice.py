@@ -27,7 +27,7 @@ NO_COMMANDS = {
 """What may follow `localllm` in prose; a verb that is no command is one that somebody forgot to write or renamed."""
 OTHERS_OPTIONS = {
     "launch": "of the agents",
-    "cli/launch_process.py": "of the agents",
+    "cli/launching/process.py": "of the agents",
     "programs.py": "of a frozen program's children",
     "llama/runtimes/installed.py": "of pip and cmake",
     "llama/runtimes/building.py": "of pip and cmake",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli.push import push_model
-from localllm.cli.units import size
+from localllm.cli.commands.push import push_model
+from localllm.cli.render.units import size
 from localllm.errors import (
     AccessDenied,
     ForbiddenAddress,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.cli.fit import show_fit
+from localllm.cli.commands.fit import show_fit
 from localllm.errors import ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
 from localllm.llm.models import Models

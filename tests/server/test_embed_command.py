@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from localllm.cli import report
-from localllm.cli.embed import BATCH_TEXTS, EmbedOptions, embed_texts
+from localllm.cli.commands.embed import BATCH_TEXTS, EmbedOptions, embed_texts
+from localllm.cli.shared import report
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError
 from tests.server.conftest import Served
 from tests.server.fake_runtime import tiny_model
@@ -81,7 +81,7 @@ def test_many_texts_go_in_several_requests_and_come_out_in_order(
 
 
 def test_long_texts_go_in_requests_that_a_server_takes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("localllm.cli.embed.BATCH_CHARS", 100)
+    monkeypatch.setattr("localllm.cli.commands.embed.BATCH_CHARS", 100)
     _run("x" * 60, "y" * 60, "z" * 300, "short", "shorter")
     assert [len(request.texts or ()) for request in served.runtime.embedded] == [2, 1, 2]
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from localllm.cli.answer import PrintedAnswer
-from localllm.cli.interrupts import undivided
-from localllm.cli.progress import Waiting
+from localllm.cli.chat.answer import PrintedAnswer
+from localllm.cli.chat.answer_views import DrawnView, Look
+from localllm.cli.chat.interrupts import undivided
+from localllm.cli.chat.thinking import Thoughts
 from localllm.cli.render.live import Size
-from localllm.cli.thinking import Thoughts
-from localllm.cli.views import DrawnView, Look
+from localllm.cli.render.progress import Waiting
 from localllm.errors import WorkerCrashed
 from localllm.types import CallDelta, Delta, ToolCall
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localllm.cli.bars import Bar
+from localllm.cli.render.bars import Bar
 
 
 def lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
@@ -58,7 +58,7 @@ def test_a_wait_without_new_bytes_is_a_line_every_ten_seconds(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1000.0
-    monkeypatch.setattr("localllm.cli.bars.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("localllm.cli.render.bars.time.monotonic", lambda: now_s)
     with Bar("model") as bar:
         for _ in range(25):
             bar.show("waiting for hub.example", 1000, 4000)

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from localllm.bench.plan import Plan
-from localllm.cli.bench import BenchOptions, bench_model, context_for
+from localllm.cli.commands.bench import BenchOptions, bench_model, context_for
 from localllm.errors import InvalidParameter
 from tests.scripted_llm import PATIENCE_S, Call, ScriptedLLM
 
@@ -132,7 +132,7 @@ def test_ctrl_c_prints_what_was_measured_so_far_and_ends_with_130() -> None:
             call.stay_silent()
 
     code = (
-        "import sys; from localllm.cli.bench import BenchOptions, bench_model;"
+        "import sys; from localllm.cli.commands.bench import BenchOptions, bench_model;"
         "sys.exit(bench_model(BenchOptions(sys.argv[1], concurrency='1', requests=9)))"
     )
     with (

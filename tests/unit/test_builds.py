@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli import runtimes as command
+from localllm.cli.commands import runtimes as command
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama.runtimes import builds
 from localllm.settings.config import Settings

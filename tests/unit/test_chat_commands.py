@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localllm.cli import settings
-from localllm.cli.answer import Look, Talk
-from localllm.cli.chat import Chat
-from localllm.cli.commands import COMMANDS
-from localllm.cli.prompts import LineDropped, read_message
+from localllm.cli.chat import parameters
+from localllm.cli.chat.answer import Look, Talk
+from localllm.cli.chat.loop import Chat
+from localllm.cli.chat.questions import LineDropped, read_message
+from localllm.cli.chat.slash_commands import COMMANDS
 from localllm.client.api import ServerGone
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LoadFailed, LocalLLMError, WorkerCrashed
 from localllm.types import (
@@ -283,25 +283,25 @@ def test_set_changes_how_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert "temperature is 0.5; it takes a number from 0 to 100, or default" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", [name for name in settings.parameter_names() if name not in settings.SWITCHES])
+@pytest.mark.parametrize("name", [name for name in parameters.parameter_names() if name not in parameters.SWITCHES])
 def test_every_parameter_can_be_set_to_what_it_says_it_takes(name: str) -> None:
     typed = {"stop_token_ids": "3 4", "logit_bias": '{"3": 1}', "ignore_eos": "true", "stop": '["\\n"]'}.get(name, "1")
     typed = '"a" b' if name == "dry_sequence_breakers" else typed
-    params = settings.with_parameter(SamplingParams(max_tokens=5), name, typed)
-    shown = settings.shown(params, name)
+    params = parameters.with_parameter(SamplingParams(max_tokens=5), name, typed)
+    shown = parameters.shown(params, name)
     assert shown != "default"
-    assert settings.with_parameter(SamplingParams(max_tokens=5), name, shown) == params, "what is shown can be typed"
-    assert settings.with_parameter(params, name, "default") == settings.with_parameter(
+    assert parameters.with_parameter(SamplingParams(max_tokens=5), name, shown) == params, "what is shown can be typed"
+    assert parameters.with_parameter(params, name, "default") == parameters.with_parameter(
         SamplingParams(max_tokens=5), name, "default"
     )
 
 
 @pytest.mark.parametrize("seed", ["9223372036854775807", "-9223372036854775808", "-1"])
 def test_a_seed_of_64_bits_is_shown_as_it_was_typed(seed: str) -> None:
-    assert settings.shown(settings.with_parameter(SamplingParams(), "seed", seed), "seed") == seed
+    assert parameters.shown(parameters.with_parameter(SamplingParams(), "seed", seed), "seed") == seed
     with pytest.raises(InvalidParameter, match="seed"):
-        settings.with_parameter(SamplingParams(), "seed", "9223372036854775808")
-    assert "64-bit" in settings.kind("seed")
+        parameters.with_parameter(SamplingParams(), "seed", "9223372036854775808")
+    assert "64-bit" in parameters.kind("seed")
 
 
 def test_a_random_seed_promises_another_answer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -334,7 +334,7 @@ def test_set_alone_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
     _chat(FakeTalk(), "/set seed 12", "/set")
     said = capsys.readouterr().err
     listed = {line.split()[0]: line.split()[1] for line in said.splitlines()[1:]}
-    assert set(settings.parameter_names()) <= set(listed)
+    assert set(parameters.parameter_names()) <= set(listed)
     assert (listed["seed"], listed["top_p"], listed["think"]) == ("12", "default", "default")
 
 
@@ -491,7 +491,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_and_the_chat_goes_on(
 
 def test_a_number_out_of_range_is_named_by_the_parameter() -> None:
     with pytest.raises(InvalidParameter, match="top_p must be from"):
-        settings.with_parameter(SamplingParams(), "top_p", "2")
+        parameters.with_parameter(SamplingParams(), "top_p", "2")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from localllm.cli import saved
-from localllm.cli.chat import Chat
-from localllm.cli.conversation import UNANSWERED
-from localllm.cli.prompts import LineDropped
+from localllm.cli.chat import saved
+from localllm.cli.chat.conversation import UNANSWERED
+from localllm.cli.chat.loop import Chat
+from localllm.cli.chat.questions import LineDropped
 from localllm.errors import WorkerCrashed
 from localllm.types import CallDelta, Delta, Message, ToolCall
 from tests.unit.test_chat_commands import FakeTalk, _finish, _lines

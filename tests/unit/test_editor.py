@@ -14,9 +14,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from localllm.cli import saved
-from localllm.cli.editor import CommandCompleter, Editor
-from localllm.cli.prompts import RESULT, LineDropped
+from localllm.cli.chat import saved
+from localllm.cli.chat.editor import CommandCompleter, Editor
+from localllm.cli.chat.questions import RESULT, LineDropped
 from localllm.errors import Unavailable
 
 ENTER, ALT_ENTER, CTRL_C, CTRL_D, CTRL_R, UP = "\r", "\x1b\r", "\x03", "\x04", "\x12", "\x1b[A"

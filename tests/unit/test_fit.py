@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.cli.devices import seen_of
-from localllm.cli.fit import show_fit
+from localllm.cli.commands.fit import show_fit
+from localllm.cli.shared.devices import seen_of
 from localllm.errors import DeviceUnavailable
 from localllm.planning.drafts import DraftModel
 from localllm.planning.memory_fit import LEAST_CTX, fit_in_memory, fits, largest_ctx, needs
@@ -108,7 +108,7 @@ def test_memory_that_the_system_does_not_tell_is_enough() -> None:
 
 
 def test_the_carried_model_is_told_of_in_words_and_as_json(capsys: pytest.CaptureFixture[str], home: Path) -> None:
-    from localllm.cli.fit import show_fit
+    from localllm.cli.commands.fit import show_fit
     from localllm.settings.config import load
 
     settings = load({"home": home, "device": "cpu", "ctx": 1024, "slots": 2})

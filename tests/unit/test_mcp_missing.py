@@ -12,7 +12,7 @@ import importlib.util, sys
 sys.modules["mcp"] = sys.modules["mcp_types"] = None
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "mcp" else find(name, *rest)
-import localllm.cli.mcp, localllm.cli.mcp_tools, localllm.server.app
+import localllm.cli.commands.mcp, localllm.cli.chat.mcp_tools, localllm.server.app
 from localllm.cli import main
 sys.argv = ["localllm", *sys.argv[1:]]
 sys.exit(main())

@@ -142,7 +142,7 @@ def test_a_modelfile_is_raw_in_a_pipe_and_printable_on_a_terminal(
 ) -> None:
     _, out, _ = run("show", stored, "--modelfile")
     assert "\x1b]0;owned\x07" in out
-    monkeypatch.setattr("localllm.cli.report.is_terminal", lambda _: True)
+    monkeypatch.setattr("localllm.cli.shared.report.is_terminal", lambda _: True)
     _, out, _ = run("show", stored, "--modelfile")
     assert "owned" in out
     assert not obeyed(out)
@@ -209,7 +209,7 @@ def test_no_error_of_the_tree_gives_orders(run: Run, monkeypatch: pytest.MonkeyP
     def fail(*_: Any, **__: Any) -> int:
         raise InvalidModelFile(f"{HOSTILE} is no model")
 
-    monkeypatch.setattr("localllm.cli.models.list_models", fail)
+    monkeypatch.setattr("localllm.cli.commands.models.list_models", fail)
     code, _, err = run("list")
     assert code != 0
     assert "is no model" in err
@@ -234,6 +234,6 @@ def test_no_command_writes_to_the_terminal_past_the_seam(module: Path) -> None:
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             assert not called.startswith(("sys.stdout.write", "sys.stderr.write", "sys.stdout.buffer")), (
-                f"{module.name}:{node.lineno} writes past cli/report.py"
+                f"{module.name}:{node.lineno} writes past cli/shared/report.py"
             )
-            assert called != "print", f"{module.name}:{node.lineno} prints past cli/report.py"
+            assert called != "print", f"{module.name}:{node.lineno} prints past cli/shared/report.py"

@@ -9,10 +9,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from localllm.cli import report
-from localllm.cli.answer import Talk
-from localllm.cli.run import RunOptions, _answer
-from localllm.cli.schema import document_format
+from localllm.cli.chat.answer import Talk
+from localllm.cli.chat.schema import document_format
+from localllm.cli.commands.run import RunOptions, _answer
+from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, UnsupportedParameter, WorkerCrashed
 from localllm.types import Delta, Finish, FinishReason, SamplingParams, Timings, Usage
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from localllm.cli import serving
 from localllm.cli.app import run_app
-from localllm.cli.serve import serve_model
+from localllm.cli.commands.serve import serve_model
+from localllm.cli.shared import sidecar
 from localllm.client.ready import Failure, decode
 from localllm.errors import sentence_of
 from localllm.settings.config import Settings
@@ -310,7 +310,7 @@ def test_a_chat_whose_log_cannot_be_written_says_so_and_goes_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "logs").write_text("x")
-    with serving._log_file(Settings(home=tmp_path)) as log:
+    with sidecar._log_file(Settings(home=tmp_path)) as log:
         log.write(b"a line")
     assert capfd.readouterr().err.startswith(f"localllm: the server's log is not kept: {tmp_path / 'logs'}: ")
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.cli.answer import Talk
-from localllm.cli.run import RunOptions, _answer
-from localllm.cli.thinking import Think
-from localllm.cli.tools import Tools, as_json_line, load_tools, shown
+from localllm.cli.chat.answer import Talk
+from localllm.cli.chat.thinking import Think
+from localllm.cli.chat.tools import Tools, as_json_line, load_tools, shown
+from localllm.cli.commands.run import RunOptions, _answer
 from localllm.errors import InvalidParameter
 from localllm.types import CallDelta, Delta, Finish, Message, SamplingParams, Timings, ToolCall, Usage
 

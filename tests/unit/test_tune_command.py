@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from localllm.cli.tune import Progress, show, story
+from localllm.cli.commands.tune import Progress, show, story
 from localllm.tuning.tuner import Result, Row
 from localllm.tuning.workload import Work
 

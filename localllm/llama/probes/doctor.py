@@ -1,7 +1,7 @@
 """`python -m localllm.llama.probes.doctor`: examines library, self-test and devices in a process that may crash from it.
 
 Reads a `Question` from stdin and writes a `Report` per stage as a line of JSON, so that findings before a crash are not
-lost. Gives facts and advice; `cli/doctor.py` words them for the terminal.
+lost. Gives facts and advice; `cli/commands/doctor.py` words them for the terminal.
 """
 
 from __future__ import annotations

@@ -1,0 +1,185 @@
+"""Requests an answer and prints it to stdout as it streams. Knows no HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from localllm.cli.chat.answer_views import DEFAULT_LOOK, Look, is_drawable, view
+from localllm.cli.chat.mcp_tools import McpTools
+from localllm.cli.chat.schema import DocumentFormat
+from localllm.cli.chat.stats import describe, stats_line
+from localllm.cli.chat.thinking import Think
+from localllm.cli.chat.tools import Tools
+from localllm.cli.render.progress import Waiting
+from localllm.types import Delta, Finish, Message, SamplingParams, ToolCall, whole_calls
+
+if TYPE_CHECKING:
+    from localllm.client.api import Client
+
+__all__ = [
+    "DEFAULT_LOOK",
+    "Look",
+    "PrintedAnswer",
+    "Talk",
+    "describe",
+    "is_at_limit",
+    "prepare",
+    "stats_line",
+    "why_incomplete",
+]
+
+
+class Talk:
+    """A model and how to talk to it: by its chat template, or by continuing text (`raw`)."""
+
+    ctx: int | None = None
+    """The size of its context in tokens; None: unknown."""
+    think = Think()
+    """Whether it thinks first, and what is shown of it."""
+    tools: Tools | McpTools | None = None
+    """The tools that it may call."""
+    document: DocumentFormat | None = None
+    """The format of every answer; None: text."""
+
+    def __init__(
+        self,
+        client: Client,
+        model_id: str,
+        params: SamplingParams,
+        *,
+        raw: bool,
+        ctx: int | None = None,
+        document: DocumentFormat | None = None,
+    ) -> None:
+        self.client = client
+        self.model_id = model_id
+        self.params = params
+        self.raw = raw
+        self.ctx = ctx
+        self.document = document
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether answers are shown verbatim, without Markdown and thoughts."""
+        return self.raw or self.document is not None
+
+    def ask(self, prompt: str, system: str | None) -> Generator[Delta]:
+        """The answer to a single prompt."""
+        if self.raw:
+            return self._blaming_file(self.client.complete(self.model_id, prompt, self.params, **self._format()))
+        first = [Message("system", system)] if system is not None else []
+        return self.answer([*first, Message("user", prompt)])
+
+    def answer(self, messages: list[Message], *, may_call: bool = True) -> Generator[Delta]:
+        """The answer to a conversation. `may_call=False`: the model may not call its tools."""
+        choice = {} if may_call else {"tool_choice": "none"}
+
+        def ask(tools: Sequence[dict[str, Any]]) -> Generator[Delta]:
+            fields = {**self.think.fields, **self._format(), **({"tools": tools, **choice} if tools else {})}
+            return self._blaming_file(self.client.chat(self.model_id, messages, self.params, **fields))
+
+        return ask([]) if self.tools is None else self.tools.answer(ask)
+
+    def model_names(self) -> list[str]:
+        """The models that the server has. Raises `LocalLLMError`s."""
+        return [model.id for model in self.client.models()]
+
+    def _format(self) -> dict[str, Any]:
+        return {} if self.document is None else {"response_format": self.document.response_format}
+
+    def _blaming_file(self, deltas: Generator[Delta]) -> Generator[Delta]:
+        return deltas if self.document is None else self.document.blaming_file(deltas)
+
+
+class PrintedAnswer:
+    """Prints an answer. Its properties are valid at any time, also after Ctrl-C. Calls are collected, not printed.
+
+    `plain_text`: do not render Markdown; collect thoughts without printing them.
+    """
+
+    def __init__(self, look: Look = DEFAULT_LOOK, *, plain_text: bool = False) -> None:
+        look = look._replace(markdown=False, thoughts="off") if plain_text else look
+        self._drawable = is_drawable()
+        self._view = view(look, drawable=self._drawable)
+        self._deltas: list[Delta] = []
+        self.finish: Finish | None = None
+        self.first_token_s: float | None = None
+        """Time to first token."""
+        self.thinking_s = 0.0
+        """From the first piece of thinking to the last."""
+
+    @property
+    def text(self) -> str:
+        """The answer, without thoughts."""
+        return "".join(delta.text for delta in self._deltas)
+
+    @property
+    def thoughts(self) -> str:
+        """The thinking before the answer."""
+        return "".join(delta.thought for delta in self._deltas)
+
+    @property
+    def num_thought_tokens(self) -> int:
+        """Without the tags around the thinking, which `usage` includes."""
+        return sum(delta.num_tokens for delta in self._deltas if delta.thought)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls; if the answer was cut, the arguments of the last one are incomplete JSON."""
+        return whole_calls(piece for delta in self._deltas for piece in delta.calls)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The server's notes on the answer, without duplicates."""
+        return tuple(dict.fromkeys(note for delta in self._deltas for note in delta.notes))
+
+    def print(self, deltas: Generator[Delta]) -> None:
+        """Print to stdout as it streams, ending with a line end. Cancels the request if printing fails."""
+        asked_s = time.monotonic()
+        thinking_since_s: float | None = None
+        with contextlib.closing(deltas):
+            try:
+                with Waiting(visible=self._drawable) as waiting:
+                    for delta in deltas:
+                        self.finish = delta.finish or self.finish
+                        if self.first_token_s is None and (delta.text or delta.thought or delta.calls):
+                            self.first_token_s = time.monotonic() - asked_s
+                            waiting.end()
+                        if delta.thought:
+                            thinking_since_s = thinking_since_s or time.monotonic()
+                            self.thinking_s = time.monotonic() - thinking_since_s
+                        self._deltas.append(delta)
+                        self._view.show(delta)
+            except BaseException:
+                # Show all that has arrived, and leave the cursor at the start of a line.
+                if self.first_token_s is not None:
+                    self._view.end()
+                raise
+            self._view.end()
+
+
+def is_at_limit(finish: Finish, params: SamplingParams) -> bool:
+    """Whether `max_tokens` ended the answer, not the size of the context."""
+    limit = params.max_tokens
+    return finish.reason == "length" and limit is not None and 0 <= limit <= finish.usage.completion_tokens
+
+
+def why_incomplete(finish: Finish, talk: Talk) -> str:
+    """Why an answer is incomplete, for a message."""
+    if finish.reason == "timeout":
+        return "the server's request timeout expired"
+    if finish.reason == "cancelled":
+        return "it was cancelled"
+    if is_at_limit(finish, talk.params):
+        return f"cut at max_tokens, {talk.params.max_tokens}"
+    return f"cut: the context{f' of {talk.ctx} tokens' if talk.ctx else ''} is full"
+
+
+def prepare(look: Look) -> None:
+    """Import what printing an answer needs, while the model loads."""
+    if look.markdown and is_drawable():
+        import localllm.cli.render.blocks
+        import localllm.cli.render.live  # noqa: F401

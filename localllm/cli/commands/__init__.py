@@ -1,0 +1,1 @@
+"""The body of each command, imported when the command runs."""

@@ -1,0 +1,60 @@
+"""`localllm ps` and `localllm stop`: list and unload the models of the running server."""
+
+from __future__ import annotations
+
+import msgspec
+
+from localllm.cli.render.units import duration, size
+from localllm.cli.shared import report
+from localllm.client.discovery import server_of
+from localllm.settings.config import Settings
+from localllm.types.wire import Process
+
+
+def list_processes(settings: Settings, *, as_json: bool) -> int:
+    """List the loaded models. Raises `ServerGone` if no server is running."""
+    with server_of(settings) as client:
+        models = client.processes()
+        damaged = [] if as_json else [model for model in client.available() if model.problem is not None]
+    if as_json:
+        report.write_json(msgspec.json.encode(models))
+        return report.OK
+    rows = []
+    for model in models:
+        until = "stays" if model.expires_in_s is None else f"in {duration(model.expires_in_s)}"
+        layers = ", ".join(f"{device} {count}" for device, count in (model.layers_per_device or {}).items())
+        slots = "" if model.ctx is None else f"{model.slots} x {model.ctx}"
+        rows.append(
+            (
+                model.model,
+                model.status,
+                size(model.memory_bytes),
+                slots,
+                layers,
+                str(model.requests),
+                until,
+                _set(model),
+                "" if isinstance(model.tuned, msgspec.UnsetType) else model.tuned,
+            )
+        )
+    notes = [f"{model.model}: {model.placement_note}" for model in models if model.placement_note]
+    report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET", "TUNED"), rows)
+    for note in notes:
+        report.say(f"localllm: {note}")
+    for each in damaged:
+        report.say(f"localllm: {each.id} cannot be used: {each.problem}")
+    return report.OK
+
+
+def _set(model: Process) -> str:
+    """The names of the settings that apply to this model only."""
+    return "" if isinstance(model.settings, msgspec.UnsetType) else ", ".join(model.settings)
+
+
+def stop_models(settings: Settings, names: list[str], *, every: bool) -> int:
+    """Unload models. Raises `ServerGone`, `ModelNotFound`."""
+    with server_of(settings) as client:
+        for name in [model.model for model in client.processes()] if every else names:
+            client.unload(name)
+            report.say(f"localllm: unloaded {name}")
+    return report.OK

@@ -1,0 +1,197 @@
+"""`localllm run`: answers a prompt on stdout, or chats. Knows no HTTP and no llama.cpp.
+
+Ordered for speed: the server starts first, and our own imports run while it loads the model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from localllm.cli.chat import mcp_tools, tools
+from localllm.cli.chat.answer import Look, PrintedAnswer, Talk, describe, prepare, stats_line, why_incomplete
+from localllm.cli.chat.mcp_tools import McpOptions, McpTools
+from localllm.cli.chat.schema import DocumentFormat
+from localllm.cli.chat.thinking import Think
+from localllm.cli.chat.tools import Tools
+from localllm.cli.shared import report, sidecar
+from localllm.cli.shared.model_names import is_here
+from localllm.errors import InvalidParameter, NoChatTemplate
+from localllm.settings import config
+from localllm.system import terminals
+from localllm.types import Message, SamplingParams
+
+if TYPE_CHECKING:
+    from localllm.client.api import Client
+    from localllm.settings.config import Settings
+
+
+class RunOptions(NamedTuple):
+    """What the command line asked for."""
+
+    model: str
+    prompt: str | None
+    system: str | None
+    raw: bool
+    params: SamplingParams
+    load: Mapping[str, Any]
+    """Settings by name; None: not given."""
+    markdown: bool = True
+    think: Think = Think()
+    stats: bool = False
+    document: DocumentFormat | None = None
+    """The format of answers; None: text."""
+    tools: Tools | None = None
+    """The tools that may be called; None: none."""
+    mcp: McpOptions | None = None
+    """The MCP servers whose tools may be called; None: none."""
+
+    @property
+    def look(self) -> Look:
+        """How a single answer is shown. Thoughts are left out by default where a program reads calls from stdout."""
+        has_tools = self.tools is not None or self.mcp is not None
+        is_for_program = has_tools and not sys.stdout.isatty() and self.think.wanted is None
+        return Look(self.markdown, "off" if is_for_program else self.think.shown)
+
+
+def run_model(options: RunOptions) -> int:
+    """Answer or chat; returns the exit code. Raises `LocalLLMError`s, `KeyboardInterrupt`, `BrokenPipeError`."""
+    if options.raw:
+        _check_raw(options)
+    settings = config.load(options.load)
+    options = options._replace(model=settings.sections().model_named(options.model))
+    interactive = options.prompt is None and sys.stdin.isatty()
+    if not is_here(options.model, settings) and not sidecar.fetch(options.model, settings):
+        return report.INTERRUPTED
+    # Input typed while the model loads or answers is kept for the next prompt, and not echoed into the output.
+    keys = terminals.quiet_keys(sys.stdin.fileno()) if interactive else contextlib.nullcontext()
+    with (
+        keys,
+        sidecar.begin(
+            options.model, options.load, settings, logs_to_file=interactive and not settings.verbose
+        ) as server,
+        mcp_tools.opened(options.mcp, settings) as found,
+    ):
+        prompt = None if interactive else read_prompt(options.prompt)
+        prepare(options.look)
+        if interactive:
+            from localllm.cli.chat import editor, loop  # noqa: F401 (the editor's imports take longer than all others)
+        if server.is_sidecar and sys.stderr.isatty():
+            _suggest_runtime(settings)
+        with server.client() as client:
+            talk = _talk(client, server.model_id, options, found)
+            if talk.raw:
+                _check_raw(options)
+            if prompt is None:
+                return loop.chat(
+                    talk,
+                    options.system,
+                    verbose=settings.verbose,
+                    stats=options.stats,
+                    markdown=options.markdown,
+                    home=settings.data_dir,
+                    switch=lambda name: _talk(client, sidecar.load_now(client, name), options, found),
+                )
+            return _answer(talk, prompt, options, verbose=settings.verbose)
+
+
+def _suggest_runtime(settings: Settings) -> None:
+    """Say, once per machine, that another llama.cpp build would be faster."""
+    from localllm.llama.runtimes.gains import advice_once
+
+    advice = advice_once(settings.data_dir)
+    if advice is not None:
+        report.say(f"localllm: {advice} (`localllm doctor` repeats this advice)")
+
+
+def _talk(client: Client, model_id: str, options: RunOptions, found: McpTools | None) -> Talk:
+    model = client.model(model_id)
+    if model.loaded and not model.slots:
+        raise InvalidParameter(f"{model_id} does not generate text; use localllm embed", param="model")
+    raw = options.raw or not model.chat_template
+    talk = Talk(client, model_id, options.params, raw=raw, ctx=model.ctx or None, document=options.document)
+    talk.think, talk.tools = options.think, options.tools if found is None else found
+    return talk
+
+
+def _check_raw(options: RunOptions) -> None:
+    """Reject options that need a chat template. Raises `NoChatTemplate`."""
+    given = {
+        "--system": options.system is not None,
+        "--tools": options.tools is not None,
+        "--mcp": options.mcp is not None,
+        "--think N": options.think.budget_tokens is not None,
+    }
+    for option in (name for name, is_given in given.items() if is_given):
+        raise NoChatTemplate(f"{option} needs a model with a chat template, and cannot be combined with --raw")
+
+
+def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> int:
+    """Print the answer; returns the exit code: an incomplete document or call is a failure, since programs read it."""
+    if talk.raw and not options.raw:
+        report.say(f"localllm: {talk.model_id} has no chat template, so it continues the prompt")
+    printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
+    if isinstance(talk.tools, McpTools):
+        printed = _answer_with(talk.tools, talk, prompt, options)
+    else:
+        printed.print(talk.ask(prompt, options.system))
+    if printed.finish is None:
+        return report.OK
+    for note in printed.notes:
+        report.say(f"localllm: {note}")
+    if options.stats:
+        report.say(stats_line(printed.finish, printed.first_token_s, talk.ctx))
+    if verbose:
+        report.say(describe(printed.finish))
+    if talk.document is not None and printed.finish.reason != "stop":
+        report.say(f"localllm: the document is incomplete: {why_incomplete(printed.finish, talk)}")
+        return report.FAILURE
+    return _print_calls(printed, talk)
+
+
+def _answer_with(mcp: McpTools, talk: Talk, prompt: str, options: RunOptions) -> PrintedAnswer:
+    """Answer, running the calls to MCP servers in between; returns the last answer."""
+    messages = [Message("system", options.system)] if options.system is not None else []
+    messages.append(Message("user", prompt))
+    ask = mcp_tools.terminal_user()
+    for round in range(mcp.max_rounds + 1):
+        printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
+        is_last = round == mcp.max_rounds
+        printed.print(talk.answer(messages, may_call=False) if is_last else talk.answer(messages))
+        whole = all(tools.parsed(call) is not None for call in printed.calls)
+        if not printed.calls or not whole or is_last:
+            break
+        messages.append(Message("assistant", printed.text, thought=printed.thoughts, tool_calls=printed.calls))
+        for call in printed.calls:
+            result = mcp.result(call, ask)
+            messages.append(Message("tool", result, tool_call_id=call.id, name=call.name))
+        if round + 1 == mcp.max_rounds:
+            report.say(f"localllm: limit of {mcp.max_rounds} rounds of calls reached; answering without further calls")
+    return printed
+
+
+def _print_calls(printed: PrintedAnswer, talk: Talk) -> int:
+    """One line per call on stdout; returns the exit code."""
+    code = report.OK
+    for call in printed.calls:
+        if tools.parsed(call) is None and printed.finish is not None:
+            report.say(f"localllm: the call to {call.name} is incomplete: {why_incomplete(printed.finish, talk)}")
+            code = report.FAILURE
+        else:
+            line = tools.as_json_line(call)
+            report.write_text(f"{line}\n")
+    sys.stdout.flush()
+    return code
+
+
+def read_prompt(argument: str | None) -> str:
+    """The prompt from the argument, from stdin, or from both with an empty line between. Raises `InvalidParameter`."""
+    piped = ""
+    if argument == "-" or not sys.stdin.isatty():
+        piped = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
+    prompt = "\n\n".join(part for part in (argument if argument != "-" else None, piped) if part)
+    if not prompt:
+        raise InvalidParameter("no prompt: give one as an argument or on stdin", param="prompt")
+    return prompt

@@ -1,0 +1,293 @@
+"""`localllm runtime`: lists, tests, builds, installs, selects and removes llama.cpp libraries.
+
+Loads none of them: tests run in child processes. Data on stdout, progress on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from localllm.cli.render.units import duration
+from localllm.cli.shared import report
+from localllm.errors import InvalidParameter, LoadFailed
+from localllm.llama.probes import selftest
+from localllm.llama.runtimes import build_targets, building, builds, installed
+from localllm.llama.runtimes import found as runtimes
+from localllm.llama.runtimes.builds import Seen
+from localllm.llama.runtimes.found import AUTO, Listed, Runtime
+from localllm.settings.config import Settings
+
+LINE_EVERY_S = 5.0
+"""Interval of progress lines without a terminal."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One runtime in the output of `list --json`."""
+
+    name: str
+    origin: str
+    version: str
+    kind: str
+    library: str
+    in_use: bool
+    why_not: str = ""
+    absent: tuple[str, ...] = ()
+    """Why a CPU-only runtime's device backends do not load here."""
+    building: bool = False
+    """Whether its build is in progress."""
+
+
+class Tested(msgspec.Struct, frozen=True, kw_only=True):
+    """One runtime in the output of `test --json`."""
+
+    name: str
+    works: bool
+    used: str = ""
+    prefill_tokens_per_s: float = 0.0
+    decode_tokens_per_s: float = 0.0
+    problem: str = ""
+    absent: tuple[str, ...] = ()
+    """As in `Row`."""
+
+
+def manage_runtimes(
+    settings: Settings,
+    action: str,
+    target: str | None,
+    *,
+    name: str | None,
+    as_json: bool,
+    background: bool = False,
+) -> int:
+    """Carry out the action; returns the exit code. Raises `LocalLLMError`s."""
+    if name is not None and action not in ("build", "install"):
+        raise InvalidParameter(f"--name is for build and install, not for {action}", param="name")
+    if background and action != "build":
+        raise InvalidParameter(f"--background is for build, not for {action}", param="background")
+    if action == "list":
+        return _list(settings, as_json=as_json)
+    if action == "test":
+        return _test(settings, target, as_json=as_json)
+    if target is None:
+        targets = {"build": f"one of {', '.join(building.KINDS)}", "install": "a folder or archive"}
+        raise InvalidParameter(f"{action} needs {targets.get(action, 'the name of a runtime')}", param="target")
+    if action == "build":
+        return _build_in_background(settings, target, name) if background else _build(settings, target, name)
+    if action == "stop":
+        builds.stop(settings.data_dir, target)
+        report.say(f"localllm: stopped the build of {target}")
+        return report.OK
+    if action == "install":
+        added = building.add(Path(target).expanduser(), settings.data_dir, name=name, check=_check)
+        report.say(f"localllm: installed {added.name}; `localllm runtime use {added.name}` selects it")
+    elif action == "use":
+        runtimes.choose(target, settings.data_dir)
+        report.say(f"localllm: models loaded from now on use {'the fastest runtime' if target == AUTO else target}")
+    else:
+        if not builds.forget_failed(target, settings.data_dir):
+            building.remove(target, settings.data_dir)
+            builds.forget(target, settings.data_dir)
+        if runtimes.chosen(settings.data_dir) == target:
+            runtimes.choose(AUTO, settings.data_dir)
+        report.say(f"localllm: removed {target}")
+    return report.OK
+
+
+def _list(settings: Settings, *, as_json: bool) -> int:
+    used, problem = "", ""
+    try:
+        used = selftest.choose(settings.data_dir, runtime=settings.runtime).choice.runtime.name
+    except LoadFailed as error:
+        problem = error.message
+    found = runtimes.listed(settings.data_dir)
+    under_way = builds.seen(settings.data_dir)
+    if as_json:
+        rows = [*(_row(settings, each, used) for each in found), *map(_build_row, under_way)]
+        report.write_json(msgspec.json.encode(rows))
+    else:
+        lines: list[tuple[str, ...]] = [
+            (each.runtime.name, each.origin, each.kind, each.version, _state(settings, each, used)) for each in found
+        ]
+        for each in under_way:
+            lines.append((each.build.name, "build", each.build.kind, installed.PACKAGE_VERSION, _progress(each)))
+        report.write_table(("NAME", "ORIGIN", "FOR", "VERSION", "STATE"), lines)
+    if problem:
+        report.say(f"localllm: {problem}")
+    return report.OK if used else report.MODEL_OR_BACKEND
+
+
+def _row(settings: Settings, each: Listed, used: str) -> Row:
+    return Row(
+        name=each.runtime.name,
+        origin=each.origin,
+        version=each.version,
+        kind=each.kind,
+        library=each.runtime.library,
+        in_use=each.runtime.name == used,
+        why_not=each.why_not,
+        absent=_absent(settings, each),
+    )
+
+
+def _build_row(each: Seen) -> Row:
+    return Row(
+        name=each.build.name,
+        origin="build",
+        version=installed.PACKAGE_VERSION,
+        kind=each.build.kind,
+        library="",
+        in_use=False,
+        why_not=_progress(each),
+        building=each.is_running,
+    )
+
+
+def _progress(each: Seen) -> str:
+    build = each.build
+    if not each.is_running:
+        return f"not built: {build.problem or 'its process ended early'}" + (f" ({build.log})" if build.log else "")
+    if build.remaining_s is None:
+        return "building: downloading the source"
+    if build.done == build.total:
+        return "building: testing"
+    return f"building: {build.done} of {build.total} files, about {duration(build.remaining_s)} left"
+
+
+def _state(settings: Settings, each: Listed, used: str) -> str:
+    in_use = ("in use",) if each.runtime.name == used else ()
+    return each.why_not or "; ".join([*in_use, *_absent(settings, each)])
+
+
+def _absent(settings: Settings, each: Listed) -> tuple[str, ...]:
+    """Why device backends did not load in its last self-test; empty without one."""
+    if each.why_not:
+        return ()
+    known = selftest.known(settings.data_dir, each.runtime)
+    return () if known is None else known.trial.absent
+
+
+def _test(settings: Settings, target: str | None, *, as_json: bool) -> int:
+    names = [each.name for each in runtimes.usable(settings.data_dir)] if target is None else [target]
+    results = [_tested(name, settings) for name in names]
+    if as_json:
+        report.write_json(msgspec.json.encode(results))
+    else:
+        rows = [
+            (
+                each.name,
+                each.used or "does not work",
+                f"{each.prefill_tokens_per_s:,.0f}" if each.works else "",
+                f"{each.decode_tokens_per_s:,.0f}" if each.works else "",
+            )
+            for each in results
+        ]
+        report.write_table(("NAME", "BACKEND", "PROMPT TOKENS/S", "DECODE TOKENS/S"), rows)
+        report.say("localllm: speeds are for a tiny file on one thread, for comparison only")
+    for each in results:
+        for words in filter(None, (each.problem, *each.absent)):
+            report.say(f"localllm: {each.name}: {words}")
+    return report.OK if results and all(each.works for each in results) else report.MODEL_OR_BACKEND
+
+
+def _tested(name: str, settings: Settings) -> Tested:
+    try:
+        outcome = selftest.choose(settings.data_dir, runtime=name, fresh=True)
+    except LoadFailed as error:
+        if error.param == "runtime":  # no runtime has that name
+            raise
+        return Tested(name=name, works=False, problem=error.message)
+    best = outcome.trial
+    return Tested(
+        name=name,
+        works=True,
+        used=best.choice.label(),
+        prefill_tokens_per_s=round(best.prefill_tokens_per_s),
+        decode_tokens_per_s=round(best.decode_tokens_per_s),
+        absent=best.absent,
+    )
+
+
+def _build(settings: Settings, kind: str, name: str | None) -> int:
+    base = building.base_in(settings.data_dir)
+    report.say(f"localllm: downloading the source of llama.cpp and compiling {_extent(kind, base)}")
+    progress = _Steps()
+    started_s = time.monotonic()
+    build_name = building.check_name(name or kind)
+    try:
+        with builds.recorded(settings.data_dir, build_name, kind) as record:
+
+            def show(done: int, total: int) -> None:
+                progress(done, total)
+                record(done, total)
+
+            built = building.build(kind, settings.data_dir, name=build_name, base=base, check=_check, on_progress=show)
+    finally:
+        progress.clear()
+    took = duration(time.monotonic() - started_s)
+    selftest.choose(settings.data_dir, runtime=built.name)  # `runtime list` knows its devices from now on
+    outcome = selftest.choose(settings.data_dir, runtime=settings.runtime)
+    use = (
+        "it is used from now on"
+        if outcome.choice.runtime == built
+        else f"`localllm runtime use {built.name}` selects it"
+    )
+    report.say(f"localllm: built and tested {built.name} in {took}; {use}")
+    return report.OK
+
+
+def _build_in_background(settings: Settings, kind: str, name: str | None) -> int:
+    building.check_kind(kind)
+    build = builds.start(settings.data_dir, name or kind, kind)
+    extent = _extent(kind, building.base_in(settings.data_dir))
+    report.say(
+        f"localllm: building {build.name} in the background: {extent}. Once tested, it is used wherever it is the "
+        f"fastest or the only one for a device. `localllm runtime list` shows the progress, `localllm runtime stop "
+        f"{build.name}` stops it, {build.log} is the log"
+    )
+    return report.OK
+
+
+def _extent(kind: str, base: Runtime | None) -> str:
+    targets = build_targets.note(kind, os.environ.get(building.FLAGS_VARIABLE, ""))
+    if base is None or kind == "cpu":
+        return f"all of it, which takes some 10 minutes on two cores{targets}"
+    return f"its {kind} backend, to go with the libraries of {base.name}{targets}"
+
+
+def _check(runtime: Runtime) -> None:
+    """Raises `LoadFailed` if it does not compute the expected tokens."""
+    outcome = selftest.examine(runtime)
+    report.say(f"localllm: tested: {selftest.describe(outcome.trial)}")
+
+
+class _Steps:
+    """The progress of a build: a line redrawn in place on a terminal, else one every few seconds."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._began_s = time.monotonic()
+        self._shown_s = 0.0
+        self._is_drawn = False
+
+    def __call__(self, done: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._shown_s < (0.2 if self._is_terminal else LINE_EVERY_S) or not done:
+            return
+        self._shown_s = now_s
+        remaining_s = (now_s - self._began_s) / done * (total - done)
+        text = f"compiling: {done} of {total} files, about {duration(remaining_s)} left"
+        if self._is_terminal:
+            report.draw(text, before="\r\x1b[K")
+            self._is_drawn = True
+        else:
+            report.say(text)
+
+    def clear(self) -> None:
+        """Erase the line."""
+        if self._is_drawn:
+            report.draw("", before="\r\x1b[K")

@@ -1,0 +1,148 @@
+"""`localllm show`: a model's GGUF header, chat format and settings, as a table or as JSON. Loads nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from localllm.cli.render.units import size
+from localllm.cli.shared import report
+from localllm.errors import InvalidParameter
+from localllm.settings.config import Settings
+from localllm.system.printable import one_line
+from localllm.types import ModelInfo
+
+
+def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool) -> int:
+    """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
+    from localllm.cli.commands.model_settings import own_rows
+    from localllm.cli.shared import formats
+    from localllm.cli.shared.tuned import as_object, rows_for
+    from localllm.registry.reading import read_info
+    from localllm.registry.resolve import resolve
+
+    model = settings.sections().model_named(model)
+    manifest = _manifest(settings, model)
+    if modelfile:
+        report.write_text(_modelfile(model, manifest))
+        return report.OK
+    file = resolve(model, settings.data_dir)
+    try:
+        info = read_info(file)
+        format = formats.format_of(file.path, info)
+    finally:
+        file.release()
+    if as_json:
+        from localllm.registry.names.digest import encode_digest
+
+        shown: dict[str, Any] = msgspec.to_builtins(info)
+        del shown["tensors"]
+        shown["capabilities"] = formats.abilities(info, format)
+        if format is not None:
+            shown["chat_format"] = formats.as_json(format)
+        if manifest is not None:
+            shown["manifest"] = msgspec.to_builtins(manifest, enc_hook=encode_digest)
+        own = settings.sections().of(file.id)
+        if own:
+            shown["settings"] = {key: each.value for key, each in own.items()}
+        if tunings := as_object(settings, file.path):
+            shown["tuned"] = tunings
+        report.write_json(msgspec.json.encode(shown))
+        return report.OK
+    rows = table(info) + ([] if format is None else formats.rows(format))
+    abilities = ", ".join(formats.abilities(info, format))
+    rows.append(("capabilities", abilities or "none by itself: it guesses for the model it was made for (--draft)"))
+    rows += [] if manifest is None else _manifest_rows(manifest)
+    rows += own_rows(settings, file.id) + rows_for(settings, file.path)
+    width = max(len(name) for name, _ in rows)
+    report.write(*(f"{one_line(name):<{width}}  {_below(value, width + 2)}" for name, value in rows))
+    return report.OK
+
+
+def _below(value: str, columns: int) -> str:
+    """Indents all lines but the first, so that none looks like a row."""
+    return value.replace("\n", "\n" + " " * columns)
+
+
+def _manifest(settings: Settings, model: str) -> Any:
+    """The manifest in the store; None for the bundled model and for files."""
+    from localllm.cli.shared.model_names import is_name
+    from localllm.registry.listing import store_of
+    from localllm.registry.names.model_names import Demo, parse
+    from localllm.registry.resolve import find
+
+    if not is_name(model) or isinstance(name := parse(model), Demo):
+        return None
+    return find(name, store_of(settings.data_dir))
+
+
+def _modelfile(model: str, manifest: Any) -> str:
+    from localllm.registry.making.create import modelfile_of
+
+    if manifest is None:
+        raise InvalidParameter(f"{model} has no Modelfile: only models in localllm list have one", param="model")
+    return modelfile_of(manifest)
+
+
+def _manifest_rows(manifest: Any) -> list[tuple[str, str]]:
+    rows: list[tuple[str, Any]] = [
+        ("from", manifest.source),
+        ("licence", manifest.license),
+        ("added", manifest.created_at),
+        ("files", ", ".join(f"{file.file_name} {file.digest.short}" for file in manifest.files)),
+        ("projector", _projector(manifest)),
+        ("context set", manifest.ctx),
+        ("system message", manifest.system),
+        ("stop", ", ".join(map(repr, manifest.stop))),
+        *msgspec.to_builtins(manifest.params).items(),
+    ]
+    return [(name, str(value)) for name, value in rows if value not in (None, "")]
+
+
+def _projector(manifest: Any) -> str | None:
+    has_one = any(file.role == "projector" for file in manifest.files)
+    return "unused: images are not supported yet" if has_one else None
+
+
+def table(info: ModelInfo) -> list[tuple[str, str]]:
+    """The rows of known values, formatted with units."""
+    heads = f"{info.num_heads}, {info.num_kv_heads} for keys and values" if info.num_heads else None
+    sampling = ", ".join(f"{name} {value:g}" for name, value in info.sampling.items())
+    layer_bytes = sum(info.layer_bytes)
+    rows: list[tuple[str, str | int | None]] = [
+        ("name", info.name),
+        ("architecture", info.architecture if info.causal else f"{info.architecture} (encoder)"),
+        ("parameters", _count(info.num_parameters)),
+        ("quantization", info.file_type),
+        ("tensor types", ", ".join(f"{kind} {size(num_bytes)}" for kind, num_bytes in info.quantization.items())),
+        ("size", size(info.size_bytes)),
+        ("files", info.split_count if info.split_count > 1 else None),
+        ("context length", info.context_length),
+        ("layers", f"{info.num_layers} ({size(layer_bytes)}, and {size(info.other_bytes)} outside)"),
+        ("embedding", info.embedding_length),
+        ("feed forward", info.feed_forward_length),
+        ("heads", heads),
+        ("vocabulary", f"{info.vocabulary_size} tokens" + (f", {info.tokenizer}" if info.tokenizer else "")),
+        ("sampling", sampling),
+        ("chat template", _templates(info)),
+    ]
+    return [(name, str(value)) for name, value in rows if value not in (None, "")]
+
+
+def _templates(info: ModelInfo) -> str:
+    names = ", ".join(info.chat_templates)
+    if not names:
+        return "none: `run` continues text"
+    return (
+        f"{names} (not in the file; the default for {info.architecture} models)"
+        if info.chat_template_source == "architecture"
+        else names
+    )
+
+
+def _count(number: int) -> str:
+    for limit, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if number >= limit:
+            return f"{number / limit:.3g} {unit}"
+    return str(number)

@@ -1,0 +1,1 @@
+"""Names, types and help of every command's options. Bodies are in `cli.commands`."""

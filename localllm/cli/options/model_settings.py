@@ -1,0 +1,27 @@
+"""Options and help of `localllm set`. The body is imported when the command runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Argument, Exit
+
+from localllm.cli.options import common as opt
+
+
+def set_(
+    model: Annotated[
+        str, Argument(metavar="MODEL", help="A model as listed by localllm list, or a pattern such as 'qwen3:*'")
+    ],
+    pairs: Annotated[
+        list[str] | None,
+        Argument(metavar="KEY=VALUE...", help="Such as ctx=32768; KEY= removes it; without any: show all"),
+    ] = None,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Change or show how a model is loaded and how it answers."""
+    from localllm.cli.commands.model_settings import set_model
+    from localllm.settings import config
+
+    raise Exit(set_model(config.load({"home": home}), model, pairs or [], as_json=as_json))

@@ -1,0 +1,1 @@
+"""What several commands share: model names, reports, the server that `run` uses."""
