@@ -16,7 +16,7 @@ from localllm.types import Delta, GenerationRequest, Message, Rendering, Samplin
 from localllm.types.load_options import LoadOptions
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
-from tests.unit.test_shaping import STRICT
+from tests.unit.chat.test_shaping import STRICT
 
 TIMEOUT_S = 60
 PLAIN = Rendering()
