@@ -76,7 +76,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions under which a measurement applies."""
 
     cpu: str
-    """A digest of `osdep.cpu_model`."""
+    """A digest of `system.cpu.cpu_model`."""
     cores: int
     library: str
     """Fingerprint of its files."""

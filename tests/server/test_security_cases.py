@@ -1,6 +1,6 @@
 """What went wrong in other local servers, as far as it can be asked over HTTP: one test or more for every case.
 
-The cases of model files are in `tests/unit/test_gguf_*.py`, those of templates in `tests/unit/chat/test_template.py` and
+The cases of model files are in `tests/unit/gguf/`, those of templates in `tests/unit/chat/test_template.py` and
 `tests/worker/test_template_child.py`, under the same names: `pytest -k cve`.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m localllm.llama.probes.doctor`: examines library, self-test and devices in a process that may crash from it.
+"""`python -m localllm.llama.probes.doctor`: examines library and devices in a process that may crash.
 
 Reads a `Question` from stdin and writes a `Report` per stage as a line of JSON, so that findings before a crash are not
 lost. Gives facts and advice; `cli/commands/doctor.py` words them for the terminal.

@@ -1,4 +1,4 @@
-"""`python -m localllm.llama.probes.selftest_child`: one request on stdin, one answer on stdout. A crash is an answer too.
+"""`python -m localllm.llama.probes.selftest_child`: a request on stdin, an answer on stdout, or a crash.
 
 Surveys the CPU backends, or decodes the bundled file with one of them. Leaves the comparison of its tokens to the
 parent, since a backend that miscalculates cannot be trusted with it.

@@ -1,4 +1,4 @@
-"""`python -m localllm.llama.probes.speed_probe_child`: a `ProbeQuestion` on stdin, a `ProbeAnswer` on stdout. It may crash.
+"""`python -m localllm.llama.probes.speed_probe_child`: a `ProbeQuestion` in, a `ProbeAnswer` out, or a crash.
 
 Measurements are remembered in the data directory by library, CPU, version and number of threads.
 """

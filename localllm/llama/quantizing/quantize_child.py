@@ -1,4 +1,4 @@
-"""`python -m localllm.llama.quantizing.quantize_child`: a `Job` on stdin; `Step`s and a `Done` or `Failed` on stdout, a line each.
+"""`python -m localllm.llama.quantizing.quantize_child`: a `Job` on stdin; lines of `Step`, `Done`, `Failed` out.
 
 Ends, without leaving a half-written file, as soon as its stdin ends, so it never outlives its parent. It may crash,
 like any process that lets native code read a file.

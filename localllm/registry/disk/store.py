@@ -1,8 +1,7 @@
 """The model store: blobs by digest and models by name, on disk, safe against crashes and concurrent processes.
 
 Guarantees: a model is listed only once all its files are complete and flushed; a blob is never seen half written;
-`gc` keeps whatever a manifest, a running pull or a loaded model needs (how: `gc.py`). The content of a blob is trusted
-until `verify`. A store is created when something is first put into it. `layout.py` describes its files.
+`gc` keeps what a manifest, a running pull or a loaded model needs; content is trusted until `verify`. Begin: `layout`.
 
 Knows nothing of networks, of GGUF, or of which model a short name means. All methods may be called from any thread.
 """

@@ -1,6 +1,6 @@
 """Where other programs store models, by their own environment variables and defaults.
 
-Differences between operating systems are handled by `osdep`. Does not check whether a folder exists.
+Differences between operating systems are handled by `system.folders`. Does not check whether a folder exists.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`API.md`: every endpoint, and of every field whether it is honoured, refused by name or ignored, and why.
 
-Written from what requests are decoded with: `python -m localllm.server.described.api_table > localllm/API.md`. A test compares.
+Written from what requests are decoded with: `python -m localllm.server.described.api_table > localllm/API.md`. A test
+compares.
 """
 
 from __future__ import annotations
