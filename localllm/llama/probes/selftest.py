@@ -33,7 +33,7 @@ NUM_COMPARED = 3
 CLEARLY_FASTER = 1.25
 """Equal backends differed by 22 % on a busy machine; only a larger difference overrules their own order."""
 TIMEOUT_S = 20.0
-MODEL_PATH = Path(__file__).parents[1] / "data" / "selftest.gguf"
+MODEL_PATH = Path(__file__).parents[2] / "data" / "selftest.gguf"
 RECORDED_PATH = MODEL_PATH.with_suffix(".json")
 
 
