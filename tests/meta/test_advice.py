@@ -28,7 +28,7 @@ NO_COMMANDS = {
 OTHERS_OPTIONS = {
     "launch": "of the agents",
     "cli/launching/process.py": "of the agents",
-    "programs.py": "of a frozen program's children",
+    "system/programs.py": "of a frozen program's children",
     "llama/runtimes/installed.py": "of pip and cmake",
     "llama/runtimes/building.py": "of pip and cmake",
     "llama/runtimes/build_targets.py": "of nvidia-smi",

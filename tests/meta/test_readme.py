@@ -103,6 +103,6 @@ def test_what_the_readme_links_to_exists() -> None:
 
 def test_the_architecture_page_names_tests_that_exist_and_stays_short() -> None:
     page = (ROOT / "localllm" / "ARCHITECTURE.md").read_text("utf-8")
-    assert page.count("\n") <= 150
+    assert page.count("\n") <= 170
     for pattern in re.findall(r"`(tests/[\w/*]+\.py)`", page):
         assert list(ROOT.glob(pattern)), pattern
