@@ -17,7 +17,7 @@ from localllm.errors import InvalidParameter
 from localllm.planning.drafts import DraftModel
 from localllm.planning.tuned import Tunings
 from localllm.settings.config import Settings
-from localllm.supervisor.supervisor import Candidate
+from localllm.supervisor.candidate import Candidate
 from localllm.system.worker_threads import Threads
 from localllm.types import ModelDefaults, ModelInfo
 from localllm.types.load_options import LoadOptions

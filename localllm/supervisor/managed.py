@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,15 +20,16 @@ from localllm.planning.contexts import on_devices
 from localllm.planning.drafts import DraftModel, check_is_model
 from localllm.planning.main_memory import MainMemory
 from localllm.planning.plan import context_of, pooling_of
-from localllm.planning.tuned import Tuning
 from localllm.settings.config import Settings
+from localllm.supervisor.candidate import Candidate
 from localllm.supervisor.load_log import log_load
 from localllm.supervisor.on_devices import OnDevices
 from localllm.supervisor.owner import Owner
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held
-from localllm.supervisor.session import Session
-from localllm.types import Finish, LoadedModel, ModelDefaults, ModelInfo
+from localllm.supervisor.session import Session, SessionLimits
+from localllm.supervisor.session_observer import SessionObserver
+from localllm.types import Finish, LoadedModel
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import ModelPhase, RunningModel
 from localllm.worker.command import worker_command
@@ -48,40 +49,33 @@ FOREVER_S = -1.0
 """Keep-alive time of a model that stays until it is unloaded explicitly."""
 
 
-class ManagedModel:
+class ManagedModel(SessionObserver):
     """Used on the event loop that made it."""
 
     def __init__(
         self,
         owner: Owner,
         settings: Settings,
-        id: str,
-        path: Path,
-        info: ModelInfo,
+        candidate: Candidate,
         options: LoadOptions,
         *,
-        defaults: ModelDefaults,
-        draft: DraftModel | None = None,
-        no_draft: str = "",
         keep_alive_s: float,
         stays: bool,
-        release: Callable[[], None],
-        tunings: Sequence[Tuning] = (),
         chose_ctx: bool = False,
     ) -> None:
-        """`stays`: never evicted for another model. `release` is called once its file is no longer needed. `tunings`:
-        one may apply, depending on the library and devices the worker will report. `chose_ctx`: the context of
-        `options` was chosen here, not requested.
+        """`stays`: never evicted for another model. `chose_ctx`: the context of `options` was chosen here, not
+        requested. One of the candidate's tunings may apply, depending on what the worker will report.
 
         Raises `InvalidParameter`, `LoadFailed` for a context or a pooling that the model cannot have.
         """
-        self.id = id
-        check_is_model(id, info)
+        self.id, info = candidate.id, candidate.info
+        check_is_model(self.id, info)
         pooling_of(info, options)
-        self._memory = MainMemory(info, options, draft, tunings)
-        self._no_draft = no_draft
+        self._candidate = candidate
+        self._memory = MainMemory(info, options, candidate.draft, candidate.tunings)
+        self._no_draft = candidate.no_draft
         library = f"{settings.runtime} {settings.plugin_dir} {settings.rpc}"
-        self.on_devices = OnDevices(owner.ledger, library, id, info, options, draft)
+        self.on_devices = OnDevices(owner.ledger, library, self.id, info, options, candidate.draft)
         self.has_room = False
         """Whether its memory is reserved."""
         self.loaded: LoadedModel | None = None
@@ -89,14 +83,9 @@ class ManagedModel:
         self.waiting_for_load = 0
         self._owner = owner
         self._settings = settings
-        self.path = path
-        self._info = info
         self.options = self._used_options = options
-        self._tunings = tunings
-        self._defaults = defaults
         self._keep_alive_s = keep_alive_s
         self._stays = stays
-        self._release = release
         self._session: Session | None = None
         self._listeners: list[OnProgress] = []
         self._deaths: list[float] = []
@@ -106,6 +95,10 @@ class ManagedModel:
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
         self._chose_ctx = chose_ctx
+
+    @property
+    def path(self) -> Path:
+        return self._candidate.path
 
     @property
     def need_bytes(self) -> int:
@@ -226,7 +219,7 @@ class ManagedModel:
         if "mtp" not in loaded.sources:
             self.on_devices.free_heads()
 
-    def _reported_again(self, loaded: LoadedModel) -> None:
+    def reported(self, loaded: LoadedModel) -> None:
         if self.loaded is not None and not self._closing:
             self._take_report(loaded)
             self._owner.changed()
@@ -261,7 +254,7 @@ class ManagedModel:
         finally:
             self.loaded = None
             self.on_devices.release()
-            self._release()
+            self._candidate.release()
 
     def dismiss(self) -> None:
         """Ask its process to shut down, from any thread. Never blocks."""
@@ -293,7 +286,7 @@ class ManagedModel:
         else:  # a timer may be early by the clock's resolution
             self._watch_idleness()
 
-    def _died(self) -> None:
+    def died(self) -> None:
         if self._closing:  # it was dismissed
             return
         if self._session is not None and self._session.death is not None:
@@ -320,7 +313,7 @@ class ManagedModel:
         except Exception:
             logger.exception("defect in a restart")
 
-    def _end(self, end: Finish | str) -> None:
+    def ended(self, end: Finish | str) -> None:
         if isinstance(end, str):
             self._owner.observer.failed(self.id, end)
         else:
@@ -328,11 +321,11 @@ class ManagedModel:
         self.used()
         self._owner.changed()
 
-    def _embedded(self) -> None:
+    def embedded(self) -> None:
         self.used()
         self._owner.changed()
 
-    def _called(self) -> None:
+    def called(self) -> None:
         self._watch_idleness()
         self._owner.changed()
 
@@ -350,18 +343,11 @@ class ManagedModel:
         session = Session(
             command,
             self._make_load,
-            max_waiting=settings.max_waiting,
-            on_end=self._end,
-            on_embedded=self._embedded,
-            on_called=self._called,
-            on_death=self._died,
-            on_report=self._reported_again,
-            on_progress=self._report_progress,
+            SessionLimits(settings.max_waiting, settings.worker_timeout_s, settings.step_timeout_s),
+            observer=self,
+            retries=self._retries,
             verbose=settings.verbose,
             saves=self.options.kv_disk_mb > 0,
-            worker_timeout_s=settings.worker_timeout_s,
-            step_timeout_s=settings.step_timeout_s,
-            retries=self._retries,
         )
         session.ready.add_done_callback(self._report_ready)
         return session
@@ -376,7 +362,7 @@ class ManagedModel:
         elif self.loaded is not None and isinstance(error, LocalLLMError):
             self._owner.observer.crashed(self.id, error)
 
-    def _report_progress(self, fraction: float) -> None:
+    def loading(self, fraction: float) -> None:
         self._owner.observer.loading(self.id, fraction)
         for listener in list(self._listeners):
             listener(fraction)
@@ -388,7 +374,7 @@ class ManagedModel:
         if self._chose_ctx:
             options = on_devices(options, lambda tried: self.on_devices.layers_with(tried, hello.devices))
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
-        found = tuned.match(self._tunings, place, options, context_of(self._info, options))
+        found = tuned.match(self._candidate.tunings, place, options, context_of(self._candidate.info, options))
         self._used_options = options = found.applied(options)
         placement = self.on_devices.place(hello.devices, options)
         draft = self.on_devices.draft and self.on_devices.draft.load
@@ -396,5 +382,5 @@ class ManagedModel:
         as_tuned = {reasons[name]: tuned.AS_TUNED for name in found.settings if name in reasons}
         placement = msgspec.structs.replace(placement, **as_tuned)
         more = found.story(), found.settings, draft, self._no_draft
-        info = msgspec.structs.replace(self._info, tensors={})  # only planning needs tensor names
-        return Load(self.id, str(self.path), info, options, placement, self._defaults, *more)
+        info = msgspec.structs.replace(self._candidate.info, tensors={})  # only planning needs tensor names
+        return Load(self.id, str(self.path), info, options, placement, self._candidate.defaults, *more)

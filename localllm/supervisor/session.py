@@ -12,7 +12,7 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from localllm.errors import Draining, InternalError, LocalLLMError, RequestTimeout, WorkerCrashed, from_info
 from localllm.supervisor import texts
@@ -20,8 +20,9 @@ from localllm.supervisor.collector import Collector
 from localllm.supervisor.pending import DEADLINE_GRACE_S, Pending, remaining
 from localllm.supervisor.process import WorkerProcess
 from localllm.supervisor.retries import Retries
+from localllm.supervisor.session_observer import SessionObserver
 from localllm.supervisor.waiting import QueueTimes, check_calls
-from localllm.types import Finish, GenerationRequest, LoadedModel
+from localllm.types import GenerationRequest, LoadedModel
 from localllm.types.embeddings import EmbeddingRequest, Embeddings, RerankRequest
 from localllm.worker.messages import (
     SLOT_METHODS,
@@ -52,6 +53,16 @@ TEXT_METHODS = frozenset({"tokenize", "pieces", "render"})
 MakeLoad = Callable[[Hello], Load]
 
 
+class SessionLimits(NamedTuple):
+    """How much and how long a session waits."""
+
+    max_waiting: int
+    """Requests beyond those in slots, and calls."""
+    worker_timeout_s: float = 0.0
+    """See `Heartbeat`."""
+    step_timeout_s: float = 0.0
+
+
 class Session:
     """All messages to a worker go through here, on the loop that made it."""
 
@@ -59,27 +70,16 @@ class Session:
         self,
         command: Sequence[str],
         make_load: MakeLoad,
+        limits: SessionLimits,
         *,
-        max_waiting: int,
-        on_end: Callable[[Finish | str], None] = lambda _: None,
-        on_embedded: Callable[[], None] = lambda: None,
-        on_called: Callable[[], None] = lambda: None,
-        on_death: Callable[[], None] = lambda: None,
-        on_report: Callable[[LoadedModel], None] = lambda _: None,
-        on_progress: Callable[[float], None] | None = None,
+        observer: SessionObserver | None = None,
+        retries: Retries[Session] | None = None,
         verbose: bool = False,
         saves: bool = False,
-        worker_timeout_s: float = 0.0,
-        step_timeout_s: float = 0.0,
-        retries: Retries[Session] | None = None,
     ) -> None:
-        """Starts the process. `make_load` plans from the worker's `Hello`; an error it raises fails the load. `saves`:
-        the worker has something to save when it shuts down. `worker_timeout_s`, `step_timeout_s`: see `Heartbeat`.
-
-        `on_end` is called with how each request ended, its finish or an error code; `on_embedded` when a request for
-        embeddings was answered; `on_called` when a call is over; `on_death` when a session that had answered ends
-        without being closed; `on_report` with each report of its model after the first. `retries` gets the requests
-        for which nothing was sent before the worker died. Raises `WorkerCrashed` if no process can be started.
+        """Starts the process. `make_load` plans from the worker's `Hello`; an error it raises fails the load. `retries`
+        gets the requests for which nothing was sent before the worker died. `saves`: the worker has something to save
+        when it shuts down. Raises `WorkerCrashed` if no process can be started.
         """
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
@@ -87,15 +87,10 @@ class Session:
         self.model: LoadedModel | None = None
         """What the worker reported last; it reports again when a draft model was dropped."""
         self._make_load = make_load
-        self._max_waiting = max_waiting
+        self._max_waiting = limits.max_waiting
         self._saves = saves
         self._queue_times = QueueTimes()
-        self._on_end = on_end
-        self._on_embedded = on_embedded
-        self._on_called = on_called
-        self._on_death = on_death
-        self._on_report = on_report
-        self._on_progress = on_progress
+        self._observer = observer or SessionObserver()
         self._retries = retries
         self._pending: dict[int, Pending] = {}
         self._collectors: dict[int, Collector] = {}
@@ -111,8 +106,8 @@ class Session:
             on_message=self._take,
             on_exit=self._bury,
             has_unprepared=self._has_unprepared,
-            worker_timeout_s=worker_timeout_s,
-            step_timeout_s=step_timeout_s,
+            worker_timeout_s=limits.worker_timeout_s,
+            step_timeout_s=limits.step_timeout_s,
             verbose=verbose,
         )
 
@@ -146,7 +141,7 @@ class Session:
         self.check_room(1)
         id = next(self._ids)
         self._process.send(Submit(id, request))
-        pending = Pending(request, self, self._on_end)
+        pending = Pending(request, self, self._observer.ended)
         self._adopt(id, pending)
         return pending
 
@@ -208,9 +203,9 @@ class Session:
             raise
         finally:
             if end is None:
-                self._on_embedded()
+                self._observer.embedded()
             else:
-                self._on_end(end)
+                self._observer.ended(end)
         return made
 
     async def _embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
@@ -273,7 +268,7 @@ class Session:
         finally:
             self._num_calls[is_text] -= 1
             del self._calls[id]
-            self._on_called()  # as above: this call may be what kept the model loaded
+            self._observer.called()  # as above: this call may be what kept the model loaded
 
     def give_up(self, error: LocalLLMError) -> None:
         """Fail the load with this error."""
@@ -328,14 +323,13 @@ class Session:
             self._plan(message)
             self._process.watch()
         elif isinstance(message, Loading):
-            if self._on_progress is not None:
-                self._on_progress(message.fraction)
+            self._observer.loading(message.fraction)
         elif isinstance(message, Ready):
             self.model = message.model
             if not self.ready.done():
                 self.ready.set_result(message.model)
             elif self._is_answering:
-                self._on_report(message.model)
+                self._observer.reported(message.model)
         elif isinstance(message, Failed):
             self._fail_load(from_info(message.error))
 
@@ -367,7 +361,7 @@ class Session:
         death = self._death = Draining("the model is being unloaded") if is_closing else crash
         self._fail_load(death)
         if was_answering and not is_closing:
-            _guarded(self._on_death)
+            _guarded(self._observer.died)
         pending, self._pending = self._pending, {}
         for each in pending.values():
             if is_closing or self._retries is None or each.was_retried or each.begun.is_set():

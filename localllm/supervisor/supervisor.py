@@ -9,9 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import msgspec
 
@@ -20,8 +18,8 @@ from localllm.planning.contexts import Memory, with_context
 from localllm.planning.drafts import DraftModel, beside, draft_bytes
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import context_of, longest_context
-from localllm.planning.tuned import Tuning
 from localllm.settings.config import Settings
+from localllm.supervisor.candidate import Candidate
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
@@ -29,28 +27,11 @@ from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, d
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
 from localllm.system import memory
-from localllm.types import LoadedModel, ModelDefaults, ModelInfo
+from localllm.types import LoadedModel, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.states import RunningModel
 
 logger = logging.getLogger("localllm")
-
-
-class Candidate(NamedTuple):
-    """A model on disk that can be loaded."""
-
-    id: str
-    path: Path
-    info: ModelInfo
-    defaults: ModelDefaults
-    release: Callable[[], None]
-    """Called once when its file is no longer needed, even if it is never loaded."""
-    tunings: tuple[Tuning, ...] = ()
-    """The fastest settings found for it."""
-    draft: DraftModel | None = None
-    """Its draft model, whose file is released together with this one."""
-    no_draft: str = ""
-    """Why `auto` found no draft model."""
 
 
 class Supervisor:
@@ -112,12 +93,10 @@ class Supervisor:
             wanted, options = options, with_context(candidate.info, options, _memory(), candidate.draft)
             if keep_alive_s is None:
                 keep_alive_s = settings.model_keep_alive_s
+            chose_ctx = options.ctx != wanted.ctx
             model = ManagedModel(
-                self, settings, candidate.id, candidate.path, candidate.info, options,
-                defaults=candidate.defaults, keep_alive_s=keep_alive_s, stays=stays, release=candidate.release,
-                draft=candidate.draft, no_draft=candidate.no_draft, tunings=candidate.tunings,
-                chose_ctx=options.ctx != wanted.ctx,
-            )  # fmt: skip
+                self, settings, candidate, options, keep_alive_s=keep_alive_s, stays=stays, chose_ctx=chose_ctx
+            )
         except BaseException:
             candidate.release()
             raise

@@ -18,7 +18,7 @@ from localllm.planning.plan import context_of
 from localllm.planning.tuned import Tuning, Tunings, base_of
 from localllm.runtime.finding import Finder
 from localllm.settings.config import Settings
-from localllm.supervisor.supervisor import Candidate as Model
+from localllm.supervisor.candidate import Candidate as Model
 from localllm.system import cpu
 from localllm.tuning.candidates import DEFAULT, Candidate, Machine, candidates
 from localllm.tuning.comparing import TOO_NOISY, Comparison, Rates, holds, noise, pairs_needed, typical

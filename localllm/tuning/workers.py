@@ -20,8 +20,8 @@ from localllm.planning.needs import need_bytes
 from localllm.planning.plan import plan
 from localllm.planning.tuned import Place, place_of
 from localllm.settings.config import Settings
-from localllm.supervisor.session import Session
-from localllm.supervisor.supervisor import Candidate as Model
+from localllm.supervisor.candidate import Candidate as Model
+from localllm.supervisor.session import Session, SessionLimits
 from localllm.system import memory
 from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Rates
@@ -145,10 +145,8 @@ class Workers:
         session = Session(
             command,
             make_load,
-            max_waiting=1,
+            SessionLimits(1, settings.worker_timeout_s, settings.step_timeout_s),
             verbose=settings.verbose,
-            worker_timeout_s=settings.worker_timeout_s,
-            step_timeout_s=settings.step_timeout_s,
         )
         try:
             async with asyncio.timeout(settings.load_timeout_s):

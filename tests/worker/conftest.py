@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from localllm.supervisor.session import Session
+from localllm.supervisor.session import Session, SessionLimits
+from localllm.supervisor.session_observer import SessionObserver
 from localllm.types import LayerMemory, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.types.placement import Placement
@@ -47,7 +48,8 @@ def start_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StartSessi
     monkeypatch.setenv("PYTHONPATH", str(root))
     monkeypatch.setenv("BAD_WORKER_LIVES", str(tmp_path / "lives"))
 
-    def start(*arguments: str, max_waiting: int = 8, **given: Any) -> Session:
-        return Session(bad_worker(*arguments), make_load, max_waiting=max_waiting, **given)
+    def start(*arguments: str, observer: SessionObserver | None = None, saves: bool = False, **limits: Any) -> Session:
+        some = SessionLimits(**{"max_waiting": 8, **limits})
+        return Session(bad_worker(*arguments), make_load, some, observer=observer, saves=saves)
 
     return start

@@ -9,11 +9,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
-from localllm.supervisor.session import Session
+from localllm.supervisor.session import Session, SessionLimits
+from localllm.supervisor.session_observer import SessionObserver
 from localllm.types import Finish, GenerationRequest
 from localllm.worker import handle as handle_module
 from localllm.worker.framing import FrameReader, FrameWriter, encode
@@ -73,7 +75,7 @@ def test_a_stderr_that_nobody_can_write_to_stops_no_worker(
     """A desktop app has none, and a closed terminal takes nothing: the worker would block on its full pipe."""
 
     async def scenario() -> None:
-        session = Session(bad_worker("says-something"), make_load, max_waiting=8, verbose=True)
+        session = Session(bad_worker("says-something"), make_load, SessionLimits(8), verbose=True)
         await asyncio.wait_for(session.ready, TIMEOUT_S)
         for broken in (None, io.TextIOWrapper(io.BytesIO(), encoding="ascii")):
             if broken is not None:
@@ -85,14 +87,16 @@ def test_a_stderr_that_nobody_can_write_to_stops_no_worker(
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("callback", ["on_end", "make_load", "on_progress"])
+@pytest.mark.parametrize("callback", ["ended", "make_load", "loading"])
 def test_what_fails_on_the_loop_ends_the_session_with_the_reason(
     callback: str, start_session: StartSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        given = {"make_load": make_load, callback: fail}
-        session = Session(bad_worker("as-told"), max_waiting=8, **given)  # type: ignore[arg-type]
-        if callback == "on_end":
+        observer = SessionObserver()
+        setattr(observer, callback, fail)
+        planned: Any = fail if callback == "make_load" else make_load
+        session = Session(bad_worker("as-told"), planned, SessionLimits(8), observer=observer)
+        if callback == "ended":
             await asyncio.wait_for(session.ready, TIMEOUT_S)
             unanswered, answered = session.submit(GenerationRequest(prompt="for ever")), session.submit(REQUEST)
             await read_all(answered.mailbox)
@@ -107,11 +111,15 @@ def test_what_fails_on_the_loop_ends_the_session_with_the_reason(
 
 
 def test_an_observer_that_fails_keeps_nobody_from_learning_of_a_death(start_session: StartSession) -> None:
-    def on_end(_: Finish | str) -> None:
-        fail()
+    class Failing(SessionObserver):
+        def ended(self, end: Finish | str) -> None:
+            fail(end)
+
+        def died(self) -> None:
+            fail()
 
     async def scenario() -> None:
-        session = Session(bad_worker("never-ends"), make_load, max_waiting=8, on_end=on_end, on_death=fail)
+        session = Session(bad_worker("never-ends"), make_load, SessionLimits(8), observer=Failing())
         await asyncio.wait_for(session.ready, TIMEOUT_S)
         pendings = [session.submit(REQUEST) for _ in range(3)]
         call = asyncio.create_task(session.call("tokenize", "x"))

@@ -15,6 +15,7 @@ from localllm.errors import RequestTimeout, WorkerCrashed
 from localllm.supervisor import pending, process
 from localllm.supervisor import session as session_module
 from localllm.supervisor.session import Session
+from localllm.supervisor.session_observer import SessionObserver
 from localllm.types import GenerationRequest
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from tests.worker.conftest import StartSession
@@ -144,7 +145,9 @@ def test_a_request_ends_when_its_time_is_over_though_its_worker_says_nothing(
     ends: list[object] = []
 
     async def scenario() -> None:
-        session = await started(start_session, on_end=ends.append)
+        observer = SessionObserver()
+        monkeypatch.setattr(observer, "ended", ends.append)
+        session = await started(start_session, observer=observer)
         if isinstance(request_, GenerationRequest):
             one = session.submit(request_)
             with pytest.raises(RequestTimeout, match=reason):

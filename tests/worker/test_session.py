@@ -198,10 +198,10 @@ def test_no_worker_outlives_a_parent_that_was_killed(start_session: StartSession
     parent_code = textwrap.dedent("""
         import asyncio
         from tests.worker.conftest import bad_worker, make_load
-        from localllm.supervisor.session import Session
+        from localllm.supervisor.session import Session, SessionLimits
 
         async def main():
-            session = Session(bad_worker("behaves"), make_load, max_waiting=1)
+            session = Session(bad_worker("behaves"), make_load, SessionLimits(1))
             await session.ready
             print(session.pid, flush=True)
             await asyncio.Event().wait()

@@ -13,8 +13,9 @@ from localllm.errors import LoadConflict, LoadFailed, ModelNotFound, QueueFull, 
 from localllm.planning.drafts import DraftModel
 from localllm.settings.config import Settings
 from localllm.supervisor import managed, process
+from localllm.supervisor.candidate import Candidate
 from localllm.supervisor.session import Session
-from localllm.supervisor.supervisor import Candidate, Supervisor
+from localllm.supervisor.supervisor import Supervisor
 from localllm.system import memory
 from localllm.types import GenerationRequest, ModelDefaults
 from localllm.types.load_options import LoadOptions

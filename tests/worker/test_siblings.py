@@ -18,7 +18,7 @@ import pytest
 from localllm.gguf import read_model_info
 from localllm.planning.plan import plan
 from localllm.registry.resolve import carried
-from localllm.supervisor.session import Session
+from localllm.supervisor.session import Session, SessionLimits
 from localllm.system import cpu
 from localllm.types import GenerationRequest, SamplingParams
 from localllm.types.load_options import LoadOptions
@@ -146,6 +146,6 @@ async def _started(home: Path) -> Session:
     def make_load(hello: Hello) -> Load:
         return Load("demo", str(path), info, options, plan(info, options, hello.devices))
 
-    session = Session(command, make_load, max_waiting=8)
+    session = Session(command, make_load, SessionLimits(8))
     await asyncio.wait_for(session.ready, TIMEOUT_S)
     return session

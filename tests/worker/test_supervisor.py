@@ -13,8 +13,9 @@ import pytest
 from localllm.errors import LocalLLMError, WorkerCrashed
 from localllm.settings.config import Settings
 from localllm.supervisor import managed
+from localllm.supervisor.candidate import Candidate
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.supervisor import Candidate, Supervisor
+from localllm.supervisor.supervisor import Supervisor
 from localllm.types import Finish, GenerationRequest, ModelDefaults
 from localllm.types.load_options import LoadOptions
 from tests.worker.conftest import INFO, bad_worker

@@ -19,7 +19,7 @@ from localllm.errors import InternalError, InvalidParameter, WorkerCrashed
 from localllm.gguf import read_model_info
 from localllm.planning.plan import plan
 from localllm.supervisor import process
-from localllm.supervisor.session import Session
+from localllm.supervisor.session import Session, SessionLimits
 from localllm.types import GenerationRequest, Message, SamplingParams
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions
@@ -46,9 +46,8 @@ async def start(model: Path, home: Path, fault: str = "", *, disk: bool = False,
     session = Session(
         [sys.executable, "-P", "-c", code, *arguments],
         make_load,
-        max_waiting=8,
+        SessionLimits(8, **given),
         saves=disk,
-        **given,  # type: ignore[arg-type]
     )
     await asyncio.wait_for(session.ready, TIMEOUT_S)
     return session

@@ -11,7 +11,7 @@ import pytest
 from localllm.errors import LoadFailed
 from localllm.gguf import read_model_info
 from localllm.settings.config import Settings
-from localllm.supervisor.supervisor import Candidate as Model
+from localllm.supervisor.candidate import Candidate as Model
 from localllm.tuning import workers
 from localllm.tuning.candidates import DEFAULT
 from localllm.types import ModelDefaults
