@@ -24,9 +24,9 @@ import numpy as np
 from benchmarks.peers import MODEL
 from benchmarks.results import save
 from localllm.engine.backend import Segment
-from localllm.engine.engine import Engine
+from localllm.engine.building import build_engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import Sampler
 from localllm.llama import library
@@ -64,12 +64,14 @@ def engine_rate(
     backend: TimedBackend, sampler: Sampler, num: int, sampling: ResolvedSampling, *, gaps: bool = False
 ) -> Rate:
     """Measure steps in which every sequence gets one token; with `gaps`, only every other slot is used."""
-    engine = Engine(backend, lambda _: None, sampler=sampler)
+    engine = build_engine(backend, lambda _: None, sampler=sampler)
     rng = np.random.default_rng(num)
     for id in range(2 * num if gaps else num):
         prompt = rng.integers(1000, 5000, PROMPT).tolist()
-        engine.submit(Sequence(id, prompt, sampling=sampling, max_tokens=OUT + 64, ending=Ending(ignore_eos=True)))
-    while not engine.scheduler.running or any(each.num_pending > 1 for each in engine.scheduler.running):
+        engine.submit(
+            Sequence(Request(id, prompt, sampling=sampling, max_tokens=OUT + 64, ending=Ending(ignore_eos=True)))
+        )
+    while not engine.scheduler.running or any(each.progress.num_pending > 1 for each in engine.scheduler.running):
         engine.step()
     for id in range(1, 2 * num, 2) if gaps else ():
         engine.cancel(id)

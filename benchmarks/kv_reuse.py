@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.results import save
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.sampling import native
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
@@ -47,7 +48,7 @@ class Run:
     """One engine, and the times of its requests' first tokens."""
 
     def __init__(self, backend: LlamaBackend, *, reuses: bool) -> None:
-        self.engine = Engine(
+        self.engine = build_engine(
             backend if reuses else Forgetful(backend),  # type: ignore[arg-type]
             self._take,
             sampler=native.load(threads=THREADS),
@@ -68,7 +69,9 @@ class Run:
 
     def ask(self, prompt: list[int], max_tokens: int) -> int:
         id = len(self.requests)
-        self.requests[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ending=Ending(ignore_eos=True))
+        self.requests[id] = Sequence(
+            Request(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ending=Ending(ignore_eos=True))
+        )
         self.engine.submit(self.requests[id])
         return id
 
@@ -81,7 +84,7 @@ class Run:
 
     @property
     def num_generated(self) -> int:
-        return sum(request.num_generated for request in self.requests.values())
+        return sum(request.progress.num_generated for request in self.requests.values())
 
     def tokens_per_s(self) -> float:
         return round(self.num_generated / (time.perf_counter() - self.started_s), 1)
@@ -109,11 +112,11 @@ def chats(backend: LlamaBackend, *, reuses: bool) -> dict[str, float]:
             number, request = chat_of.pop(id), run.requests[id]
             if turns[number] < 4:
                 turns[number] += 1
-                chat_of[run.ask([*request.tokens, *rng.integers(1000, 5000, 60).tolist()], 24)] = number
+                chat_of[run.ask([*request.progress.tokens, *rng.integers(1000, 5000, 60).tolist()], 24)] = number
     for request in run.requests.values():
-        known = request.num_prompt - 60
+        known = request.progress.num_prompt - 60
         repeated += known
-        computed_again += max(0, known - request.num_cached)
+        computed_again += max(0, known - request.progress.num_cached)
     return {"tokens_per_s": run.tokens_per_s(), "computed_again": round(computed_again / repeated, 3)}
 
 

@@ -19,8 +19,11 @@ from benchmarks.step_overhead import NoArithmetic
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache, Tiers
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.engine.scheduling.cost import ASSUMED_TOKEN_S, StepCost
+from localllm.engine.scheduling.drafting import Drafter
 from localllm.engine.scheduling.pace import StepBudget
+from localllm.engine.scheduling.rows import assumed_cost
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.types import ResolvedSampling
 
@@ -45,7 +48,15 @@ class Layout(NoArithmetic):
 def scheduler(num_cells: int | None) -> Scheduler:
     """A scheduler whose main memory is full."""
     kv = KvCache(Layout(num_cells), Tiers(NUM_SAVED))
-    made = Scheduler(kv, batch_capacity=512)
+    drafter = Drafter(
+        slot_capacity=Layout.slot_capacity,
+        max_rows=512,
+        max_rollback=0,
+        layout="partitioned",
+        cost=assumed_cost,
+        weighs_one_row=lambda _: False,
+    )
+    made = Scheduler(kv, drafter, batch_capacity=512)
     for number in range(NUM_SAVED):
         tokens = np.arange(LENGTH, dtype=np.int32)
         tokens[number + 1 :] += 7
@@ -54,7 +65,7 @@ def scheduler(num_cells: int | None) -> Scheduler:
 
 
 def request(id: int, tokens: list[int], max_tokens: int = 256) -> Sequence:
-    return Sequence(id, tokens, sampling=GREEDY, max_tokens=max_tokens)
+    return Sequence(Request(id, tokens, sampling=GREEDY, max_tokens=max_tokens))
 
 
 def step(made: Scheduler, budget: int) -> float:
@@ -67,7 +78,7 @@ def step(made: Scheduler, budget: int) -> float:
         made.commit(segment, sequence)
         if segment.num_outputs:
             sequence.append(1)
-            if sequence.num_generated >= 256:
+            if sequence.progress.num_generated >= 256:
                 made.remove(sequence)
     return 1000 * took_s
 

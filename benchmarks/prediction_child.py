@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from localllm.engine.engine import Engine
+from localllm.engine.building import build_engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.sampling import native
 from localllm.gguf import read_model_info
 from localllm.llama import library
@@ -42,7 +42,7 @@ def main() -> None:
     model = load_model(loaded, Load("it", str(path), info, options, placement), lambda _: None, home)
     assert model.backend is not None
     sampler = native.load(threads=threads, team=loaded.team)
-    engine = Engine(model.backend, lambda _: None, sampler=sampler)
+    engine = build_engine(model.backend, lambda _: None, sampler=sampler)
     random = np.random.default_rng(0)
     # With one thread, CPU time is measured, which excludes the time of other processes.
     clock = time.process_time if threads == 1 else time.perf_counter
@@ -51,11 +51,17 @@ def main() -> None:
     for id in range(1000):
         tokens = random.integers(0, info.vocabulary_size, PROMPT).tolist()
         sequence = Sequence(
-            id, tokens, sampling=ResolvedSampling(temperature=0), max_tokens=ANSWER + 1, ending=Ending(ignore_eos=True)
+            Request(
+                id,
+                tokens,
+                sampling=ResolvedSampling(temperature=0),
+                max_tokens=ANSWER + 1,
+                ending=Ending(ignore_eos=True),
+            )
         )
         began = clock()
         engine.submit(sequence)
-        while not engine.scheduler.running or engine.scheduler.running[0].num_pending > 1:
+        while not engine.scheduler.running or engine.scheduler.running[0].progress.num_pending > 1:
             engine.step()
         times = [clock()]
         while engine.scheduler.running:

@@ -22,9 +22,10 @@ from gguf import GGMLQuantizationType
 
 from benchmarks.results import save
 from localllm.engine.backend import Segment
+from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.proposers import Proposers
@@ -63,19 +64,21 @@ def answers(engine: Engine, asked: list[list[int]], guessers: list[Guesser | Non
     made = []
     for id, (prompt, guesser) in enumerate(zip(asked, guessers, strict=True)):
         one = Sequence(
-            id, prompt, sampling=ResolvedSampling(temperature=0), max_tokens=OUT, ending=Ending(ignore_eos=True)
+            Request(
+                id, prompt, sampling=ResolvedSampling(temperature=0), max_tokens=OUT, ending=Ending(ignore_eos=True)
+            )
         )
-        one.guesser = guesser
+        one.drawing.guesser = guesser
         engine.submit(one)
         made.append(one)
     engine.step()
-    while any(one.num_generated == 0 for one in made):
+    while any(one.progress.num_generated == 0 for one in made):
         engine.step()
-    before, started = sum(one.num_generated for one in made), time.perf_counter()
+    before, started = sum(one.progress.num_generated for one in made), time.perf_counter()
     while engine.scheduler.has_work:
         engine.step()
-    computed = sum(one.num_generated for one in made) - before
-    return [one.tokens[PROMPT:] for one in made], 1000 * (time.perf_counter() - started) / computed
+    computed = sum(one.progress.num_generated for one in made) - before
+    return [one.progress.tokens[PROMPT:] for one in made], 1000 * (time.perf_counter() - started) / computed
 
 
 def predicted(tokens: list[int], chance: float, seed: int) -> list[int]:
@@ -86,7 +89,7 @@ def predicted(tokens: list[int], chance: float, seed: int) -> list[int]:
 def gains(backend: LlamaBackend, streams: int, rounds: int) -> dict[str, float]:
     """Speedups from guesses, by their probability of being right."""
     engine, experience = (
-        Engine(backend, lambda _: None, proposers=Proposers(Speculator()), limits=StepLimits(60)),
+        build_engine(backend, lambda _: None, proposers=Proposers(Speculator()), limits=StepLimits(60)),
         Experience(),
     )
     asked = prompts(streams)

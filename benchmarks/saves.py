@@ -27,10 +27,11 @@ from typing import Any
 from gguf.constants import GGMLQuantizationType
 
 from localllm.engine.backend import Segment, State
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.sampling.native import load
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
@@ -121,17 +122,17 @@ def gaps(backend: LlamaBackend, *, pauses: bool) -> str:
     def emit(output: StepOutput) -> None:
         assert not output.failures, output.failures
 
-    engine = Engine(backend, emit, sampler=load(threads=THREADS), tiers=Tiers(RAM_BYTES))
+    engine = build_engine(backend, emit, sampler=load(threads=THREADS), tiers=Tiers(RAM_BYTES))
     for id in range(4):
         prompt = [10 + id + 20 * (place % 7) for place in range(TOKENS)]
-        engine.submit(Sequence(id, prompt, sampling=greedy, max_tokens=1))
+        engine.submit(Sequence(Request(id, prompt, sampling=greedy, max_tokens=1)))
     engine.step()
     run_out(engine)
     if pauses:
         backend.rest()
         wait_until_ready(backend)
     streams = [
-        Sequence(id, [id % 50 + 150], sampling=greedy, max_tokens=STREAMED, ending=Ending(ignore_eos=True))
+        Sequence(Request(id, [id % 50 + 150], sampling=greedy, max_tokens=STREAMED, ending=Ending(ignore_eos=True)))
         for id in range(100, 104)
     ]
     for stream in streams:
@@ -149,7 +150,7 @@ def gaps(backend: LlamaBackend, *, pauses: bool) -> str:
     backend.save = timed_save  # type: ignore[method-assign]
     for id in range(200, 204):  # each takes, and keeps, a slot that holds 2,048 tokens
         streams.append(
-            Sequence(id, [id % 50 + 200], sampling=greedy, max_tokens=STREAMED, ending=Ending(ignore_eos=True))
+            Sequence(Request(id, [id % 50 + 200], sampling=greedy, max_tokens=STREAMED, ending=Ending(ignore_eos=True)))
         )
         engine.submit(streams[-1])
         stamps += token_times(engine, streams[:4], 20)
@@ -164,10 +165,10 @@ def token_times(engine: Engine, streams: list[Sequence], count: int) -> list[flo
     """End times of the next `count` steps in which each stream got a token."""
     times: list[float] = []
     while len(times) < count:
-        before = [stream.num_generated for stream in streams]
+        before = [stream.progress.num_generated for stream in streams]
         engine.step()
         assert engine.scheduler.has_work, "the streams ended"
-        if all(stream.num_generated > had for stream, had in zip(streams, before, strict=True)):
+        if all(stream.progress.num_generated > had for stream, had in zip(streams, before, strict=True)):
             times.append(time.perf_counter())
     return times
 

@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from benchmarks.results import save
 from localllm.engine.backend import Segment, State
+from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.requests.sequence import Sequence as Request
-from localllm.engine.requests.terms import Ending, Reported
+from localllm.engine.requests.sequence import Sequence as Running
+from localllm.engine.requests.terms import Ending, Reported, Request
 from localllm.engine.sampling import native
 from localllm.types import ResolvedSampling
 from localllm.worker.messages import Deltas, up_decoder
@@ -159,10 +160,10 @@ def _engine(backend: NoArithmetic, way: Way) -> Engine:
     def through_a_frame(output: StepOutput) -> None:
         up_decoder.decode(encoder.encode(Deltas(output.step, tuple(output.deltas))))
 
-    engine = Engine(backend, through_a_frame, sampler=native.load(threads=os.cpu_count() or 1))
+    engine = build_engine(backend, through_a_frame, sampler=native.load(threads=os.cpu_count() or 1))
     for id in range(backend.num_slots):
         ending, reported = Ending(stop=way.stop, ignore_eos=True), Reported(logprobs=way.logprobs)
-        request = Request(id, [1] * 8, sampling=way.sampling, ending=ending, reported=reported)
+        request = Running(Request(id, [1] * 8, sampling=way.sampling, ending=ending, reported=reported))
         engine.submit(request)
     for _ in range(WARM_UP_STEPS):
         engine.step()

@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 
 from benchmarks.busy import CONDITIONS, beside
+from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.sampling import native
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Reading, Team
@@ -92,9 +93,11 @@ def main() -> None:
     model = LlamaModel(lib, arguments.model, gpu_layers=0, devices=(), must_offload=False)
     backend = LlamaBackend(lib, model, ctx=8192, slots=1, threads=THREADS, batch_tokens=512, flash_attn="on")
     recorder = Recorder()
-    engine = Engine(backend, lambda _: None, sampler=native.load(threads=THREADS), team=recorder)
+    engine = build_engine(backend, lambda _: None, sampler=native.load(threads=THREADS), team=recorder)
     stream = Sequence(
-        0, [1000] * 64, sampling=ResolvedSampling(temperature=0), max_tokens=8000, ending=Ending(ignore_eos=True)
+        Request(
+            0, [1000] * 64, sampling=ResolvedSampling(temperature=0), max_tokens=8000, ending=Ending(ignore_eos=True)
+        )
     )
     engine.submit(stream)
     engine.step()

@@ -22,10 +22,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from localllm.engine.backend import Segment, State
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.requests.sequence import Sequence as Request
-from localllm.engine.requests.terms import Due
+from localllm.engine.engine import StepOutput
+from localllm.engine.requests.sequence import Sequence as Running
+from localllm.engine.requests.terms import Due, Request
 from localllm.engine.scheduling.cost import TILE, Part, passes
 from localllm.llama.states.padding import fillers
 from localllm.types import ResolvedSampling
@@ -190,11 +191,13 @@ class OurServer:
 
     def __init__(self, cost: Cost, seed: int) -> None:
         self.backend = VirtualBackend(cost, seed)
-        self.engine = Engine(self.backend, self._take, tiers=Tiers(ram_bytes=1 << 30), clock=lambda: self.backend.now_s)
+        self.engine = build_engine(
+            self.backend, self._take, tiers=Tiers(ram_bytes=1 << 30), clock=lambda: self.backend.now_s
+        )
         self.backend.during = self._receive
         self._random = random.Random(seed)
         self._clients: Clients | None = None
-        self._requests: dict[int, tuple[Turn, Request]] = {}
+        self._requests: dict[int, tuple[Turn, Running]] = {}
         self._told: dict[int, int] = {}
         self._texts: dict[int, list[int]] = {}
 
@@ -215,12 +218,14 @@ class OurServer:
         for turn in self._clients.arrived(self.backend.now_s):
             count = self._workload.message - 1 if turn.turn else self._workload.first
             prompt = self._texts.get(turn.chat, []) + [self._random.randint(1, VOCAB) for _ in range(count)]
-            request = Request(
-                turn.number,
-                prompt,
-                sampling=ResolvedSampling(temperature=0),
-                max_tokens=turn.num_tokens,
-                due=Due(created_s=turn.arrives_s),
+            request = Running(
+                Request(
+                    turn.number,
+                    prompt,
+                    sampling=ResolvedSampling(temperature=0),
+                    max_tokens=turn.num_tokens,
+                    due=Due(created_s=turn.arrives_s),
+                )
             )
             self._requests[turn.number] = turn, request
             self._told[turn.number] = 0
@@ -231,11 +236,11 @@ class OurServer:
         assert not output.failures
         for number, _ in output.deltas:
             turn, request = self._requests[number]
-            if request.num_generated == turn.num_tokens:
-                self._texts[turn.chat] = list(request.tokens)
-            for _ in range(self._told[number], request.num_generated):
+            if request.progress.num_generated == turn.num_tokens:
+                self._texts[turn.chat] = list(request.progress.tokens)
+            for _ in range(self._told[number], request.progress.num_generated):
                 self._clients.got(number, self.backend.now_s)
-            self._told[number] = request.num_generated
+            self._told[number] = request.progress.num_generated
 
 
 def ours(cost: Cost, workload: Workload, seed: int) -> Figures:

@@ -24,7 +24,7 @@ END = 0
 
 
 def grouped(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of a `Sequence` by their own names, in the groups that it takes."""
+    """Options of a `Request` by their own names, in the groups that it takes."""
     groups: dict[str, Any] = {
         "ending": Ending(),
         "reported": Reported(),

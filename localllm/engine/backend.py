@@ -25,7 +25,7 @@ class Segment(NamedTuple):
     """Logits are wanted for this many of the last tokens, each for what follows it; 0: for none."""
     num_padding: int = 0
     """Throw-away tokens after them, computed without logits and cut by the backend, since segments of equal length take
-    one pass. Together with the tokens after the first at most `Backend.max_rollback`."""
+    one pass. Together with the tokens after the first at most `KvCells.max_rollback`."""
 
 
 State = bytes | memoryview
@@ -36,19 +36,8 @@ class BackendError(Exception):
     """A decode that failed; the backend may continue with other batches."""
 
 
-class Backend(Protocol):
-    """One model in memory with `num_slots` independent KV streams of `slot_capacity` tokens."""
-
-    @property
-    def num_slots(self) -> int: ...
-
-    @property
-    def slot_capacity(self) -> int: ...
-
-    @property
-    def num_cells(self) -> int | None:
-        """Tokens that all slots together can hold, with copies shared; None: each slot has cells of its own."""
-        ...
+class BatchDecoder(Protocol):
+    """Computes batches of tokens, and gives the logits of the last one. Knows nothing of what slots hold."""
 
     @property
     def batch_capacity(self) -> int:
@@ -58,16 +47,6 @@ class Backend(Protocol):
     @property
     def ubatch_capacity(self) -> int:
         """Tokens of a batch that are computed at once, one ubatch after the other."""
-        ...
-
-    @property
-    def can_be_interrupted(self) -> bool:
-        """Whether `interrupt` can end a decode so that the ubatches before it stay."""
-        ...
-
-    @property
-    def num_nodes(self) -> int:
-        """Grows while a decode makes progress, where that is visible; from any thread."""
         ...
 
     @property
@@ -88,6 +67,74 @@ class Backend(Protocol):
     @property
     def is_asynchronous(self) -> bool:
         """Whether `decode` of one or a few tokens per slot returns early, while a device still computes."""
+        ...
+
+    @property
+    def can_be_interrupted(self) -> bool:
+        """Whether `interrupt` can end a decode so that the ubatches before it stay."""
+        ...
+
+    def set_threads(self, threads: int) -> None:
+        """Threads that compute from the next `decode` on."""
+        ...
+
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        """Compute all segments in one batch. Segments come in ascending slot order.
+
+        With `within_s` the decode may be interrupted, and is after that many seconds. False: it was; then every slot
+        holds what its `length` says, that is, as much of its segment as whole ubatches computed, and there are no
+        logits. True: it is computed, or will be when `synchronize` returns. Raises `BackendError`; then only what
+        preceded each segment's start is certain for the slots in the batch.
+        """
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until the last `decode`, if not interrupted, is computed. Raises `BackendError` as that does."""
+        ...
+
+    def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
+        """The `num_outputs` rows of segment `index` of the last `decode`, in the order of its tokens.
+
+        Each has the shape (vocabulary size,) and is a view that is valid until the next `decode`.
+        """
+        ...
+
+    def rest(self) -> None:
+        """Nothing is computed until the next `decode`: time for preparations that would compete with it."""
+        ...
+
+    def interrupt(self, within_s: float) -> None:
+        """From any thread: a decode that may be interrupted, this one or the next, ends with its current ubatch, or at
+        the latest after `within_s`, which loses that ubatch. One that has not begun computes nothing."""
+        ...
+
+    def clear_interrupts(self) -> None:
+        """Discard all requests of `interrupt` made so far."""
+        ...
+
+    @property
+    def lost_s(self) -> float:
+        """How long the ubatch that the last interrupted `decode` lost had been computed."""
+        ...
+
+    @property
+    def num_nodes(self) -> int:
+        """Grows while a decode makes progress, where that is visible; from any thread."""
+        ...
+
+
+class KvCells(Protocol):
+    """The KV cache of one model: `num_slots` independent streams of `slot_capacity` tokens."""
+
+    @property
+    def num_slots(self) -> int: ...
+
+    @property
+    def slot_capacity(self) -> int: ...
+
+    @property
+    def num_cells(self) -> int | None:
+        """Tokens that all slots together can hold, with copies shared; None: each slot has cells of its own."""
         ...
 
     @property
@@ -173,48 +220,9 @@ class Backend(Protocol):
         """Remove `drop` tokens from the slot after its first `keep`; those after them move forward."""
         ...
 
-    def set_threads(self, threads: int) -> None:
-        """Threads that compute from the next `decode` on."""
-        ...
 
-    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
-        """Compute all segments in one batch. Segments come in ascending slot order.
-
-        With `within_s` the decode may be interrupted, and is after that many seconds. False: it was; then every slot
-        holds what its `length` says, that is, as much of its segment as whole ubatches computed, and there are no
-        logits. True: it is computed, or will be when `synchronize` returns. Raises `BackendError`; then only what
-        preceded each segment's start is certain for the slots in the batch.
-        """
-        ...
-
-    def synchronize(self) -> None:
-        """Wait until the last `decode`, if not interrupted, is computed. Raises `BackendError` as that does."""
-        ...
-
-    def rest(self) -> None:
-        """Nothing is computed until the next `decode`: time for preparations that would compete with it."""
-        ...
-
-    def interrupt(self, within_s: float) -> None:
-        """From any thread: a decode that may be interrupted, this one or the next, ends with its current ubatch, or at
-        the latest after `within_s`, which loses that ubatch. One that has not begun computes nothing."""
-        ...
-
-    @property
-    def lost_s(self) -> float:
-        """How long the ubatch that the last interrupted `decode` lost had been computed."""
-        ...
-
-    def clear_interrupts(self) -> None:
-        """Discard all requests of `interrupt` made so far."""
-        ...
-
-    def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
-        """The `num_outputs` rows of segment `index` of the last `decode`, in the order of its tokens.
-
-        Each has the shape (vocabulary size,) and is a view that is valid until the next `decode`.
-        """
-        ...
+class ModelVocabulary(Protocol):
+    """How tokens are spelled, and which of them end an answer."""
 
     def spelled(self, token: int) -> bytes:
         """The bytes that spell a token, including control tokens."""
@@ -227,6 +235,10 @@ class Backend(Protocol):
     def ends_generation(self, token: int) -> bool:
         """Whether the token is one of the model's end-of-generation tokens."""
         ...
+
+
+class Backend(BatchDecoder, KvCells, ModelVocabulary, Protocol):
+    """One model in memory. Only what builds an engine sees all of it; its parts get what they need."""
 
 
 Vectors = npt.NDArray[np.float32]

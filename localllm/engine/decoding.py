@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from localllm.engine.backend import Backend, BackendError
+from localllm.engine.backend import BackendError, BatchDecoder
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.constraint.masking import Masking
 from localllm.engine.scheduling.plan import StepPlan
@@ -26,12 +26,12 @@ class Decoded(NamedTuple):
     """Whether a copy's cells were moved with it, so that its time says nothing about tokens."""
 
 
-class Decoder:
+class StepDecoder:
     """Used by the engine's thread."""
 
     def __init__(
         self,
-        backend: Backend,
+        decoder: BatchDecoder,
         kv: KvCache,
         *,
         masking: Masking,
@@ -42,13 +42,18 @@ class Decoder:
     ) -> None:
         """`report_last` reports the previous step's results to requests, if that was not done: nothing waits for it, so
         it is called while a device computes."""
-        self._backend = backend
+        self._decoder = decoder
         self._kv = kv
         self._masking = masking
         self._interruptions = interruptions
         self._team = team
         self._clock = clock
         self._report_last = report_last
+
+    @property
+    def num_threads(self) -> int:
+        """Threads of the last decode; 0: nobody chooses them."""
+        return 0 if self._team is None else self._team.num_threads
 
     def decode(self, plan: StepPlan, *, within_s: float | None) -> Decoded:
         """Compute the plan's batch. With `within_s` it may be interrupted, and is after that many seconds.
@@ -57,21 +62,22 @@ class Decoder:
         """
         self._masking.begin(plan)
         if self._team is not None:
-            self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
+            self._decoder.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
         began_s, moves_cells = self._clock(), self._kv.pending.any
         try:
-            is_whole = self._kv.decode(plan.segments, within_s=within_s)
+            self._kv.begin_step()
+            is_whole = self._decoder.decode(plan.segments, within_s=within_s)
             if is_whole:
                 self._masking.compute()
                 self._report_last()
-                self._backend.synchronize()
+                self._decoder.synchronize()
         except BackendError:
             self._report_last()
             raise
         seconds = self._clock() - began_s
         if not is_whole:
-            self._interruptions.lost(self._backend.lost_s)
-            seconds = max(0.0, seconds - self._backend.lost_s)
+            self._interruptions.lost(self._decoder.lost_s)
+            seconds = max(0.0, seconds - self._decoder.lost_s)
         elif self._team is not None:
             self._team.end(seconds, is_comparable=not moves_cells)
         self._interruptions.computed(seconds)

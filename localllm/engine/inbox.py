@@ -59,6 +59,10 @@ class Inbox:
             self._items.put(item)
             self._announce(item)
 
+    def wake(self) -> None:
+        """From any thread: the next step begins now, if the engine waits."""
+        self.put(Call(lambda: None))
+
     def take_all(self) -> list[Item]:
         """Everything that has arrived, in order."""
         with self._lock:

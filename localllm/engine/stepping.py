@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from localllm.engine.answers.answering import Answers
 from localllm.engine.answers.scrubbing import scrub
-from localllm.engine.backend import Backend, BackendError
+from localllm.engine.backend import BackendError, BatchDecoder
 from localllm.engine.constraint.masking import Masking
-from localllm.engine.decoding import Decoder
+from localllm.engine.decoding import StepDecoder
 from localllm.engine.inbox import StepOutput
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.drawing import Drawer, Drawn
@@ -32,10 +32,10 @@ class Stepper:
 
     def __init__(
         self,
-        backend: Backend,
+        decoder: BatchDecoder,
         scheduler: Scheduler,
         *,
-        decoder: Decoder,
+        step_decoder: StepDecoder,
         pace: Pace,
         scorer: PromptScorer,
         drawer: Drawer,
@@ -43,10 +43,10 @@ class Stepper:
         answers: Answers,
         clock: Callable[[], float],
     ) -> None:
-        self._backend = backend
+        self._decoder = decoder
         self._kv = scheduler.kv
         self._scheduler = scheduler
-        self._decoder = decoder
+        self._step_decoder = step_decoder
         self._pace = pace
         self._scorer = scorer
         self._drawer = drawer
@@ -58,11 +58,25 @@ class Stepper:
         self._suspects: deque[tuple[Sequence, int]] = deque()
         """Sequences that must be computed alone until they are back where they were, and that position."""
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether a device computes by itself after `decode` returns."""
+        return self._decoder.is_asynchronous
+
+    @property
+    def num_threads(self) -> int:
+        """Threads of the last step; 0: unknown."""
+        return self._step_decoder.num_threads
+
+    def stop(self) -> None:
+        """From any thread: no further step follows."""
+        self._masking.stop()
+
     def next_suspect(self) -> Sequence | None:
         """A sequence that must be computed alone until it is back where it was."""
         while self._suspects:
             sequence, num_tokens = self._suspects[0]
-            if sequence.slot is not None and sequence.num_computed < num_tokens:
+            if sequence.slot is not None and sequence.progress.num_computed < num_tokens:
                 return sequence
             self._suspects.popleft()
         return None
@@ -74,7 +88,7 @@ class Stepper:
         """
         self._report_prompts(plan, output)
         try:
-            decoded = self._decoder.decode(plan, within_s=within_s)
+            decoded = self._step_decoder.decode(plan, within_s=within_s)
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
@@ -104,9 +118,10 @@ class Stepper:
 
     def _report_prompts(self, plan: StepPlan, output: StepOutput) -> None:
         for sequence in plan.sequences:
-            if sequence.reports is not None:
-                progress = sequence.progress(self._clock())
-                if sequence.reports.is_news(progress):
+            reports = sequence.progress.reports
+            if reports is not None:
+                progress = sequence.progress.of_prompt(self._clock())
+                if reports.is_news(progress):
                     output.deltas.append((sequence.id, Delta(progress=(progress,))))
 
     def draw_late(self, output: StepOutput) -> None:
@@ -115,7 +130,7 @@ class Stepper:
             return
         kept, self._kept, rows = self._kept, [], []
         for sequence, row in kept:
-            if sequence.slot is None or sequence.num_pending:
+            if sequence.slot is None or sequence.progress.num_pending:
                 continue  # it ended meanwhile, or is being recomputed
             if self._has_masks(sequence, output):
                 rows.append((sequence, row))
@@ -126,7 +141,7 @@ class Stepper:
 
     def _in_time(self, plan: StepPlan, ready: list[int], output: StepOutput) -> list[int]:
         """The segments to draw from whose masks are not still being computed; the others sit out."""
-        waiting = [plan.sequences[index] for index in ready if plan.sequences[index].has_masks_coming]
+        waiting = [plan.sequences[index] for index in ready if plan.sequences[index].drawing.has_masks_coming]
         if not waiting:
             return ready
         self._masking.wait(waiting)
@@ -139,16 +154,17 @@ class Stepper:
             elif sequence.slot is None:
                 continue
             elif draft.forced and draft.tokens:  # a late row after them is rare: they are recomputed
-                self._scheduler.roll_back(sequence, sequence.num_computed - 1)
+                self._scheduler.roll_back(sequence, sequence.progress.num_computed - 1)
             else:
-                self._kept.append((sequence, self._backend.logits(index)[0 if draft.tokens else -1].copy()))
+                self._kept.append((sequence, self._decoder.logits(index)[0 if draft.tokens else -1].copy()))
                 if draft.tokens:
-                    self._scheduler.roll_back(sequence, sequence.num_computed)
+                    self._scheduler.roll_back(sequence, sequence.progress.num_computed)
         return in_time
 
     def _has_masks(self, sequence: Sequence, output: StepOutput) -> bool:
         """Whether its masks are complete; if its constraint failed meanwhile, it ends here."""
-        work = None if sequence.follower is None else sequence.follower.current_work
+        follower = sequence.drawing.follower
+        work = None if follower is None else follower.current_work
         if work is not None and work.is_done and work.failure is not None:
             self._answers.fail_constraint(sequence, work.failure, output)
             return False
@@ -177,20 +193,21 @@ class Stepper:
             elif failed is not None and sequence.slot is not None:
                 self._answers.fail(sequence, NO_TOKEN_REASONS[failed], output)
         if is_spoiled:
-            self._suspects.extend((one, one.num_tokens) for one in scrub(self._kv, self._scheduler))
+            self._suspects.extend((one, one.progress.num_tokens) for one in scrub(self._kv, self._scheduler))
 
     def _may_end(self, sequence: Sequence, row: int) -> bool:
         """Whether its structure is complete where the request forbids everything else: then the answer ends."""
-        mask = sequence.masks[row] if row < len(sequence.masks) else None
-        return mask is not None and sequence.follower is not None and sequence.follower.may_end(mask)
+        masks, follower = sequence.drawing.masks, sequence.drawing.follower
+        mask = masks[row] if row < len(masks) else None
+        return mask is not None and follower is not None and follower.may_end(mask)
 
     def _ready(self, plan: StepPlan, output: StepOutput) -> list[int]:
         """The segments from which a token is sampled. A request that wants none ends here."""
         ready = []
         for index, sequence in enumerate(plan.sequences):
-            if sequence.slot is None or sequence.num_pending:
+            if sequence.slot is None or sequence.progress.num_pending:
                 continue
-            if sequence.max_tokens == 0:
+            if sequence.request.max_tokens == 0:
                 output.deltas.append((sequence.id, self._answers.finish(sequence, "length")))
             else:
                 ready.append(index)
@@ -200,7 +217,7 @@ class Stepper:
         """Keep what whole ubatches of an interrupted decode computed, except sequences' last tokens: nothing was drawn
         after them."""
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-            num_kept = min(self._backend.length(segment.slot) - segment.start, sequence.num_pending - 1)
+            num_kept = min(self._kv.computed(segment.slot) - segment.start, sequence.progress.num_pending - 1)
             kept = segment._replace(tokens=segment.tokens[:num_kept], num_outputs=0)
             wants_checkpoint = num_kept > 0 and self._scheduler.commit(kept, sequence)
             self._kv.cut(segment.slot, segment.start + num_kept)
@@ -219,10 +236,10 @@ class Stepper:
         elif not self._kv.undo(plan.segments):
             for sequence in plan.sequences:
                 self._scheduler.forget(sequence)
-            self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)
+            self._suspects.extend((sequence, sequence.progress.num_tokens) for sequence in plan.sequences)
         elif has_drafts:  # a guess must never cost a request its answer
             self.compute(plan.without_guesses(), output)
         else:
             for index, (segment, sequence) in enumerate(zip(plan.segments, plan.sequences, strict=True)):
-                if sequence.num_computed == segment.start:  # else the cache was scrubbed meanwhile, and it starts over
+                if sequence.progress.num_computed == segment.start:  # else the cache was scrubbed, and it starts over
                     self.compute(plan.alone(index), output)

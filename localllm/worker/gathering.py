@@ -13,13 +13,16 @@ class Gathering:
     """Messages go in one by one and come out in the same order."""
 
     def __init__(self) -> None:
-        self.interval_s = 0.0
-        """The shortest time between two messages with deltas alone; 0: each leaves at once."""
+        self._interval_s = 0.0
         self._held: list[Deltas] = []
         self._sent_s = float("-inf")
         """When deltas were sent last."""
         self._begun: set[int] = set()
         """Requests of whose answers a token was sent, until they end."""
+
+    def every(self, interval_s: float) -> None:
+        """The shortest time from now on between two messages with deltas alone; 0: each leaves at once."""
+        self._interval_s = interval_s
 
     def put(self, message: Up, now_s: float) -> list[Up]:
         """What is to be sent now."""
@@ -32,7 +35,7 @@ class Gathering:
 
     def wait_s(self, now_s: float) -> float | None:
         """How long until `take`; None if nothing is held."""
-        return max(0.0, self._sent_s + self.interval_s - now_s) if self._held else None
+        return max(0.0, self._sent_s + self._interval_s - now_s) if self._held else None
 
     def take(self, now_s: float) -> list[Up]:
         """All that is held, as one message."""

@@ -19,11 +19,10 @@ from localllm.worker.messages import Accepted, Deltas, Rejected, Reply, Tokenize
 class Outbox:
     """`put` may be called from any thread."""
 
-    def __init__(self, writer: FrameWriter, on_gone: Callable[[], None]) -> None:
-        """`on_gone` is called when the parent no longer reads."""
-        self.on_failed: Callable[[int], None] = lambda _: None
-        """Called with the request that failed because its result cannot be sent, so that nothing more is done for it.
-        """
+    def __init__(self, writer: FrameWriter, on_gone: Callable[[], None], on_failed: Callable[[int], None]) -> None:
+        """`on_gone` is called when the parent no longer reads, `on_failed` with a request whose result cannot be sent,
+        so that nothing more is done for it."""
+        self._on_failed = on_failed
         self._gathering = Gathering()
         self._writer = writer
         self._on_gone = on_gone
@@ -33,7 +32,7 @@ class Outbox:
 
     def gather(self, interval_s: float) -> None:
         """Send deltas at most this often from now on, but for the first and the last of each answer."""
-        self._gathering.interval_s = interval_s
+        self._gathering.every(interval_s)
 
     def put(self, message: Up) -> None:
         self._queue.put(message)
@@ -85,7 +84,7 @@ class Outbox:
             id = message.id
         else:
             raise error
-        self.on_failed(id)
+        self._on_failed(id)
         return [Rejected(id, info)]
 
     def _sayable(self, message: Deltas) -> list[Up]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from localllm.engine.backend import BackendError
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.embedding.embedder import Embedder, TextOutput
 from localllm.engine.embedding.encoder import EncoderEngine
@@ -30,7 +31,7 @@ from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Speculator
-from localllm.engine.speculation.proposers import Proposers
+from localllm.engine.speculation.proposers import DraftTarget, Proposers
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.threads.team import Team
 from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLLMError
@@ -85,19 +86,18 @@ def main() -> None:
     threading.excepthook = _die_loudly
     # A failed assertion in ggml would start gdb on us: a minute of silence, then a backtrace in place of the reason.
     os.environ["GGML_NO_BACKTRACE"] = "1"
-    outbox = Outbox(FrameWriter(sink), on_gone=lambda: os._exit(0))
-    worker = Worker(outbox)
+    worker = Worker(FrameWriter(sink))
     reader = FrameReader(source, down_decoder)
     threading.Thread(target=_read_all, args=(reader, worker), name="reader", daemon=True).start()
     try:
         worker.run(arguments)
         code = 0
     except LocalLLMError as error:
-        outbox.put(Failed(error.info()))
+        worker.outbox.put(Failed(error.info()))
         code = EXIT_BACKEND
     except Exception:  # noqa: BLE001  after any error the interpreter must not wait for threads in native code
         _end_loudly()
-    outbox.close()
+    worker.outbox.close()
     os._exit(code)  # daemon threads may be inside native code; the operating system frees the rest
 
 
@@ -134,13 +134,19 @@ def _end_loudly(problem: BaseException | None = None) -> NoReturn:
 
 
 def _drafts(
-    backend: DraftBackend, streams: DraftStreams | None, load: Load, team: Team, on_drop: Callable[[str], None]
+    target: DraftTarget,
+    backend: DraftBackend,
+    streams: DraftStreams | None,
+    load: Load,
+    team: Team,
+    on_drop: Callable[[str], None],
 ) -> Drafts:
     """The draft model or the heads, warmed up. Raises `LoadFailed` if a draft that was named cannot compute; others are
     dropped."""
     of = load.info
     size_bytes = sum(of.layer_bytes[-1:]) + of.other_bytes if load.draft is None else load.draft.info.size_bytes
-    drafts = Drafts(backend, share=size_bytes / of.size_bytes, streams=streams, team=team, on_drop=on_drop)
+    share = size_bytes / of.size_bytes
+    drafts = Drafts(backend, target, share=share, streams=streams, team=team, on_drop=on_drop)
     try:
         drafts.warm_up()
     except BackendError as error:
@@ -169,8 +175,8 @@ def _read_all(reader: FrameReader[Down], worker: Worker) -> None:
 class Worker:
     """One library, one model, one engine."""
 
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
+    def __init__(self, writer: FrameWriter) -> None:
+        self.outbox = Outbox(writer, on_gone=lambda: os._exit(0), on_failed=self._cancel)
         self._engine: Engine | EncoderEngine | None = None
         self._loads: queue.SimpleQueue[Load] = queue.SimpleQueue()
         self._preparer: Preparer | None = None
@@ -185,7 +191,7 @@ class Worker:
         if isinstance(message, Ping):
             progress = None if self._engine is None else self._engine.progress
             is_busy, num_advances = (False, 0) if progress is None else (progress.is_busy, progress.num_advances)
-            self._outbox.put(Pong(message.number, is_busy, num_advances))
+            self.outbox.put(Pong(message.number, is_busy, num_advances))
         elif isinstance(message, Load):
             self._loads.put(message)
         elif isinstance(message, Shutdown) and self._saving is not None:
@@ -222,12 +228,11 @@ class Worker:
         team = make_team(
             model.threads, model.threads_batch, layers_per_device=model.layers_per_device, since=before_load
         )
-        self._outbox.gather(load.options.stream_interval_ms / 1000)
+        self.outbox.gather(load.options.stream_interval_ms / 1000)
         engine, embedder = self._engine_of(library, loaded, load, team, arguments)
         self._prepare(loaded, load, engine, embedder, templates, grammar_child)
         self._engine = engine
-        self._outbox.on_failed = self._cancel
-        self._outbox.put(Ready(self._model))
+        self.outbox.put(Ready(self._model))
         engine.run()
 
     def _open_library(self, arguments: argparse.Namespace) -> Library:
@@ -242,7 +247,7 @@ class Worker:
         )
         library = wishes.load(wishes.choose(arguments.data_dir), verbose=arguments.verbose)
         build, absent = library.build, tuple(map(str, library.absent))
-        self._outbox.put(
+        self.outbox.put(
             Hello(os.getpid(), str(build), library.choice.label(), library.devices(), build.fingerprint, absent)
         )
         return library
@@ -270,15 +275,19 @@ class Worker:
         )
         dropped = partial(self._drop_draft, backend)
         disk = open_disk(library, load, backend, model.layers_per_device, arguments.data_dir)
-        engine = Engine(
+        engine = build_engine(
             backend,
             self._emit,
             sampler=_sampler(model.threads, library.team),
             limits=limits,
-            tiers=Tiers(options.kv_ram_mb * 10**6, options.checkpoints, None if disk is None else disk.tier),
+            tiers=Tiers(options.kv_ram_mb * 10**6, options.checkpoints, None if disk is None else disk.open_cache),
             proposers=Proposers(
                 None if model.speculation == "off" else Speculator(),
-                None if loaded.draft is None else _drafts(loaded.draft, loaded.streams, load, team, dropped),
+                None
+                if loaded.draft is None
+                else partial(
+                    _drafts, backend=loaded.draft, streams=loaded.streams, load=load, team=team, on_drop=dropped
+                ),
             ),
             context_shift=options.context_shift,
             debug=arguments.debug,
@@ -287,7 +296,7 @@ class Worker:
         )
         if disk is not None:
             self._saving = engine
-        self._slots = SlotFiler(engine, None if disk is None else disk.named, self._outbox.put)
+        self._slots = SlotFiler(engine, None if disk is None else disk.named, self.outbox.put)
         return engine, embedder
 
     def _prepare(
@@ -302,13 +311,13 @@ class Worker:
         """Start the preparers."""
         model, tokens = self._model, loaded.grammar_tokens
         assert model is not None
-        self._texts = TextPreparer(model, loaded.vocab, engine, embedder, self._outbox.put)
+        self._texts = TextPreparer(model, loaded.vocab, engine, embedder, self.outbox.put)
         self._preparer = Preparer(
             model,
             loaded.vocab,
             None if templates is None else Renderer(templates),
             engine,
-            self._outbox.put,
+            self.outbox.put,
             load.defaults,
             context_shift=load.options.context_shift,
             thinking=load.options.thinking,
@@ -325,8 +334,8 @@ class Worker:
         thread."""
         sentence = f"{error.field}: {error.reason}" if error.field and error.field not in error.reason else error.reason
         info = InvalidParameter(sentence, param=error.field).info()
-        self._outbox.put(Rejected(id, info))
-        self._outbox.put(Reply(id, None, info))  # the parent uses whichever of the two it waits for
+        self.outbox.put(Rejected(id, info))
+        self.outbox.put(Reply(id, None, info))  # the parent uses whichever of the two it waits for
 
     def _drop_draft(self, target: LlamaBackend, reason: str) -> None:
         """Report that its draft model, or its own heads, failed; called while it loads, or by the engine's thread."""
@@ -337,14 +346,13 @@ class Worker:
             target.keep_no_rows()
         self._model = without_drafts(self._model, reason)
         if self._preparer is not None:
-            self._preparer.model = self._model
-            self._outbox.put(Ready(self._model))
+            self._preparer.drop_drafts(self._model)
+            self.outbox.put(Ready(self._model))
 
     def _cancel(self, id: int) -> None:
-        assert self._preparer is not None
-        assert self._texts is not None
-        self._preparer.cancel(id)
-        self._texts.cancel(id)
+        if self._preparer is not None and self._texts is not None:  # else no request was accepted yet
+            self._preparer.cancel(id)
+            self._texts.cancel(id)
 
     def _report_progress(self) -> Callable[[float], None]:
         sent = 0.0
@@ -353,7 +361,7 @@ class Worker:
             nonlocal sent
             if fraction - sent >= 0.01:
                 sent = fraction
-                self._outbox.put(Loading(fraction))
+                self.outbox.put(Loading(fraction))
 
         return report
 
@@ -361,20 +369,20 @@ class Worker:
         if self._preparer is not None:
             self._preparer.remembered.take(output)  # first: a client that sees the end may continue immediately
         if output.deltas:
-            self._outbox.put(Deltas(output.step, tuple(output.deltas)))
+            self.outbox.put(Deltas(output.step, tuple(output.deltas)))
         for id, error in output.failures:
-            self._outbox.put(Rejected(id, error.info()))
+            self.outbox.put(Rejected(id, error.info()))
 
     def _emit_vectors(self, output: TextOutput) -> None:
         if output.error is not None:
-            self._outbox.put(Rejected(output.id, output.error.info()))
+            self.outbox.put(Rejected(output.id, output.error.info()))
             return
         data = b"".join(vectors.astype("<f4", copy=False).tobytes() for _, vectors in output.items)
-        self._outbox.put(Vectors(output.id, tuple(index for index, _ in output.items), data, output.is_last))
+        self.outbox.put(Vectors(output.id, tuple(index for index, _ in output.items), data, output.is_last))
 
     def _refuse(self, message: Submit | Embed | Cancel | Call) -> None:
         error = InternalError("the worker has no model yet").info()
         if isinstance(message, Submit | Embed):
-            self._outbox.put(Rejected(message.id, error))
+            self.outbox.put(Rejected(message.id, error))
         elif isinstance(message, Call):
-            self._outbox.put(Reply(message.id, None, error))
+            self.outbox.put(Reply(message.id, None, error))

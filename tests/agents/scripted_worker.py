@@ -56,7 +56,7 @@ class Script:
     def next_token(self, slot: int, position: int) -> int | None:
         """Behind the token at a position of a slot; None: nobody has said."""
         for sequence, tokens in reversed(self.running):
-            place = position + 1 - sequence.num_prompt
+            place = position + 1 - sequence.progress.num_prompt
             if sequence.slot == slot and 0 <= place < len(tokens):
                 return tokens[place]
         return None

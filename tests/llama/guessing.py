@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.requests.sequence import Sequence as Request
-from localllm.engine.requests.terms import Ending
+from localllm.engine.engine import StepOutput
+from localllm.engine.requests.sequence import Sequence as Running
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.head_streams import HeadStreams
-from localllm.engine.speculation.proposers import Proposers
+from localllm.engine.speculation.proposers import DraftTarget, Proposers
 from localllm.gguf import read_model_info
 from localllm.gguf.nextn import FORMS
 from localllm.llama import library
@@ -58,20 +59,20 @@ DFLASHES: dict[str, dict[str, Any]] = {
 class Held:
     """A conversation that was held."""
 
-    answers: list[Request]
+    answers: list[Running]
     num_steps: int
 
     @property
     def tokens(self) -> list[list[int]]:
-        return [one.tokens for one in self.answers]
+        return [one.progress.tokens for one in self.answers]
 
     @property
     def num_guesses(self) -> int:
-        return sum(one.num_guesses for one in self.answers)
+        return sum(one.drawing.num_guesses for one in self.answers)
 
     @property
     def num_right_guesses(self) -> int:
-        return sum(one.num_right_guesses for one in self.answers)
+        return sum(one.drawing.num_right_guesses for one in self.answers)
 
 
 Known = dict[Hashable, Held]
@@ -87,19 +88,19 @@ class Headed:
     source: SourceName
     known: Known = field(default_factory=dict)
 
-    def plain(self, hold: Callable[..., list[Request]], *args: Hashable, **how: Any) -> Held:
+    def plain(self, hold: Callable[..., list[Running]], *args: Hashable, **how: Any) -> Held:
         """The conversation without guesses. `how`: as for an `Engine`."""
         key = (hold, args, *how)
         if key not in self.known:
             self.known[key] = _held(Run(self, guesses=False, **how), hold, *args)
         return self.known[key]
 
-    def both(self, hold: Callable[..., list[Request]], *args: Hashable, **how: Any) -> tuple[Held, Held]:
+    def both(self, hold: Callable[..., list[Running]], *args: Hashable, **how: Any) -> tuple[Held, Held]:
         """The conversation without guesses and with them."""
         return self.plain(hold, *args, **how), _held(Run(self, guesses=True, **how), hold, *args)
 
 
-def _held(run: Run, hold: Callable[..., list[Request]], *args: Hashable) -> Held:
+def _held(run: Run, hold: Callable[..., list[Running]], *args: Hashable) -> Held:
     return Held(hold(run, *args), run.engine.num_steps)
 
 
@@ -164,31 +165,31 @@ class Run:
             headed.heads.truncate(slot, 0)
         self.target, self.heads, self.source = headed.target, headed.heads, headed.source
         self.streams = HeadStreams(headed.heads)
-        self.drafts = Drafts(headed.heads, share=0.1, streams=self.streams) if guesses else None
-        self.engine = Engine(
+        self.drafts: Drafts | None = None
+
+        def make(of: DraftTarget) -> Drafts:
+            self.drafts = Drafts(headed.heads, of._replace(cost=AlwaysWorth()), share=0.1, streams=self.streams)
+            self.drafts._accounts = Generous()
+            return self.drafts
+
+        self.engine = build_engine(
             headed.target,
             self._emit,
             sampler=sampler(),
-            proposers=Proposers(Speculator(), self.drafts),
+            proposers=Proposers(Speculator(), make if guesses else None),
             limits=StepLimits(60),
             **how,
         )  # fmt: skip
-        if self.drafts is not None:
-            self.drafts.weigh(
-                AlwaysWorth(),
-                max_rollback=headed.target.max_rollback,
-                rolls_back_equals=headed.target.rolls_back_equals,
-            )
-            self.drafts._accounts = Generous()
+        if guesses:
             self.engine.scheduler.drafter.cost = lambda _: 1.0
         self.experience = Experience(drafted_by=self.source)
 
     def _emit(self, output: StepOutput) -> None:
         assert not output.failures
 
-    def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
-        one = Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True))
-        one.guesser = Guesser(Speculative(sources=(self.source,)), self.experience)
+    def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Running:
+        one = Running(Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True)))
+        one.drawing.guesser = Guesser(Speculative(sources=(self.source,)), self.experience)
         self.engine.submit(one)
         return one
 
@@ -206,17 +207,19 @@ class Run:
             self.step()
 
 
-def one_answer(run: Run, prompt: int, count: int) -> list[Request]:
+def one_answer(run: Run, prompt: int, count: int) -> list[Running]:
     made = [run.begin(0, prompts()[prompt], count)]
     run.finish()
     return made
 
 
-def turns(run: Run, sampling: str) -> list[Request]:
+def turns(run: Run, sampling: str) -> list[Running]:
     """Turn after turn, with one that is cancelled among its guesses."""
     first = [run.begin(id, prompt, sampling=SAMPLINGS[sampling]) for id, prompt in enumerate(prompts())]
     run.finish()
-    second = [run.begin(10 + id, [*one.tokens, 9], sampling=SAMPLINGS[sampling]) for id, one in enumerate(first)]
+    second = [
+        run.begin(10 + id, [*one.progress.tokens, 9], sampling=SAMPLINGS[sampling]) for id, one in enumerate(first)
+    ]
     for _ in range(9):
         run.step()
     run.engine.cancel(11)
@@ -224,20 +227,20 @@ def turns(run: Run, sampling: str) -> list[Request]:
     return [*first, second[0], second[2]]
 
 
-def leaving_its_slot(run: Run) -> list[Request]:
+def leaving_its_slot(run: Run) -> list[Running]:
     """Its state comes back from main memory, without the vectors of its tokens."""
     first = run.begin(0, [5 + (3 * place) % 300 for place in range(120)], 30)
     run.finish()
     for id in range(1, 2 * SLOTS + 1):
         run.begin(id, [40 + id, *prompts()[1]], 10)
     run.finish()
-    second = run.begin(20, [*first.tokens, 9, 10], 30)
+    second = run.begin(20, [*first.progress.tokens, 9, 10], 30)
     run.finish()
-    assert second.num_cached > 20
+    assert second.progress.num_cached > 20
     return [first, second]
 
 
-def losing_vectors(run: Run) -> list[Request]:
+def losing_vectors(run: Run) -> list[Running]:
     """As after an interrupted decode that left one token to compute: no stream can begin before that token's end."""
     made = [run.begin(id, prompt, 40) for id, prompt in enumerate(prompts())]
     for count in range(12):
@@ -248,7 +251,7 @@ def losing_vectors(run: Run) -> list[Request]:
     return made
 
 
-def sharing_a_prompt(run: Run, length: int) -> list[Request]:
+def sharing_a_prompt(run: Run, length: int) -> list[Running]:
     """Answers after the first begin from a copy, of whose tokens there are no vectors."""
     prompt = [5 + (3 * place) % 300 for place in range(length)]
     first = run.begin(0, prompt, 30, ResolvedSampling(seed=0, temperature=0.9))
@@ -259,7 +262,7 @@ def sharing_a_prompt(run: Run, length: int) -> list[Request]:
     return [first, *more]
 
 
-def interrupted(run: Run) -> list[Request]:
+def interrupted(run: Run) -> list[Running]:
     """While prompts are computed, if there are guesses: vectors of ubatches that were kept are unknown."""
     made = [run.begin(id, [5 + (7 * id + 3 * place) % 300 for place in range(150)], 40) for id in range(SLOTS)]
     for stop in range(5, 400, 60) if run.drafts is not None else ():
@@ -272,13 +275,13 @@ def interrupted(run: Run) -> list[Request]:
 def check_leaving(headed: Headed) -> None:
     expected, made = headed.both(leaving_its_slot, tiers=Tiers(2**26))
     assert made.tokens == expected.tokens
-    assert made.answers[1].num_guesses > 0
+    assert made.answers[1].drawing.num_guesses > 0
 
 
 def check_lost_vectors(headed: Headed) -> None:
     expected, made = headed.both(losing_vectors)
     assert made.tokens == expected.tokens
-    assert all(one.num_guesses for one in made.answers)
+    assert all(one.drawing.num_guesses for one in made.answers)
 
 
 def check_interrupted(headed: Headed) -> None:
@@ -286,7 +289,7 @@ def check_interrupted(headed: Headed) -> None:
     expected, made = headed.both(interrupted)
     assert headed.target.lost_s > lost_s
     assert made.tokens == expected.tokens
-    assert all(one.num_generated == 40 for one in made.answers)
+    assert all(one.progress.num_generated == 40 for one in made.answers)
     assert made.num_guesses > 10
 
 
@@ -300,7 +303,7 @@ def check_one_that_fails(headed: Headed, spoil: Callable[[], None]) -> Run:
     spoil()
     while run.engine.scheduler.has_work:
         run.engine.step()
-    assert [made.tokens] == expected.tokens
+    assert [made.progress.tokens] == expected.tokens
     assert run.drafts is not None
     assert run.drafts.is_off
     return run

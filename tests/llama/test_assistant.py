@@ -13,7 +13,7 @@ import pytest
 from gguf import GGUFReader
 
 from localllm.engine.backend import Segment
-from localllm.engine.requests.sequence import Sequence as Request
+from localllm.engine.requests.sequence import Sequence as Running
 from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.rope import AS_TRAINED, Rope
@@ -96,10 +96,13 @@ def test_texts_longer_than_the_window_and_its_cells_are_guessed_on(
     path = write_assistant(tmp_path / "assistant.gguf", is_good=scale < 1)
     long = [5 + (7 * place * place) % 300 for place in range(600)]
 
-    def long_turns(run: Run) -> list[Request]:
+    def long_turns(run: Run) -> list[Running]:
         first = [run.begin(0, long, 90), run.begin(1, long[300:], 90), run.begin(2, [17], 300)]
         run.finish()
-        second = [run.begin(3, [*first[0].tokens, 9], 40), run.begin(4, [*first[1].tokens[:200], 8], 40)]
+        second = [
+            run.begin(3, [*first[0].progress.tokens, 9], 40),
+            run.begin(4, [*first[1].progress.tokens[:200], 8], 40),
+        ]
         run.finish()
         return [*first, *second]
 

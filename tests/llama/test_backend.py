@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from localllm.engine.backend import Segment
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.building import build_engine
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
@@ -60,7 +61,7 @@ class Answers:
 
 def run(backend: LlamaBackend, sequences: list[Sequence]) -> Answers:
     answers = Answers()
-    engine = Engine(
+    engine = build_engine(
         backend, answers, limits=StepLimits(60)
     )  # prompts are computed whole: chunks of other sizes change digits
     for sequence in sequences:
@@ -73,7 +74,9 @@ def run(backend: LlamaBackend, sequences: list[Sequence]) -> Answers:
 
 def sequence(backend: LlamaBackend, id: int, prompt: str, sampling: ResolvedSampling, max_tokens: int = 40) -> Sequence:
     return Sequence(
-        id, backend.vocab.tokenize(prompt), sampling=sampling, max_tokens=max_tokens, ending=Ending(ignore_eos=True)
+        Request(
+            id, backend.vocab.tokenize(prompt), sampling=sampling, max_tokens=max_tokens, ending=Ending(ignore_eos=True)
+        )
     )
 
 
@@ -138,7 +141,7 @@ def test_another_seed_gives_another_answer(backend: LlamaBackend) -> None:
 
 def test_generation_stops_at_the_end_of_the_slot(backend: LlamaBackend) -> None:
     tokens = backend.vocab.tokenize("The")
-    answers = run(backend, [Sequence(1, tokens, sampling=GREEDY, ending=Ending(ignore_eos=True))])
+    answers = run(backend, [Sequence(Request(1, tokens, sampling=GREEDY, ending=Ending(ignore_eos=True)))])
     assert answers.finish[1].reason == "length"
     assert answers.finish[1].usage.total_tokens == backend.slot_capacity == 256
 

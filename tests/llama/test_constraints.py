@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
+from localllm.engine.building import build_engine
 from localllm.engine.constraint import masking
 from localllm.engine.constraint.matcher import MatcherConstraint
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import Cost, count_passes
@@ -75,10 +77,12 @@ def test_answers_are_documents_and_the_same_however_many_tokens_a_step_computes(
                 assert not output.failures
                 deltas.extend(output.deltas)
 
-            engine = Engine(backend, emit, limits=StepLimits(60))
+            engine = build_engine(backend, emit, limits=StepLimits(60))
             engine.scheduler.drafter.cost = rows
             sequences = [
-                Sequence(id, [7 + id, 9, 11], sampling=sampling, constraint=constraint(template, tokens.tokenizer))
+                Sequence(
+                    Request(id, [7 + id, 9, 11], sampling=sampling), constraint=constraint(template, tokens.tokenizer)
+                )
                 for id in range(3)
             ]
             for sequence in sequences:
@@ -90,7 +94,7 @@ def test_answers_are_documents_and_the_same_however_many_tokens_a_step_computes(
             engine.stop()
             texts = ["".join(delta.text for id, delta in deltas if id == sequence.id) for sequence in sequences]
             assert all(delta.finish is None or delta.finish.reason == "stop" for _, delta in deltas)
-            return texts, [sequence.tokens for sequence in sequences], engine.num_steps
+            return texts, [sequence.progress.tokens for sequence in sequences], engine.num_steps
 
         for sampling in SAMPLINGS:
             texts, one_by_one, num_steps = ask(dear, sampling)

@@ -10,9 +10,11 @@ import pytest
 from corpus import mix
 
 from localllm.engine.backend import Segment
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
@@ -84,9 +86,9 @@ def test_chunk_size_changes_logits_by_less_than_what_is_called_a_tie(backend: Ll
 def test_many_requests_through_eight_slots_answer_as_each_alone(backend: LlamaBackend, num_requests: int) -> None:
     """With prefixes shared, copied and kept, chunked by what the batch had room for, some cancelled on the way."""
     rng, collector = random.Random(5), Collector()
-    engine = Engine(backend, collector, sampler=sampler(), tiers=Tiers(2**26))
+    engine = build_engine(backend, collector, sampler=sampler(), tiers=Tiers(2**26))
     many = prompts(backend, num_requests)
-    requests = [Sequence(id, prompt, sampling=GREEDY, max_tokens=24) for id, prompt in enumerate(many)]
+    requests = [Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=24)) for id, prompt in enumerate(many)]
     cancelled = set(rng.sample(range(num_requests), num_requests // 10))
     coming = list(reversed(requests))
     while coming or engine.scheduler.has_work:
@@ -100,21 +102,24 @@ def test_many_requests_through_eight_slots_answer_as_each_alone(backend: LlamaBa
         engine.check_integrity()
     assert collector.ended == set(range(num_requests))
     assert engine.scheduler.running == []
-    cached = sum(request.num_cached for request in requests)
-    assert cached > 0.3 * sum(request.num_prompt for request in requests)
+    cached = sum(request.progress.num_cached for request in requests)
+    assert cached > 0.3 * sum(request.progress.num_prompt for request in requests)
 
     ties = 0
-    alone = Engine(backend, collector, sampler=sampler())
+    alone = build_engine(backend, collector, sampler=sampler())
     for request in requests:
-        prompt, answer = request.tokens[: request.num_prompt], request.tokens[request.num_prompt :]
-        solo = Sequence(request.id, prompt, sampling=GREEDY, max_tokens=24)
+        prompt, answer = (
+            request.progress.tokens[: request.progress.num_prompt],
+            request.progress.tokens[request.progress.num_prompt :],
+        )
+        solo = Sequence(Request(request.id, prompt, sampling=GREEDY, max_tokens=24))
         for slot in range(SLOTS):  # every answer from an empty cache
             alone.kv.cut(slot, 0)
         alone.submit(solo)
         alone.step()
         while alone.scheduler.has_work:
             alone.step()
-        expected = solo.tokens[solo.num_prompt :]
+        expected = solo.progress.tokens[solo.progress.num_prompt :]
         if answer != expected[: len(answer)] or (request.id not in cancelled and len(answer) != len(expected)):
             at = next(i for i, pair in enumerate(zip(answer, expected, strict=False)) if pair[0] != pair[1])
             second, first = sorted(logits_of(backend, prompt + expected[:at], 512))[-2:]

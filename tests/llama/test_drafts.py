@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.requests.sequence import Sequence as Request
-from localllm.engine.requests.terms import Ending
+from localllm.engine.building import build_engine
+from localllm.engine.engine import StepOutput
+from localllm.engine.requests.sequence import Sequence as Running
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.row_cost import RowCost
 from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
-from localllm.engine.speculation.proposers import Proposers
+from localllm.engine.speculation.proposers import DraftTarget, Proposers
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
@@ -104,25 +105,28 @@ class Run:
         for backend in (target, *([] if draft is None else [draft])):
             for slot in range(SLOTS):
                 backend.truncate(slot, 0)
-        self.drafts = None if draft is None else Drafts(draft, share=0.1)
-        self.engine = Engine(
-            target, self._emit, sampler=sampler(), proposers=Proposers(Speculator(), self.drafts),
+        self.drafts: Drafts | None = None
+
+        def make(of: DraftTarget) -> Drafts:
+            assert draft is not None
+            self.drafts = Drafts(draft, of._replace(cost=AlwaysWorth()), share=0.1)
+            self.drafts._accounts = Generous()
+            return self.drafts
+
+        self.engine = build_engine(
+            target, self._emit, sampler=sampler(), proposers=Proposers(Speculator(), None if draft is None else make),
             limits=StepLimits(60), **how,
         )  # fmt: skip
-        if self.drafts is not None:
-            self.drafts.weigh(
-                AlwaysWorth(), max_rollback=target.max_rollback, rolls_back_equals=target.rolls_back_equals
-            )
-            self.drafts._accounts = Generous()
+        if draft is not None:
             self.engine.scheduler.drafter.cost = lambda _: 1.0
         self.experience = Experience(drafted_by=None if draft is None else "draft")
 
     def _emit(self, output: StepOutput) -> None:
         assert not output.failures
 
-    def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
-        one = Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True))
-        one.guesser = Guesser(Speculative(sources=("draft",)), self.experience)
+    def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Running:
+        one = Running(Request(id, prompt, sampling=sampling, max_tokens=count, ending=Ending(ignore_eos=True)))
+        one.drawing.guesser = Guesser(Speculative(sources=("draft",)), self.experience)
         self.engine.submit(one)
         return one
 
@@ -166,7 +170,7 @@ def test_the_answer_with_a_draft_is_the_answer_without(
         run = Run(target, guessing)
         made = [run.begin(id, prompt, sampling=SAMPLINGS[kind]) for id, prompt in enumerate(prompts())]
         run.finish()
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    assert [one.progress.tokens for one in made] == [one.progress.tokens for one in expected]
     num_guesses, num_right = (sum(getattr(one, name) for one in made) for name in ("num_guesses", "num_right_guesses"))
     if draft == "same" and kind == "greedy":
         assert num_right > 80, "of 120 tokens"
@@ -196,10 +200,10 @@ def test_a_memory_that_takes_back_some_tokens_answers_with_a_draft_as_without(
     draft = write_llama(tmp_path / "draft.gguf", tokenizer=words, scale=NEARLY)
     asked = SAMPLINGS[kind]
 
-    def ask(run: Run) -> list[Request]:
+    def ask(run: Run) -> list[Running]:
         first = [run.begin(id, prompt, sampling=asked) for id, prompt in enumerate(prompts())]
         run.finish()
-        second = [run.begin(10 + id, [*one.tokens, 9], sampling=asked) for id, one in enumerate(first)]
+        second = [run.begin(10 + id, [*one.progress.tokens, 9], sampling=asked) for id, one in enumerate(first)]
         for _ in range(9):
             run.engine.step()
             run.check()
@@ -212,9 +216,9 @@ def test_a_memory_that_takes_back_some_tokens_answers_with_a_draft_as_without(
         assert target.max_rollback
         plain, run = Run(target, None), Run(target, guessing)
         expected, made = ask(plain), ask(run)
-    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    assert [one.progress.tokens for one in made] == [one.progress.tokens for one in expected]
     if kind == "greedy":
-        num_right = sum(one.num_right_guesses for one in made)
+        num_right = sum(one.drawing.num_right_guesses for one in made)
         assert num_right > 40, "of 200 tokens"
         assert run.engine.num_steps < 0.8 * plain.engine.num_steps
 
@@ -225,7 +229,7 @@ def test_turns_cancels_and_new_requests_find_their_streams(
     plain = Run(target, None)
     turns = [plain.begin(0, prompts()[0], 20)]
     plain.finish()
-    turns.append(plain.begin(1, [*turns[0].tokens, 9, 10, 11], 20))
+    turns.append(plain.begin(1, [*turns[0].progress.tokens, 9, 10, 11], 20))
     plain.finish()
     with opened(loaded_library, models["same"]) as guessing:
         run = Run(target, guessing)
@@ -237,10 +241,10 @@ def test_turns_cancels_and_new_requests_find_their_streams(
                 run.engine.step()
                 run.check()
             run.engine.cancel(id)
-        second = run.begin(1, [*first.tokens, 9, 10, 11], 20)
+        second = run.begin(1, [*first.progress.tokens, 9, 10, 11], 20)
         run.finish()
-    assert [first.tokens, second.tokens] == [one.tokens for one in turns]
-    assert min(first.num_right_guesses, second.num_right_guesses) > 10
+    assert [first.progress.tokens, second.progress.tokens] == [one.progress.tokens for one in turns]
+    assert min(first.drawing.num_right_guesses, second.drawing.num_right_guesses) > 10
 
 
 @pytest.mark.parametrize("ctx", [64, CTX])
@@ -251,7 +255,7 @@ def test_a_context_that_shifts_or_is_longer_than_the_drafts_is_followed(
         run = Run(model, draft, context_shift=True)
         one = run.begin(0, prompts()[2], 300)
         run.finish()
-        return one.tokens, one.num_right_guesses
+        return one.progress.tokens, one.drawing.num_right_guesses
 
     with (
         opened(loaded_library, models["target"]) as model,
@@ -278,7 +282,7 @@ def test_a_draft_that_cannot_be_computed_is_dropped_and_answers_go_on(
             run.engine.step()
         guessing.max_outputs = 0  # from now on it refuses every batch
         run.finish()
-    assert made.tokens == expected.tokens
+    assert made.progress.tokens == expected.progress.tokens
     assert run.drafts is not None
     assert run.drafts.is_off
     assert "draft_dropped" in [record.message for record in caplog.records]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
-from localllm.engine.requests.sequence import Sequence as Request
+from localllm.engine.requests.sequence import Sequence as Running
 from localllm.llama import library
 from localllm.llama.drafts.next_rows import NextRows
 from localllm.llama.drafts.next_symbols import find
@@ -80,7 +80,7 @@ def test_vectors_lost_before_a_token_is_computed_are_waited_for(headed: Headed) 
 
 
 def test_answers_that_share_a_prompt_are_guessed_each_in_its_slot(headed: Headed) -> None:
-    def three_at_once(run: Run) -> list[Request]:
+    def three_at_once(run: Run) -> list[Running]:
         made = [run.begin(id, prompts()[2], 30, ResolvedSampling(seed=id, temperature=0.9)) for id in range(3)]
         run.finish()
         return made
@@ -108,7 +108,7 @@ def test_heads_that_cannot_be_computed_are_freed_and_answers_go_on(loaded_librar
         for _ in range(50):
             run.engine.step()
         assert headed.target.next_rows is None
-        assert [again.tokens] == headed.plain(one_answer, 0, 40).tokens
+        assert [again.progress.tokens] == headed.plain(one_answer, 0, 40).tokens
 
 
 def test_rows_are_the_same_however_the_batch_is_cut(loaded_library: library.Library, path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from localllm.engine.backend import Segment
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.llama import interrupts, library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
@@ -106,7 +107,7 @@ def test_requests_that_arrive_and_are_cancelled_at_random_change_nobody_elses_an
     """Each decode ends after some nodes, or when somebody arrives: at once, or with its ubatch."""
     recorder, rng = Recorder(backend), np.random.default_rng(7)
     prompts = [prompt_of(backend, 40 + number, 80 * (number % 3 + 1)) for number in range(6)]
-    recorder.engine._pace.cost.observe([(0, 0, 64)], 0.1)
+    recorder.engine._cycle._planner._pace.cost.observe([(0, 0, 64)], 0.1)
     ids = [recorder.ask(prompt) for prompt in prompts[:3]]
     num_steps = 0
     while recorder.engine.scheduler.has_work or num_steps == 0:
@@ -114,7 +115,7 @@ def test_requests_that_arrive_and_are_cancelled_at_random_change_nobody_elses_an
             stop_after(backend, int(rng.integers(0, 400)))
         if num_steps in (3, 5, 9):
             ids.append(recorder.ask(prompts[len(ids)]))
-            gone = Sequence(100 + num_steps, prompt_of(backend, num_steps, 300), sampling=GREEDY, max_tokens=5)
+            gone = Sequence(Request(100 + num_steps, prompt_of(backend, num_steps, 300), sampling=GREEDY, max_tokens=5))
             recorder.engine.submit(gone)
             timer = threading.Timer(0.002 * num_steps, recorder.engine.cancel, [gone.id])
             timer.start()

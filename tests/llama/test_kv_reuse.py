@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from localllm.engine.backend import Segment
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending, Reuse, Shift
+from localllm.engine.requests.terms import Ending, Request, Reuse, Shift
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
@@ -65,7 +66,7 @@ class Recorder:
     """Every request's sequence and how it ended."""
 
     def __init__(self, backend: LlamaBackend, *, context_shift: bool = False) -> None:
-        self.engine = Engine(backend, self, sampler=sampler(), tiers=Tiers(2**26), context_shift=context_shift)
+        self.engine = build_engine(backend, self, sampler=sampler(), tiers=Tiers(2**26), context_shift=context_shift)
         self.sequences: dict[int, Sequence] = {}
         self.finish: dict[int, Finish] = {}
 
@@ -76,7 +77,14 @@ class Recorder:
     def ask(self, prompt: list[int], max_tokens: int = 12, *, keep: int = 0) -> int:
         id = len(self.sequences)
         self.sequences[id] = Sequence(
-            id, prompt, sampling=GREEDY, max_tokens=max_tokens, ending=Ending(ignore_eos=True), shift=Shift(keep=keep)
+            Request(
+                id,
+                prompt,
+                sampling=GREEDY,
+                max_tokens=max_tokens,
+                ending=Ending(ignore_eos=True),
+                shift=Shift(keep=keep),
+            )
         )
         self.engine.submit(self.sequences[id])
         return id
@@ -89,7 +97,7 @@ class Recorder:
 
     def answer(self, id: int) -> list[int]:
         sequence = self.sequences[id]
-        return sequence.tokens[sequence.num_prompt :]
+        return sequence.progress.tokens[sequence.progress.num_prompt :]
 
     def cached(self, id: int) -> int:
         return self.finish[id].usage.cached_tokens
@@ -159,7 +167,8 @@ def test_messages_that_are_computed_as_tiles_are_answered_as_if_fresh(
         [*chat, *recorder.answer(id), *prompt_of(backend, 300 + number, 20 + 9 * number)]
         for number, (id, chat) in enumerate(zip(ids, chats, strict=True))
     ]
-    recorder.engine._pace.cost._model.rates = 1e-3, 1e-6, 1e-3, 1e-9  # outside a tile, tokens before a row cost most
+    costs = recorder.engine._cycle._planner._pace.cost._model
+    costs.rates = 1e-3, 1e-6, 1e-3, 1e-9  # outside a tile, tokens before a row cost most
     ids = [recorder.ask(turn) for turn in turns]
     decode = backend.decode
     computed: list[tuple[int, int]] = []
@@ -198,7 +207,7 @@ def test_slots_with_idle_ones_between_them_answer_alike_and_leave_those_as_they_
     assert recorder.cached(again) == 31, "slot 1 was given throw-away tokens, which it must have lost again"
     for id in (*ids, again):
         sequence = recorder.sequences[id]
-        assert_as_fresh(backend, sequence.tokens[: sequence.num_prompt], recorder.answer(id))
+        assert_as_fresh(backend, sequence.progress.tokens[: sequence.progress.num_prompt], recorder.answer(id))
 
 
 def test_streams_that_move_side_by_side_answer_alike(backend: LlamaBackend) -> None:
@@ -206,12 +215,12 @@ def test_streams_that_move_side_by_side_answer_alike(backend: LlamaBackend) -> N
     ids = [recorder.ask(prompt_of(backend, 20 + slot, 30), 2 if slot in (1, 2) else 60) for slot in range(4)]
     recorder.drain()
     last = recorder.sequences[ids[3]]
-    again = recorder.ask([*last.tokens[: last.num_prompt], *recorder.answer(ids[3])])
+    again = recorder.ask([*last.progress.tokens[: last.progress.num_prompt], *recorder.answer(ids[3])])
     recorder.drain()
     assert recorder.cached(again) == 89, "what moved is found where it is now"
     for id in (*ids, again):
         sequence = recorder.sequences[id]
-        assert_as_fresh(backend, sequence.tokens[: sequence.num_prompt], recorder.answer(id))
+        assert_as_fresh(backend, sequence.progress.tokens[: sequence.progress.num_prompt], recorder.answer(id))
 
 
 FAMILIES = [families.write_sliding_window, families.write_recurrent, families.write_hybrid]
@@ -256,9 +265,15 @@ def test_chats_whose_last_answer_reads_otherwise_compute_little_again_on_every_m
         ids = []
         for number, chat in enumerate(chats):
             recorder.sequences[len(recorder.sequences)] = sequence = Sequence(
-                len(recorder.sequences), [*chat, 5, 6], sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True),
-                reuse=Reuse(pauses=(len(chat),)),
-            )  # fmt: skip
+                Request(
+                    len(recorder.sequences),
+                    [*chat, 5, 6],
+                    sampling=GREEDY,
+                    max_tokens=8,
+                    ending=Ending(ignore_eos=True),
+                    reuse=Reuse(pauses=(len(chat),)),
+                )
+            )
             recorder.engine.submit(sequence)
             ids.append(sequence.id)
             if number % 2:
@@ -293,7 +308,9 @@ def converse(backend: LlamaBackend) -> list[tuple[list[int], list[int]]]:
     for turn in range(3):
         ids = [recorder.ask(chat, 10) for chat in chats] + [recorder.ask(prompt_of(backend, 60 + turn, 250), 20)]
         recorder.drain()
-        asked += [(recorder.sequences[id].tokens[: recorder.sequences[id].num_prompt], id) for id in ids]
+        asked += [
+            (recorder.sequences[id].progress.tokens[: recorder.sequences[id].progress.num_prompt], id) for id in ids
+        ]
         for number, id in enumerate(ids[:-1]):
             if turn:
                 assert recorder.cached(id) >= 120
@@ -335,7 +352,7 @@ def test_a_unified_cache_is_compacted_under_running_requests(loaded_library: lib
         recorder.drain()
         for id in (small, other):
             sequence = recorder.sequences[id]
-            assert_as_fresh(backend, sequence.tokens[: sequence.num_prompt], recorder.answer(id))
+            assert_as_fresh(backend, sequence.progress.tokens[: sequence.progress.num_prompt], recorder.answer(id))
 
 
 def test_a_memory_that_cannot_lose_a_tail_has_no_unified_layout(
@@ -420,7 +437,7 @@ def test_quantized_keys_move_if_llama_cpp_can_turn_them(
     with opened(loaded_library, families.write_wide_heads(tmp_path / "not.gguf"), kv_type=kv_type) as backend:
         assert not backend.can_shift
         with pytest.raises(InvalidParameter, match="q8_0"):
-            Engine(backend, lambda _: None, context_shift=True)
+            build_engine(backend, lambda _: None, context_shift=True)
 
 
 def give_back(backend: LlamaBackend) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.building import build_engine
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.sampling import native
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.errors import LocalLLMError
@@ -61,13 +62,13 @@ def test_who_says_that_token_fails_alone_and_its_slot_serves_the_next(backend: L
     it, who look at its cells in a unified cache, nor by those who come after.
     """
     answers = Answers()
-    engine = Engine(backend, answers, sampler=native.load(threads=2), limits=StepLimits(60))
+    engine = build_engine(backend, answers, sampler=native.load(threads=2), limits=StepLimits(60))
     ids = itertools.count()
 
     def run(*prompts: list[int]) -> list[int]:
         mine = list(itertools.islice(ids, len(prompts)))
         for id, prompt in zip(mine, prompts, strict=True):
-            engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True)))
+            engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True))))
         engine.step()
         while engine.scheduler.has_work:
             engine.step()

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.building import build_engine
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending, Reported, Reuse
+from localllm.engine.requests.terms import Ending, Reported, Request, Reuse
 from localllm.engine.sampling.native import load
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.llama import library
@@ -91,7 +92,7 @@ def answers(backend: LlamaBackend, sequences: list[Sequence], **options: Any) ->
         for id, delta in output.deltas:
             told.setdefault(id, []).append(delta)
 
-    engine = Engine(backend, emit, sampler=load(threads=2), **options)
+    engine = build_engine(backend, emit, sampler=load(threads=2), **options)
     for sequence in sequences:
         engine.submit(sequence)
     engine.step()
@@ -103,12 +104,14 @@ def answers(backend: LlamaBackend, sequences: list[Sequence], **options: Any) ->
 
 def scoring(id: int, tokens: list[int], num_top: int = 2, max_tokens: int = 1) -> Sequence:
     return Sequence(
-        id,
-        tokens,
-        sampling=GREEDY,
-        max_tokens=max_tokens,
-        reported=Reported(logprobs=num_top, prompt_logprobs=num_top),
-        reuse=Reuse(cache_prompt=False),
+        Request(
+            id,
+            tokens,
+            sampling=GREEDY,
+            max_tokens=max_tokens,
+            reported=Reported(logprobs=num_top, prompt_logprobs=num_top),
+            reuse=Reuse(cache_prompt=False),
+        )
     )
 
 
@@ -133,11 +136,13 @@ def test_they_are_those_of_the_library_alone_and_together(model: Model, by_hand:
     prompts = [model.backend.vocab.tokenize(text) for text in TEXTS]
     prompts = [tokens[: 250 if max_step_s > 1 else 40] for tokens in prompts]
     beside = Sequence(
-        9,
-        model.backend.vocab.tokenize("Once"),
-        sampling=ResolvedSampling(seed=3),
-        max_tokens=200,
-        ending=Ending(ignore_eos=True),
+        Request(
+            9,
+            model.backend.vocab.tokenize("Once"),
+            sampling=ResolvedSampling(seed=3),
+            max_tokens=200,
+            ending=Ending(ignore_eos=True),
+        )
     )
     alone = [answers(model.backend, [scoring(0, tokens)], limits=StepLimits(max_step_s))[0] for tokens in prompts]
     sequences = [beside, *(scoring(id, tokens) for id, tokens in enumerate(prompts))]
@@ -153,11 +158,15 @@ def test_they_are_those_of_generating(model: Model) -> None:
     """What is generated with log-probabilities has the same ones as a prompt of the next request."""
     prompt = model.backend.vocab.tokenize(TEXTS[0])
     sequence = Sequence(
-        1, prompt, sampling=GREEDY, max_tokens=12, reported=Reported(logprobs=1), ending=Ending(ignore_eos=True)
+        Request(
+            1, prompt, sampling=GREEDY, max_tokens=12, reported=Reported(logprobs=1), ending=Ending(ignore_eos=True)
+        )
     )
     made = answers(model.backend, [sequence])[1]
     generated = [logprob for delta in made for logprob in delta.logprobs]
-    again = prompt_of(answers(model.backend, [scoring(1, sequence.tokens, num_top=1, max_tokens=0)])[1])[len(prompt) :]
+    again = prompt_of(answers(model.backend, [scoring(1, sequence.progress.tokens, num_top=1, max_tokens=0)])[1])[
+        len(prompt) :
+    ]
     assert len(again) == len(generated) == 12
     for one, other in zip(again, generated, strict=True):
         assert one.logprob == pytest.approx(other.logprob, abs=model.tolerance)
@@ -170,11 +179,13 @@ def test_a_scored_prompt_is_of_use_to_the_next_request_and_its_rows_cost_no_toke
         model.backend,
         [
             scoring(1, tokens, max_tokens=0),
-            Sequence(2, tokens, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True)),
+            Sequence(Request(2, tokens, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True))),
         ],
     )
     finish = told[1][-1].finish
     assert finish is not None
     assert (finish.reason, finish.usage.completion_tokens, finish.usage.cached_tokens) == ("length", 0, 0)
-    plain = answers(model.backend, [Sequence(2, tokens, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True))])
+    plain = answers(
+        model.backend, [Sequence(Request(2, tokens, sampling=GREEDY, max_tokens=8, ending=Ending(ignore_eos=True)))]
+    )
     assert "".join(delta.text for delta in told[2]) == "".join(delta.text for delta in plain[2])

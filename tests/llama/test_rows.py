@@ -13,9 +13,10 @@ import pytest
 from gguf.constants import GGMLQuantizationType
 
 from localllm.engine.backend import Segment
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.building import build_engine
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending
+from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.scheduling.rows import count_passes
 from localllm.engine.speculation.proposals import Proposal
@@ -184,7 +185,7 @@ class Guesser:
         self._answers = answers
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        known, place = self._answers[sequence.id], sequence.num_tokens
+        known, place = self._answers[sequence.id], sequence.progress.num_tokens
         guesses = [token if (place + number) % 5 else token - 1 for number, token in enumerate(known[place:])]
         return Proposal((), tuple(guesses[: 2 + sequence.id * 2]))
 
@@ -208,10 +209,10 @@ def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling:
         def emit(output: StepOutput) -> None:
             failures.extend(output.failures)
 
-        engine = Engine(backend, emit, sampler=sampler(), proposers=Proposers(proposer), limits=StepLimits(60))
+        engine = build_engine(backend, emit, sampler=sampler(), proposers=Proposers(proposer), limits=StepLimits(60))
         engine.scheduler.drafter.cost = count_passes
         sequences = [
-            Sequence(id, text_of(id, 9 + id), sampling=sampling, max_tokens=30, ending=Ending(ignore_eos=True))
+            Sequence(Request(id, text_of(id, 9 + id), sampling=sampling, max_tokens=30, ending=Ending(ignore_eos=True)))
             for id in range(3)
         ]
         for turn in range(2):
@@ -223,11 +224,19 @@ def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling:
                 engine.check_integrity()
             if turn == 0:  # the second turn goes on from what the first has left in the cache
                 sequences = [
-                    Sequence(one.id, [*one.tokens, 9], sampling=sampling, max_tokens=30, ending=Ending(ignore_eos=True))
+                    Sequence(
+                        Request(
+                            one.id,
+                            [*one.progress.tokens, 9],
+                            sampling=sampling,
+                            max_tokens=30,
+                            ending=Ending(ignore_eos=True),
+                        )
+                    )
                     for one in sequences
                 ]
         assert not failures
-        return {one.id: one.tokens for one in sequences}, engine.num_steps
+        return {one.id: one.progress.tokens for one in sequences}, engine.num_steps
 
     plain, num_steps = ask(None)
     guessed, num_steps_guessed = ask(Guesser(plain))

@@ -14,8 +14,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.requests.sequence import Sequence as Request
+from localllm.engine.building import build_engine
+from localllm.engine.engine import StepOutput
+from localllm.engine.requests.sequence import Sequence as Running
+from localllm.engine.requests.terms import Request
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.pace import StepLimits
@@ -88,7 +90,7 @@ def ask(
 
     proposer = Speculator() if predictions else None
     engine, experience, cost = (
-        Engine(
+        build_engine(
             backend, emit, sampler=sampler(), proposers=Proposers(proposer), limits=StepLimits(60), context_shift=shifts
         ),
         Experience(),
@@ -102,9 +104,9 @@ def ask(
         wanted = {"max_tokens": 40, "ignore_eos": True, "detail": Detail(tokens=True), **options}
         if stops:
             wanted["stop"] = [stops[id]]
-        one = Request(id, prompt, sampling=sampling, dry=dry, **grouped(wanted))
-        if predictions and one.takes_guesses:
-            one.guesser = Guesser(Speculative(), experience, prediction=predictions[id])
+        one = Running(Request(id, prompt, sampling=sampling, **grouped(wanted)), dry=dry)
+        if predictions and one.request.takes_guesses:
+            one.drawing.guesser = Guesser(Speculative(), experience, prediction=predictions[id])
         made.append(one)
         engine.submit(one)
     engine.step()
@@ -113,7 +115,7 @@ def ask(
             engine.cancel(cancelled[0])
         engine.step()
         engine.check_integrity()
-    return told, {one.id: one.tokens for one in made}, engine.num_steps
+    return told, {one.id: one.progress.tokens for one in made}, engine.num_steps
 
 
 def edited(tokens: list[int]) -> list[int]:

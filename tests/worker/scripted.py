@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.sampling.sampler import Sampled, SamplerParams
@@ -39,12 +40,16 @@ TIMEOUT_S = 60
 class Script:
     """Implements `Sampler`: the tokens of the answer that is being made, one after the other."""
 
-    threads = 1
-
     def __init__(self) -> None:
         self.tokens: Sequence[int] = ()
 
-    def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:  # noqa: ARG002  the protocol
+    def sample(
+        self,
+        rows: Sequence[Row],  # noqa: ARG002  the protocol
+        params: Sequence[SamplerParams],
+        *,
+        threads: int | None = None,  # noqa: ARG002  the protocol
+    ) -> list[Sampled]:
         return [Sampled(self.tokens[each.draw]) for each in params]
 
 
@@ -93,7 +98,7 @@ class ScriptedWorker:
         self.sequences: dict[int, Running] = {}
         self._ids = itertools.count(1)
         self._said: queue.SimpleQueue[Accepted | Rejected | Finish] = queue.SimpleQueue()
-        self.engine = Engine(backend, self._emit, sampler=self.script, tiers=Tiers(2**26))
+        self.engine = build_engine(backend, self._emit, sampler=self.script, tiers=Tiers(2**26))
         take = self.engine.submit
 
         def submit(sequence: Running) -> None:

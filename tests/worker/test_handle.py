@@ -212,8 +212,7 @@ def test_what_a_worker_cannot_say_fails_its_request_and_no_other() -> None:
 
     sink = io.BytesIO()
     unsaid: list[int] = []
-    outbox = WorkerOutbox(FrameWriter(sink), on_gone=fail)
-    outbox.on_failed = unsaid.append
+    outbox = WorkerOutbox(FrameWriter(sink), on_gone=fail, on_failed=unsaid.append)
     half = "\ud800"
     said: list[Up] = [Deltas(1, ((1, Delta("a")),)), Reply(9, "b")]
     outbox.put(said[0])
@@ -240,7 +239,7 @@ def test_what_a_worker_cannot_say_fails_its_request_and_no_other() -> None:
 def test_a_worker_whose_greeting_cannot_be_said_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     problems: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", problems.append)  # in a worker it ends the process
-    outbox = WorkerOutbox(FrameWriter(io.BytesIO()), on_gone=fail)
+    outbox = WorkerOutbox(FrameWriter(io.BytesIO()), on_gone=fail, on_failed=fail)
     outbox.put(Hello(1, "\ud800", "x", ()))
     outbox.close()
     assert "an unpaired surrogate" in str(problems[0].exc_value)

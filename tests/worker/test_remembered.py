@@ -157,14 +157,14 @@ def test_nothing_that_we_generated_is_computed_again_in_many_turns_of_calls(
         answer = written(thought, text, call)
         sequence, finish = worker.answer(ask(*messages, variables=variables), worker.cut_anyhow(answer, turn))
         assert finish.usage.cached_tokens == known, f"turn {turn}"
-        assert worker.spelled(sequence.tokens).endswith(answer)
-        known = sequence.num_tokens
+        assert worker.spelled(sequence.progress.tokens).endswith(answer)
+        known = sequence.progress.num_tokens
         for number, each in enumerate(messages):  # new ids in every request
             calls = tuple(replace(one, id=f"{turn}-{number}") for one in each.tool_calls)
             is_result = each.role == "tool"
             messages[number] = replace(each, tool_calls=calls, tool_call_id=f"{turn}-{number - 1}" if is_result else "")
         messages += [sent_back(text, call, id=f"new{turn}"), result(f"def f{turn}(): ...", f"new{turn}-0")]
-    text = worker.spelled(sequence.tokens)
+    text = worker.spelled(sequence.progress.tokens)
     assert text.count("<tool_call>\n") == num_turns
     assert text.count('{"name":"') == num_turns, "every call is as it was written"
 
@@ -178,13 +178,13 @@ def test_conversations_that_take_turns_in_one_slot_compute_none_of_their_answers
             answer = worker.cut_anyhow(written("Hm.", "", call), turn)
             sequence, finish = worker.answer(ask(*chat), answer)
             assert finish.usage.cached_tokens == known[number] or turn == 0
-            known[number] = sequence.num_tokens
+            known[number] = sequence.progress.num_tokens
             chat += [sent_back("", call, id=f"{turn}"), result("found", f"{turn}-0")]
 
 
 def prompt_of(worker: ScriptedWorker, request: GenerationRequest) -> str:
     sequence, _ = worker.answer(request, [], ends=True)
-    return worker.spelled(sequence.tokens)
+    return worker.spelled(sequence.progress.tokens)
 
 
 CALL = ("read", '{"path":"a.py"}')
@@ -239,18 +239,18 @@ def test_thoughts_that_the_template_leaves_out_stay_out_and_the_rest_is_used(wor
     worker.answer(ask(*START), worker.cut_anyhow(ANSWER, 1))
     said = written("Done?", "It is done.")
     second, _ = worker.answer(ask(*BACK), worker.cut_anyhow(said, 2))
-    assert worker.spelled(second.tokens).endswith(said)
+    assert worker.spelled(second.progress.tokens).endswith(said)
     turn = (*BACK, Message("assistant", "It is done. "), Message("user", "And the garden?"))
     third, finish = worker.answer(ask(*turn), worker.cut_anyhow(ANSWER, 3))
-    text = worker.spelled(third.tokens[: third.num_prompt])
+    text = worker.spelled(third.progress.tokens[: third.progress.num_prompt])
     assert "<think>" not in text
     assert THEIRS in text
     common = worker.vocab.tokenize(text[: text.index("<|im_start|>assistant")])
     assert finish.usage.cached_tokens >= len(common), "up to the first thought"
     more = (*turn, sent_back("I look.", CALL, id="y"), result("grass", "y-0"))
     fourth, finish = worker.answer(ask(*more), [])
-    assert finish.usage.cached_tokens == third.num_tokens
-    assert fourth.tokens[: third.num_tokens] == third.tokens
+    assert finish.usage.cached_tokens == third.progress.num_tokens
+    assert fourth.progress.tokens[: third.progress.num_tokens] == third.progress.tokens
 
 
 def test_an_answer_that_was_cut_is_used_if_it_is_whole_as_far_as_it_goes(attention: ScriptedWorker) -> None:
@@ -264,8 +264,8 @@ def test_an_answer_that_was_cut_is_used_if_it_is_whole_as_far_as_it_goes(attenti
         back = Message("assistant", "I lo") if is_used else BACK[2]
         again = ask(*START, back, Message("user", "Go on."), cache_salt=text[:9])
         sequence, _ = worker.answer(again, [])
-        assert (sequence.tokens[: first.num_tokens] == first.tokens) is is_used
-        assert "Which" not in worker.spelled(sequence.tokens)
+        assert (sequence.progress.tokens[: first.progress.num_tokens] == first.progress.tokens) is is_used
+        assert "Which" not in worker.spelled(sequence.progress.tokens)
 
 
 def test_what_no_client_was_sent_is_not_remembered(attention: ScriptedWorker) -> None:
@@ -301,8 +301,8 @@ def test_prompts_with_answers_of_ours_are_spelled_as_they_are_meant(
         call = ("read", json.dumps(arguments, separators=(",", ":")))
         answer = written(thought, text, call)
         sequence, _ = worker.answer(ask(*messages), worker.cut_anyhow(answer, seed + number))
-        expected = expected or worker.spelled(sequence.tokens[: sequence.num_prompt])
-        assert worker.spelled(sequence.tokens) == expected + answer
+        expected = expected or worker.spelled(sequence.progress.tokens[: sequence.progress.num_prompt])
+        assert worker.spelled(sequence.progress.tokens) == expected + answer
         messages += [sent_back(text, call, id=f"{number}"), result(found, f"{number}-0")]
         behind = f"<|im_start|>user\n<tool_response>\n{found}\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
         expected += f"{answer}<|im_end|>\n{behind}"

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from localllm.engine.backend import Backend
+from localllm.engine.backend import ModelVocabulary
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.follower import Follower
 from localllm.engine.inbox import StepOutput
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Reported
 from localllm.engine.sampling.drawing import Drawn
 from localllm.engine.sampling.sampler import NO_TOKEN, Sampled
 from localllm.engine.scheduling.scheduler import Scheduler
@@ -48,10 +49,16 @@ class Answers:
     """Answers of all running sequences; used by the engine's thread."""
 
     def __init__(
-        self, backend: Backend, kv: KvCache, scheduler: Scheduler, clock: Callable[[], float], *, shifts: bool
+        self,
+        vocabulary: ModelVocabulary,
+        kv: KvCache,
+        scheduler: Scheduler,
+        clock: Callable[[], float],
+        *,
+        shifts: bool,
     ) -> None:
         """`shifts`: a full slot drops the older half of what need not stay."""
-        self._backend = backend
+        self._vocabulary = vocabulary
         self._kv = kv
         self._scheduler = scheduler
         self._clock = clock
@@ -66,11 +73,12 @@ class Answers:
         What was computed after the last token taken is cut from the cache.
         """
         sequence, tokens = drawn.sequence, drawn.tokens
-        taken = Taken(sequence, sequence.first_token_s is None)
+        drawing = sequence.drawing
+        taken = Taken(sequence, sequence.progress.first_token_s is None)
         self.unreported.append(taken)
         guessed = drawn.guessed and (*repeat(NO_TOKEN, drawn.num_forced), *drawn.guessed)
-        sequence.num_guesses += len(drawn.guessed)
-        num_right = sequence.num_right_guesses
+        drawing.num_guesses += len(drawn.guessed)
+        num_right = drawing.num_right_guesses
         self._take_token(taken, tokens[0], is_guess=bool(guessed) and guessed[0] == tokens[0].token)
         num_kept = 0
         for sampled in tokens[1:]:
@@ -79,18 +87,19 @@ class Answers:
             self._scheduler.advance(sequence)
             num_kept += 1
             self._take_token(taken, sampled, is_guess=guessed[num_kept : num_kept + 1] == (sampled.token,))
-        sequence.lead += num_kept
+        drawing.lead += num_kept
         if num_kept < drawn.num_behind:
             self._roll_back(sequence, drawn.slot)
         if drawn.guessed:
-            self._count_guesses(sequence, len(drawn.guessed), sequence.num_right_guesses - num_right)
-        if sequence.follower is not None and sequence.logprobs is None and not taken.has_ended:
-            for token in sequence.follower.last_tokens:  # no token is sampled after them, so they are not computed
+            self._count_guesses(sequence, len(drawn.guessed), drawing.num_right_guesses - num_right)
+        follower = drawing.follower
+        if follower is not None and sequence.request.reported.logprobs is None and not taken.has_ended:
+            for token in follower.last_tokens:  # no token is sampled after them, so they are not computed
                 if not taken.has_ended:
-                    self._take_token(taken, Sampled(token, mirostat_mu=sequence.mirostat_mu))
+                    self._take_token(taken, Sampled(token, mirostat_mu=drawing.parameters.mirostat_mu))
 
     def _count_guesses(self, sequence: Sequence, num_guesses: int, num_right: int) -> None:
-        source = None if sequence.proposal is None else sequence.proposal.source
+        source = None if sequence.drawing.proposal is None else sequence.drawing.proposal.source
         if source is not None:
             before = self.guesses.get(source, SourceGuesses(source))
             self.guesses[source] = SourceGuesses(
@@ -107,32 +116,34 @@ class Answers:
         self.unreported.clear()
 
     def _delta(self, taken: Taken) -> Delta:
-        sequence, tokens, texts, backend = taken.sequence, taken.tokens, taken.texts, self._backend
-        if not sequence.text_may_end:
-            texts = [sequence.text.feed(self._bytes(sequence, sampled.token)) for sampled in tokens]
+        tokens, texts, vocabulary = taken.tokens, taken.texts, self._vocabulary
+        progress, reported = taken.sequence.progress, taken.sequence.request.reported
+        if not progress.text_may_end:
+            texts = [progress.text.feed(self._bytes(reported, sampled.token)) for sampled in tokens]
         text = "".join(texts)
-        if taken.finish is not None and (sequence.lines is None or not sequence.lines.has_ended):
-            text += sequence.text.flush()
+        if taken.finish is not None and (progress.lines is None or not progress.lines.has_ended):
+            text += progress.text.flush()
         logprobs: tuple[TokenLogprob, ...] = ()
-        if sequence.logprobs is not None:
-            logprobs = tuple([self._logprob(sampled, backend.token_bytes) for sampled in tokens])
+        if reported.logprobs is not None:
+            logprobs = tuple([self._logprob(sampled, vocabulary.token_bytes) for sampled in tokens])
             # With those of a prompt the end token's log-probability is reported, too: clients count from the end.
-            if taken.end is not None and sequence.prompt_logprobs is not None:
-                logprobs += (self._logprob(taken.end, backend.spelled),)
-        ids = tuple([sampled.token for sampled in tokens]) if sequence.tells_tokens else ()
+            if taken.end is not None and reported.prompt_logprobs is not None:
+                logprobs += (self._logprob(taken.end, vocabulary.spelled),)
+        ids = tuple([sampled.token for sampled in tokens]) if reported.tells_tokens else ()
         lengths = tuple([len(each) for each in texts]) if len(tokens) > 1 else ()
         return Delta(text, len(tokens), taken.finish, logprobs, tokens=ids, lengths=lengths)
 
-    def _bytes(self, sequence: Sequence, token: int) -> bytes:
+    def _bytes(self, reported: Reported, token: int) -> bytes:
         """What a token adds to the answer's text."""
-        return self._backend.spelled(token) if token in sequence.markers else self._backend.token_bytes(token)
+        return self._vocabulary.spelled(token) if token in reported.markers else self._vocabulary.token_bytes(token)
 
     def take_end(self, drawn: Drawn) -> None:
         """Its answer is complete, whether or not it took tokens before that."""
         sequence = drawn.sequence
         if not drawn.tokens:
             self.take_none(drawn)
-        self.unreported.append(Taken(sequence, sequence.first_token_s is None, finish=self._end(sequence, "stop")))
+        is_first = sequence.progress.first_token_s is None
+        self.unreported.append(Taken(sequence, is_first, finish=self._end(sequence, "stop")))
 
     def take_none(self, drawn: Drawn) -> None:
         """What was computed after its last token is cut from the cache."""
@@ -143,38 +154,39 @@ class Answers:
         if sequence.slot is None:
             self._kv.cut(slot)
         else:
-            self._scheduler.roll_back(sequence, sequence.num_computed)
+            self._scheduler.roll_back(sequence, sequence.progress.num_computed)
 
     def _take_token(self, taken: Taken, sampled: Sampled, *, is_guess: bool = False) -> None:
         """Append a forced or sampled token, or end the answer."""
         sequence, token = taken.sequence, sampled.token
-        sequence.sampled(sampled.mirostat_mu)
-        if sequence.first_token_s is None:
-            sequence.first_token_s = self._clock()
-        sequence.num_right_guesses += is_guess
-        ends = self._backend.ends_generation(token) and not sequence.ignore_eos
-        if ends or token in sequence.stop_tokens:
+        progress, drawing, request = sequence.progress, sequence.drawing, sequence.request
+        drawing.parameters.sampled(sampled.mirostat_mu)
+        if progress.first_token_s is None:
+            progress.first_token_s = self._clock()
+        drawing.num_right_guesses += is_guess
+        ends = self._vocabulary.ends_generation(token) and not request.ending.ignore_eos
+        if ends or token in request.ending.stop_tokens:
             taken.end, taken.finish = sampled, self._end(sequence, "stop")
             return
         sequence.append(token)
         taken.tokens.append(sampled)
-        if sequence.text_may_end:
-            text = sequence.text.feed(self._bytes(sequence, token), may_stop=sequence.may_end)
-            if sequence.lines is not None:
-                text = sequence.lines.feed(text, self._clock() - sequence.first_token_s)
+        if progress.text_may_end:
+            text = progress.text.feed(self._bytes(request.reported, token), may_stop=sequence.may_end)
+            if progress.lines is not None:
+                text = progress.lines.feed(text, self._clock() - progress.first_token_s)
             taken.texts.append(text)
-            if sequence.lines is not None and sequence.lines.has_ended:
+            if progress.lines is not None and progress.lines.has_ended:
                 taken.finish = self._end(sequence, "length")
                 return
-            if sequence.text.stopped:
+            if progress.text.stopped:
                 taken.finish = self._end(sequence, "stop")
                 return
-        if sequence.follower is not None and self._follow(taken, sequence.follower, token):
+        if drawing.follower is not None and self._follow(taken, drawing.follower, token):
             return
         reason = sequence.limit_reached(self._scheduler.slot_capacity, shifts=self._shifts)
         if reason is not None:
             taken.finish = self._end(sequence, reason)
-        elif sequence.num_tokens >= self._scheduler.slot_capacity:
+        elif progress.num_tokens >= self._scheduler.slot_capacity:
             self._shift(sequence)
 
     def _follow(self, taken: Taken, follower: Follower, token: int) -> bool:
@@ -192,11 +204,12 @@ class Answers:
     def _shift(self, sequence: Sequence) -> None:
         """Its slot is full: drop the older half of what need not stay."""
         assert sequence.slot is not None
-        sequence.keep = min(sequence.keep, sequence.num_computed // 2)
-        most = sequence.num_computed - sequence.keep
-        drop = min(sequence.discard, most - 1) or (most + 1) // 2
-        self._kv.shift(sequence.slot, sequence.keep, drop)
-        sequence.shift(drop)
+        num_computed = sequence.progress.num_computed
+        keep = min(sequence.progress.keep, num_computed // 2)
+        most = num_computed - keep
+        drop = min(sequence.request.shift.discard, most - 1) or (most + 1) // 2
+        self._kv.shift(sequence.slot, keep, drop)
+        sequence.shift(keep, drop)
 
     def _logprob(self, sampled: Sampled, spell: Callable[[int], bytes]) -> TokenLogprob:
         top = tuple((spell(token), logprob) for token, logprob in sampled.top)
@@ -210,7 +223,7 @@ class Answers:
     def _end(self, sequence: Sequence, reason: FinishReason) -> Finish:
         self._scheduler.remove(sequence)
         timings = sequence.timings(self._clock())
-        return Finish(reason=reason, usage=sequence.usage(), timings=timings, stop=sequence.text.stopped_by)
+        return Finish(reason=reason, usage=sequence.usage(), timings=timings, stop=sequence.progress.text.stopped_by)
 
     def fail_constraint(self, sequence: Sequence, failure: ConstraintFailed, output: StepOutput) -> None:
         """End a sequence that cannot continue, once everything was reported."""
@@ -227,5 +240,6 @@ class Answers:
 
 
 def _constraint_error(sequence: Sequence, failure: ConstraintFailed) -> InvalidParameter:
-    param = "" if sequence.follower is None else sequence.follower.param
+    follower = sequence.drawing.follower
+    param = "" if follower is None else follower.param
     return InvalidParameter(f"{param} cannot be followed further: {failure}", param=param)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
-from localllm.engine.backend import Backend, Segment
+from localllm.engine.backend import KvCells, Segment
 from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.hostcache import HostCache, HostEntry
 from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, Restore, Rewind, Save, Truncate
 from localllm.engine.cache.pending import PendingCopies
 from localllm.engine.cache.residency import Residency
-from localllm.engine.cache.tiers import DiskTier
+from localllm.engine.cache.tiers import DiskTier, OpenDisk
 
 
 class Tiers(NamedTuple):
@@ -27,7 +27,7 @@ class Tiers(NamedTuple):
     """Main memory for conversations that lost their slots, and for checkpoints."""
     most_checkpoints: int = 8
     """Per conversation, where the memory cannot rewind without them."""
-    disk: DiskTier | None = None
+    open_disk: OpenDisk | None = None
 
 
 SLOTS_ONLY = Tiers()
@@ -36,32 +36,30 @@ SLOTS_ONLY = Tiers()
 class KvCache:
     """Used by the engine's thread. Any thread may read `residency` and `host`; only this class changes them."""
 
-    def __init__(self, backend: Backend, tiers: Tiers = SLOTS_ONLY) -> None:
+    def __init__(self, cells: KvCells, tiers: Tiers = SLOTS_ONLY, disk: DiskTier | None = None) -> None:
         """Empties every slot."""
-        num_cells, slot_capacity, can_rewind = backend.num_cells, backend.slot_capacity, backend.can_rewind
+        num_cells, slot_capacity, can_rewind = cells.num_cells, cells.slot_capacity, cells.can_rewind
         if num_cells is not None and num_cells < slot_capacity:
             raise ValueError(f"{num_cells} cells for slots of {slot_capacity} tokens")
-        self._backend = backend
-        self.num_slots = backend.num_slots
+        self._cells = cells
+        self.num_slots = cells.num_slots
         self.slot_capacity = slot_capacity
         self.can_rewind = can_rewind
-        self.max_rollback = backend.max_rollback
-        self.rolls_back_equals = backend.rolls_back_equals
+        self.max_rollback = cells.max_rollback
+        self.rolls_back_equals = cells.rolls_back_equals
         self.is_unified = num_cells is not None
-        self.wants_dense = backend.wants_dense
+        self.wants_dense = cells.wants_dense
         self.most_checkpoints = 0 if can_rewind or not tiers.ram_bytes else tiers.most_checkpoints
         """0: none are made."""
         self.residency = Residency(
-            num_slots=backend.num_slots, slot_capacity=slot_capacity, can_rewind=can_rewind, num_cells=num_cells
+            num_slots=cells.num_slots, slot_capacity=slot_capacity, can_rewind=can_rewind, num_cells=num_cells
         )
         self.host = HostCache(tiers.ram_bytes, can_rewind=can_rewind)
-        self.disk = tiers.disk
-        if self.disk is not None:
-            self.disk.can_rewind = can_rewind
+        self.disk = disk
         # In a unified cache slots share cells; a memory that needs checkpoints is copied through a saved state.
         self.pending = PendingCopies(are_deferred=can_rewind and num_cells is None)
-        for slot in range(backend.num_slots):
-            backend.truncate(slot, 0)
+        for slot in range(cells.num_slots):
+            cells.truncate(slot, 0)
 
     # ---- what the scheduler decided
 
@@ -88,13 +86,13 @@ class KvCache:
 
     # ---- a step
 
-    def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
-        """Compute a batch. What counts of it is then recorded by `written`, and the rest is cut. Raises `BackendError`.
-
-        False: it was interrupted, as `within_s` allows (see `Backend`).
-        """
+    def begin_step(self) -> None:
+        """A batch is about to be decoded. What counts of it is then recorded by `written`, and the rest is cut."""
         self.pending.clear()
-        return self._backend.decode(segments, within_s=within_s)
+
+    def computed(self, slot: int) -> int:
+        """Tokens in the slot as the backend counts them: after a decode that ended early, more than is recorded."""
+        return self._cells.length(slot)
 
     def written(self, slot: int, start: int, tokens: Many[int]) -> None:
         """Those tokens were computed at `start`, right after what the slot held."""
@@ -108,7 +106,7 @@ class KvCache:
         """
         held = self.residency.held[slot].length
         if not self.can_rewind:
-            self.residency.can_be_cut(slot, self._backend.least(slot))
+            self.residency.can_be_cut(slot, self._cells.least(slot))
         length = self.residency.nearest(slot, held if length is None else min(length, held))
         checkpoint = self.residency.way_back(slot, length)
         self.apply([Truncate(slot, length) if checkpoint is None else Rewind(slot, checkpoint)])
@@ -124,24 +122,24 @@ class KvCache:
     def checkpoint(self, slot: int) -> None:
         """Make a checkpoint of what the slot holds now; it is kept as long as main memory has room for it."""
         assert self.pending.can_save(slot), f"a checkpoint of slot {slot}, whose cells are yet to be copied"
-        self.residency.checkpointed(slot, self._backend.checkpoint(slot), self.most_checkpoints)
+        self.residency.checkpointed(slot, self._cells.checkpoint(slot), self.most_checkpoints)
         self.trim()
 
     def shift(self, slot: int, keep: int, drop: int) -> None:
         """Remove `drop` tokens from the slot after its first `keep`."""
         assert self.pending.can_write(slot), f"slot {slot} is shifted while a copy is pending"
-        self._backend.shift(slot, keep, drop)
+        self._cells.shift(slot, keep, drop)
         self.residency.shifted(slot, keep, drop)
 
     def scrub(self) -> None:
         """Zero the memory after every slot's tokens, after a decode; in a unified cache only if all slots are empty."""
-        self._backend.scrub()
+        self._cells.scrub()
 
     def learn_least(self) -> None:
         """Ask the backend how far slots can be cut: as a sliding window moves, that changes with every step."""
         if not self.can_rewind:
             for slot in range(self.num_slots):
-                self.residency.can_be_cut(slot, self._backend.least(slot))
+                self.residency.can_be_cut(slot, self._cells.least(slot))
 
     # ---- main memory
 
@@ -150,7 +148,7 @@ class KvCache:
         assert self.pending.can_save(slot), f"slot {slot} is saved, whose cells are still to be copied"
         held = self.residency.held[slot]
         assert held.sound == held.length, f"slot {slot} is saved, which was shifted"
-        return HostEntry(held.tokens.copy(), self._backend.save(slot), held.checkpoints, held.domain)
+        return HostEntry(held.tokens.copy(), self._cells.save(slot), held.checkpoints, held.domain)
 
     def trim(self) -> None:
         """Evict until entries and checkpoints fit into main memory."""
@@ -166,7 +164,7 @@ class KvCache:
     def check_integrity(self) -> None:
         """Every slot holds what is recorded of it. Raises `AssertionError`."""
         for slot, held in enumerate(self.residency.held):
-            length = self._backend.length(slot)
+            length = self._cells.length(slot)
             assert length == held.length, f"slot {slot} holds {length} tokens, not {held.length}"
             assert held.sound <= held.length, f"slot {slot} is sound beyond its end"
         if self.residency.pool is not None:
@@ -178,7 +176,7 @@ class KvCache:
         """`wanted` entries are about to be restored: others are evicted before them."""
         for entry in wanted:
             self.host.used(entry)
-        self.host.make_room(self._backend.state_bytes(slot), self.residency.states)
+        self.host.make_room(self._cells.state_bytes(slot), self.residency.states)
         entry = self.save(slot)
         self.host.add(entry, self.residency.states, wanted)
         if self.disk is not None:
@@ -187,14 +185,14 @@ class KvCache:
     def _copy(self, source: int, slot: int, length: int, domain: Domain) -> None:
         assert self.residency.held[source].domain == domain, "a copy of another domain's prefix"
         assert length <= self.residency.held[source].length, f"slot {source} has no {length} tokens to copy"
-        self._backend.copy(source, slot, length)
+        self._cells.copy(source, slot, length)
         self.pending.add(source, slot)
         self.residency.copied(source, slot, length)
 
     def _restore(self, slot: int, entry: HostEntry, domain: Domain) -> None:
         assert entry.domain == domain, "an entry of another domain"
         assert self.pending.can_write(slot), f"slot {slot} is restored while a copy is pending"
-        self._backend.restore(slot, entry.state, len(entry.tokens))
+        self._cells.restore(slot, entry.state, len(entry.tokens))
         self.residency.restored(slot, entry.tokens, entry.checkpoints, entry.domain)
         self.host.used(entry)
         if entry.checkpoints:
@@ -202,11 +200,11 @@ class KvCache:
 
     def _rewind(self, slot: int, checkpoint: Checkpoint) -> None:
         assert self.pending.can_write(slot), f"slot {slot} goes back while a copy is pending"
-        self._backend.rewind(slot, checkpoint.state, checkpoint.length)
+        self._cells.rewind(slot, checkpoint.state, checkpoint.length)
         self.residency.truncated(slot, checkpoint.length)
 
     def _truncate(self, slot: int, length: int) -> None:
-        self._backend.truncate(slot, length)
+        self._cells.truncate(slot, length)
         self.residency.truncated(slot, length)
 
     def _compact(self, slots: tuple[int, ...]) -> None:
@@ -214,6 +212,6 @@ class KvCache:
         for slot in slots:
             assert self.pending.can_save(slot), f"slot {slot} is saved, whose cells are still to be copied"
             assert self.pending.can_write(slot), f"slot {slot} is restored while a copy is pending"
-            self._backend.restore(slot, self._backend.save(slot), self.residency.held[slot].length)
+            self._cells.restore(slot, self._cells.save(slot), self.residency.held[slot].length)
         if self.residency.pool is not None:
             self.residency.pool.compacted()

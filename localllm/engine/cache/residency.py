@@ -25,7 +25,7 @@ TOKENS_COPIED = 128
 """Tokens copied through a state in the time that computing one takes (LOG.md, "Moves")."""
 CELLS_COPIED = 256
 """Cells copied with a decode in that time."""
-LEAST_COPY = 8
+MIN_COPY_COST = 8
 """Cost of the shortest copy, in tokens to compute: all sequences wait for it, however little it moves."""
 
 
@@ -45,7 +45,7 @@ class Residency:
 
     def __init__(self, *, num_slots: int, slot_capacity: int, can_rewind: bool, num_cells: int | None = None) -> None:
         """`num_cells`: of a unified cache, which all slots share; None: each slot has cells of its own."""
-        self.copy_tokens = max(LEAST_COPY, slot_capacity // CELLS_COPIED) if num_cells is None else 0
+        self.copy_tokens = max(MIN_COPY_COST, slot_capacity // CELLS_COPIED) if num_cells is None else 0
         """Cost of copying all cells of a slot, in tokens to compute, while all sequences wait.
 
         In a unified cache nothing moves.
@@ -64,7 +64,7 @@ class Residency:
     def copy_cost(self, num_tokens: int) -> int:
         """Cost for a slot that holds `num_tokens`, in tokens to compute. Small contents are copied through a state,
         which is small, too."""
-        return min(self.copy_tokens, max(LEAST_COPY, num_tokens // TOKENS_COPIED))
+        return min(self.copy_tokens, max(MIN_COPY_COST, num_tokens // TOKENS_COPIED))
 
     # ---- what happened; called by `KvCache`, except for `used` and `changed`
 

@@ -7,7 +7,7 @@ are read on a separate thread, and `wake` is called when one is there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,39 +21,34 @@ from localllm.engine.cache.reusable import reusable
 from localllm.kvdisk import cache, file
 from localllm.kvdisk.entry import DiskEntry
 
-WORTH_SAVING = 64
+MIN_SAVED_TOKENS = 64
 """The fewest tokens of a conversation worth storing (LOG.md, "What a save costs")."""
-WORTH_READING = 64
+MIN_READ_TOKENS = 64
 """A sequence waits for the disk only if at least this many tokens are there and nowhere else."""
-INDEXED = min(WORTH_SAVING, WORTH_READING)
+INDEXED = min(MIN_SAVED_TOKENS, MIN_READ_TOKENS)
 """Length of the prefixes in the index."""
 STORING_TIMEOUT_S = 30.0
 """Time for one conversation to be written when the model is unloaded."""
 
-
-class Waiting(Protocol):
-    """A sequence that may start from the disk, as far as that matters here."""
-
-    prompt: npt.NDArray[np.int32]
-    domain: Domain
+OpenDisk = Callable[[Callable[[DiskEntry], None]], cache.DiskCache]
+"""Opens a disk cache, which calls its argument when it has read an entry."""
 
 
 class DiskTier:
     """Used by the engine's thread; owns the disk cache."""
 
-    def __init__(self, open_cache: Callable[[Callable[[DiskEntry], None]], cache.DiskCache]) -> None:
-        """`open_cache` gets a callback for when something was read."""
-        self.wake: Callable[[], None] = lambda: None
-        self.can_rewind = True
-        """Whether the backend's memory can rewind; set by `KvCache`."""
-        self._found: WeakKeyDictionary[Waiting, tuple[tuple[DiskEntry, ...], DiskEntry | None, int]] = (
+    def __init__(self, open_disk: OpenDisk, wake: Callable[[], None], *, can_rewind: bool) -> None:
+        """`wake` is called on another thread when something was read; `can_rewind`: whether the memory that states are
+        restored to can."""
+        self._can_rewind = can_rewind
+        self._found: WeakKeyDictionary[object, tuple[tuple[DiskEntry, ...], DiskEntry | None, int]] = (
             WeakKeyDictionary()
         )
         """The best entry found for each waiting sequence."""
         self._indexed: tuple[DiskEntry, ...] = ()
         self._index: dict[tuple[str, bytes], list[DiskEntry]] = {}
         """Entries by domain and prefix: one without even that prefix in common with a prompt is not worth reading."""
-        self._cache = open_cache(lambda _: self.wake())
+        self._cache = open_disk(lambda _: wake())
 
     @property
     def entries(self) -> tuple[DiskEntry, ...]:
@@ -62,22 +57,22 @@ class DiskTier:
 
     def usable(self, entry: DiskEntry, tokens: npt.NDArray[np.int32], domain: Domain) -> int:
         """How many of these tokens, from the first, an entry can be cut to; 0 in another domain."""
-        least = 0 if self.can_rewind else len(entry.tokens)
+        least = 0 if self._can_rewind else len(entry.tokens)
         of = Domain(entry.domain)
         return reusable(tokens, domain, tokens=entry.tokens, of=of, least=least, checkpoints=entry.positions)
 
-    def best(self, sequence: Waiting) -> tuple[DiskEntry | None, int]:
+    def best(self, prompt: npt.NDArray[np.int32], domain: Domain, *, sequence: object) -> tuple[DiskEntry | None, int]:
         """The conversation that the largest part of a prompt can start from, and how much: never all of it.
 
-        None where nothing is worth reading.
+        None where nothing is worth reading. `sequence`: whose prompt it is; the result is remembered for it.
         """
         entries = self.entries
         known = self._found.get(sequence)
         if known is not None and known[0] is entries:
             return known[1:]
         best, most = None, 0
-        for entry in self._alike(sequence.prompt[:-1], sequence.domain):
-            usable = self.usable(entry, sequence.prompt[:-1], sequence.domain)
+        for entry in self._alike(prompt[:-1], domain):
+            usable = self.usable(entry, prompt[:-1], domain)
             if usable > most:
                 best, most = entry, usable
         self._found[sequence] = entries, best, most
@@ -108,7 +103,7 @@ class DiskTier:
         self._cache.store(entry.tokens, entry.state, checkpoints, domain=entry.domain.digest)
 
     def stores(self, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
-        """Whether exactly these tokens, at least `WORTH_SAVING`, can be loaded from here."""
+        """Whether exactly these tokens, at least `MIN_SAVED_TOKENS`, can be loaded from here."""
         return any(self.usable(entry, tokens, domain) == len(tokens) for entry in self._alike(tokens, domain))
 
     def _alike(self, tokens: npt.NDArray[np.int32], domain: Domain) -> list[DiskEntry]:

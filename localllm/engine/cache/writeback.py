@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from localllm.engine.cache.kvcache import KvCache
-from localllm.engine.cache.tiers import WORTH_SAVING, DiskTier
+from localllm.engine.cache.tiers import MIN_SAVED_TOKENS, DiskTier
 
 
 class Writeback:
@@ -23,7 +23,7 @@ class Writeback:
         for slot in range(first, self._kv.num_slots):
             held = residency.held[slot]
             is_new = self._given.get(slot) != residency.stamp(slot)
-            if is_new and held.length >= WORTH_SAVING and not self._disk.stores(held.tokens, held.domain):
+            if is_new and held.length >= MIN_SAVED_TOKENS and not self._disk.stores(held.tokens, held.domain):
                 return slot
         return None
 

@@ -40,12 +40,12 @@ class Masking:
         """Before the decode: start slow masks beside it."""
         self.compute()  # left over from a decode that failed or was interrupted
         for sequence, segment in zip(plan.sequences, plan.segments, strict=True):
-            follower = sequence.follower
+            follower = sequence.drawing.follower
             if follower is None:
                 continue
             draft = plan.drafts.get(sequence.id)
             ahead, num_rows = ((), 1) if draft is None else (draft.tokens, draft.num_drawn)
-            is_last = segment.start + len(segment.tokens) - len(ahead) == sequence.num_tokens
+            is_last = segment.start + len(segment.tokens) - len(ahead) == sequence.progress.num_tokens
             if not is_last or not num_rows or not (num_rows > 1 or follower.wants_masks_ahead):
                 continue
             if (work := follower.new_work(ahead, num_rows)) is None:
@@ -65,7 +65,7 @@ class Masking:
         """Wait until the masks of these sequences are ready, or late."""
         until_s = 0.0
         for sequence in sequences:
-            work = None if sequence.follower is None else sequence.follower.current_work
+            work = None if sequence.drawing.follower is None else sequence.drawing.follower.current_work
             if work is None or work.is_done:
                 continue
             now_s = self._clock()
@@ -78,7 +78,7 @@ class Masking:
 
         A quick one is computed at once.
         """
-        follower = sequence.follower
+        follower = sequence.drawing.follower
         assert follower is not None
         work = follower.new_work(draft.tokens, draft.num_drawn)
         if work is not None and (draft.tokens or follower.cost_s < INLINE_S):

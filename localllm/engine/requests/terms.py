@@ -1,4 +1,4 @@
-"""What a request wants, in groups: when its answer ends, what is reported, how it uses the cache, when it is due.
+"""What a request wants: when its answer ends, what is reported, how it uses the cache, when it is due. Never changes.
 
 Knows nothing of how any of it is done.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence as Tokens
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
-from localllm.types import Detail, Lines
+from localllm.engine.cache.domain import COMMON, Domain
+from localllm.types import Detail, Lines, ResolvedSampling
 
 
 class Ending(NamedTuple):
@@ -18,7 +20,7 @@ class Ending(NamedTuple):
     min_tokens: int = 0
     """No stop string, and none of `end_tokens`, ends it before."""
     stop: Tokens[str] = ()
-    stop_tokens: Tokens[int] = ()
+    stop_tokens: frozenset[int] = frozenset()
     end_tokens: Tokens[int] = ()
     """Forbidden until there are `min_tokens`."""
     ignore_eos: bool = False
@@ -33,6 +35,18 @@ class Reported(NamedTuple):
     prompt_logprobs: int | None = None
     """The same of the prompt's tokens."""
     detail: Detail | None = None
+    markers: frozenset[int] = frozenset()
+    """Control tokens that appear in the text."""
+
+    @property
+    def tells_tokens(self) -> bool:
+        """Whether the ids of its tokens are reported."""
+        return self.detail is not None and self.detail.tokens
+
+    @property
+    def tells_draws(self) -> bool:
+        """Whether log-probabilities are those of the draws, not of the model's own distribution."""
+        return self.detail is not None and self.detail.draws
 
 
 class Reuse(NamedTuple):
@@ -40,8 +54,8 @@ class Reuse(NamedTuple):
 
     cache_prompt: bool = True
     """Whether it starts from what is cached."""
-    cache_salt: str = ""
-    """Only requests with the same one share what is cached."""
+    domain: Domain = COMMON
+    """With whom it shares what is cached."""
     pauses: Tokens[int] = ()
     """Positions in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint."""
     wanted_slot: int | None = None
@@ -71,3 +85,30 @@ class Due(NamedTuple):
 
 ENDING, REPORTED, REUSE, SHIFT, DUE = Ending(), Reported(), Reuse(), Shift(), Due()
 """Of a request that wants nothing in particular."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """An answer that is wanted."""
+
+    id: int
+    prompt: Tokens[int]
+    _: KW_ONLY
+    sampling: ResolvedSampling
+    max_tokens: int | None = None
+    """The most tokens of the answer; None: as many as fit."""
+    ending: Ending = ENDING
+    reported: Reported = REPORTED
+    reuse: Reuse = REUSE
+    shift: Shift = SHIFT
+    due: Due = DUE
+
+    @property
+    def domain(self) -> Domain:
+        """With whom it shares what is cached."""
+        return self.reuse.domain
+
+    @property
+    def takes_guesses(self) -> bool:
+        """Whether later draws are independent of this one's outcome: those of mirostat are not."""
+        return self.sampling.mirostat == 0

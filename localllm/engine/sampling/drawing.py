@@ -12,7 +12,7 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from localllm.engine.backend import Backend
+from localllm.engine.backend import BatchDecoder
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.masking import Masking
 from localllm.engine.requests.sequence import Sequence
@@ -85,9 +85,9 @@ class _Try:
 class Drawer:
     """Used by the engine's thread."""
 
-    def __init__(self, backend: Backend, sampler: Sampler, masking: Masking, team: Team | None = None) -> None:
+    def __init__(self, decoder: BatchDecoder, sampler: Sampler, masking: Masking, team: Team | None = None) -> None:
         """`team` decides how many threads draw."""
-        self._backend = backend
+        self._decoder = decoder
         self._masking = masking
         self._sampler = sampler
         self._team = team
@@ -99,23 +99,23 @@ class Drawer:
         tries = []
         for index in ready:
             sequence, draft = plan.sequences[index], plan.drafts.get(plan.sequences[index].id, ONE_ROW)
-            num_scored = len(draft.forced) if sequence.logprobs is not None else 0
-            rows = list(self._backend.logits(index)) if num_scored or draft.num_drawn else []
+            num_scored = len(draft.forced) if sequence.request.reported.logprobs is not None else 0
+            rows = list(self._decoder.logits(index)) if num_scored or draft.num_drawn else []
             scored, rows = rows[:num_scored], rows[-draft.num_drawn :] if draft.num_drawn else []
             tries.append(_Try(sequence, draft, plan.segments[index].slot, rows, scored))
         return self._draw(tries)
 
     def _draw_last(self, sequences: list[Sequence], ready: Many[int]) -> list[Drawn]:
         """The usual case: one row for each."""
-        rows, params = [self._backend.logits(index)[-1] for index in ready], []
+        rows, params = [self._decoder.logits(index)[-1] for index in ready], []
         for sequence in sequences:
-            if sequence.follower is not None:
-                sequence.masks = ()
+            if sequence.drawing.follower is not None:
+                sequence.drawing.masks = ()
             params.append(sequence.sampler_params())
         drawn, again = [], []
         for place, (sequence, sampled) in enumerate(zip(sequences, self._sample(rows, params), strict=True)):
             drawn.append(Drawn(sequence, [sampled]))
-            follower = sequence.follower
+            follower = sequence.drawing.follower
             if follower is None or sampled.token == NOT_FINITE:
                 continue
             failure = None
@@ -139,11 +139,13 @@ class Drawer:
         rows: list[Row] = []
         params: list[SamplerParams] = []
         for one in tries:
-            if one.sequence.follower is not None:
-                one.sequence.masks = ()
+            if one.sequence.drawing.follower is not None:
+                one.sequence.drawing.masks = ()
             rows += one.scored + one.rows
             if one.scored:
-                params += [SamplerParams(temperature=0, num_top=max(1, one.sequence.logprobs or 0))] * len(one.scored)
+                params += [
+                    SamplerParams(temperature=0, num_top=max(1, one.sequence.request.reported.logprobs or 0))
+                ] * len(one.scored)
             params += one.params
         sampled = iter(self._sample(rows, params) if rows else ())
         for one in tries:
@@ -160,7 +162,7 @@ class Drawer:
             if work is None or work.failure is not None:
                 one.is_late, one.failure = work is None, None if work is None else work.failure
                 continue
-            one.sequence.masks = [*[None] * len(one.draft.forced), *work.masks]
+            one.sequence.drawing.masks = [*[None] * len(one.draft.forced), *work.masks]
             of_rows = one.params
             for place in refused:
                 places.append((one, place))
@@ -170,9 +172,8 @@ class Drawer:
             one.found[place] = sampled
 
     def _sample(self, rows: Many[Row], params: Many[SamplerParams]) -> list[Sampled]:
-        if self._team is not None and rows:
-            self._sampler.threads = self._team.sampler_threads(len(rows), len(rows[0]))
-        found = self._sampler.sample(rows, params)
+        threads = None if self._team is None or not rows else self._team.sampler_threads(len(rows), len(rows[0]))
+        found = self._sampler.sample(rows, params, threads=threads)
         if any(each.tells_draws for each in params):
             for place, (row, each) in enumerate(zip(rows, params, strict=True)):
                 if each.tells_draws:
@@ -182,7 +183,7 @@ class Drawer:
 
 def _refused(one: _Try) -> list[int]:
     """The rows from which forbidden tokens were drawn."""
-    follower, found = one.sequence.follower, one.found
+    follower, found = one.sequence.drawing.follower, one.found
     if follower is None or not found:
         return []
     if len(found) > 1:
@@ -204,10 +205,10 @@ def _allows(mask: Mask, token: int) -> bool:
 def _forced(sequence: Sequence, tokens: Many[int], scored: list[tuple[Row, Sampled]]) -> list[Sampled]:
     """Forced tokens, with log-probabilities if wanted: those of the model's own distribution or, where those of draws
     are reported, that of the only possible draw."""
-    mu, num_top = sequence.mirostat_mu, sequence.logprobs
+    mu, num_top = sequence.drawing.parameters.mirostat_mu, sequence.request.reported.logprobs
     if num_top is None:
         return [Sampled(token, mirostat_mu=mu) for token in tokens]
-    if sequence.tells_draws:
+    if sequence.request.reported.tells_draws:
         return [
             Sampled(token, 0.0, ((token, 0.0),)[:num_top], mu) if best.token >= 0 else Sampled(NOT_FINITE)
             for token, (_, best) in zip(tokens, scored, strict=True)

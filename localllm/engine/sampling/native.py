@@ -89,12 +89,14 @@ class NativeSampler:
         if (abi := self._library.ls_abi()) != ABI:
             raise ValueError(f"{path} has version {abi} of the sampler's interface, not {ABI}; install localllm again")
         self._library.ls_sample.restype = None
-        self.threads = threads
+        self._threads = threads
         self._team = ctypes.c_void_p(team)
         self._structs: WeakKeyDictionary[SamplerParams, _Params] = WeakKeyDictionary()
         self._call = _Call([], [], [])
 
-    def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
+    def sample(
+        self, rows: Sequence[Row], params: Sequence[SamplerParams], *, threads: int | None = None
+    ) -> list[Sampled]:
         """One token per row, float32 [vocab], all of the same length. Raises `ValueError` for a mask that is
         too short."""
         call = self._call
@@ -114,7 +116,8 @@ class NativeSampler:
                 struct.mask_array = mask
             if mask is not None and len(mask) < call.num_words:
                 raise ValueError(f"a mask of {len(mask)} words does not cover {call.vocab} tokens")
-        self._library.ls_sample(len(rows), call.rows, call.vocab, call.params, call.results, self.threads, self._team)
+        num_threads = self._threads if threads is None else threads
+        self._library.ls_sample(len(rows), call.rows, call.vocab, call.params, call.results, num_threads, self._team)
         return [_sampled(result, each.num_top) for result, each in zip(call.views, params, strict=True)]
 
     def _struct(self, params: SamplerParams) -> _Params:

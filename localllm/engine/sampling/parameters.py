@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from localllm.engine.requests.terms import Reported, Request
 from localllm.engine.sampling.distinct import Distinct
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import SamplerParams
-from localllm.types import ResolvedSampling
 
 Mask = npt.NDArray[np.uint32]
 """Bit i of word i / 32: token i is allowed."""
@@ -30,29 +30,19 @@ MASKED = 1 << 40
 class Parameters:
     """Owned by one sequence."""
 
-    def __init__(
-        self,
-        sampling: ResolvedSampling,
-        tokens: Sequence[int],
-        *,
-        num_top: int | None,
-        min_tokens: int,
-        end_tokens: Sequence[int],
-        dry: Dry | None,
-        tells_draws: bool = False,
-    ) -> None:
-        """`tokens`: the prompt, which `dry` has seen; `end_tokens`: forbidden by `min_tokens`."""
+    def __init__(self, request: Request, dry: Dry | None) -> None:
+        """`dry` has seen the prompt."""
+        ending, sampling = request.ending, request.sampling
         self._sampling = sampling
-        self._min_tokens = min_tokens
+        self._min_tokens = ending.min_tokens
         self._dry = dry
         self._counts: dict[int, int] = {}
         """Generated token -> how often, if that matters."""
-        self._repeated = self._first_repeated(tokens)
-        held_open = dict.fromkeys(end_tokens, -math.inf) if min_tokens else {}
+        self._repeated = self._first_repeated(request.prompt)
+        held_open = dict.fromkeys(ending.end_tokens, -math.inf) if ending.min_tokens else {}
         self._first_bias: Mapping[int, float] = {**sampling.logit_bias, **held_open}
         """Applies until there are `min_tokens`."""
-        self._row = self._params(num_top)
-        self._row.tells_draws = tells_draws
+        self._row = self._params(request.reported)
         self._rows_behind: list[SamplerParams] = []
         """For rows 1 and up, reused: converting a new object for the sampler takes longer than a row."""
 
@@ -129,7 +119,7 @@ class Parameters:
             return None
         return Distinct(tokens, self._sampling.repeat_last_n)
 
-    def _params(self, num_top: int | None) -> SamplerParams:
+    def _params(self, reported: Reported) -> SamplerParams:
         sampling = self._sampling
         return SamplerParams(
             temperature=sampling.temperature,
@@ -152,5 +142,6 @@ class Parameters:
             counts=self._counts,
             bias=self._first_bias,
             seed=sampling.seed,
-            num_top=-1 if num_top is None else num_top,
+            num_top=-1 if reported.logprobs is None else reported.logprobs,
+            tells_draws=reported.tells_draws,
         )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from localllm.engine.backend import Backend, Segment
+from localllm.engine.backend import BatchDecoder, ModelVocabulary, Segment
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.sampler import Sampled, Sampler, SamplerParams
 from localllm.engine.sampling.selection import Row
@@ -23,29 +23,40 @@ from localllm.engine.threads.team import Team
 from localllm.types import TokenLogprob
 
 MAX_BYTES = 64 * 2**20
-"""Limit for all rows of one step."""
+"""Maximum memory for all scored rows of one step."""
 CAREFUL_VOCABULARY = 2**18
-"""Assumed until a row was seen: hardly any model has more."""
-LEAST_TOKENS = 8
-"""Scored in any step, however slow."""
+"""Vocabulary size assumed until the first row was computed; hardly any model exceeds it."""
+MIN_SCORED_TOKENS = 8
+"""Minimum number of tokens that a step may score, however slow it is."""
 
 
 class Scores(NamedTuple):
-    """What a step reports of one prompt."""
+    """Log-probabilities of one prompt's tokens that a step has computed."""
 
     sequence: Sequence
     logprobs: tuple[TokenLogprob, ...] | None
     """Log-probabilities of its next tokens; None: a row contains no probabilities."""
     num_rows: int
-    """Rows that were computed for them."""
+    """Number of logits rows computed for these scores."""
 
 
 class PromptScorer:
     """Used by the engine's thread."""
 
-    def __init__(self, backend: Backend, sampler: Sampler, limits: StepLimits, team: Team | None = None) -> None:
+    def __init__(
+        self,
+        decoder: BatchDecoder,
+        vocabulary: ModelVocabulary,
+        sampler: Sampler,
+        *,
+        num_slots: int,
+        limits: StepLimits,
+        team: Team | None = None,
+    ) -> None:
         """`team` decides how many threads score."""
-        self._backend = backend
+        self._decoder = decoder
+        self._vocabulary = vocabulary
+        self._num_slots = num_slots
         self._sampler = sampler
         self._limits = limits
         self._team = team
@@ -56,19 +67,19 @@ class PromptScorer:
     def max_tokens(self, num_streams: int) -> int:
         """Tokens that the next step may score, while `num_streams` answers are streaming."""
         # Rows that streams in all other slots may need are theirs.
-        outputs = self._backend.max_outputs - MOST_ROWS * (self._backend.num_slots - 1)
+        outputs = self._decoder.max_outputs - MOST_ROWS * (self._num_slots - 1)
         in_memory = max(1, min(outputs, MAX_BYTES // (4 * self._vocabulary_size)))
         step_s, row_s, stream_s = self._cost.rates
         limit_s = self._limits.beside_streams_s if num_streams else self._limits.max_step_s
         in_time = (limit_s - step_s - num_streams * stream_s) / row_s
-        return min(in_memory, max(LEAST_TOKENS, int(in_time)))
+        return min(in_memory, max(MIN_SCORED_TOKENS, int(in_time)))
 
     def score(self, segments: Many[Segment], sequences: Many[Sequence]) -> list[Scores]:
         """Scores, from the last decode, of each prompt that wants them; counts them in `num_scored`."""
         return [
             self._score(index, segment, sequence)
             for index, (segment, sequence) in enumerate(zip(segments, sequences, strict=True))
-            if sequence.prompt_logprobs is not None and segment.num_outputs and sequence.wants_scores
+            if segment.num_outputs and sequence.wants_scores
         ]
 
     def observe(self, num_tokens: int, seconds: float, num_streams: int) -> None:
@@ -76,31 +87,30 @@ class PromptScorer:
         self._cost.observe((1, num_tokens, num_streams), seconds)
 
     def _score(self, index: int, segment: Segment, sequence: Sequence) -> Scores:
-        assert sequence.prompt_logprobs is not None
-        rows, end = self._backend.logits(index), segment.start + len(segment.tokens)
+        num_top, progress = sequence.request.reported.prompt_logprobs, sequence.progress
+        assert num_top is not None
+        rows, end = self._decoder.logits(index), segment.start + len(segment.tokens)
         self._vocabulary_size = len(rows[0])
-        scored, until = sequence.num_scored, sequence.can_score(end)
-        tokens = sequence.tokens[max(1, scored) : until]
+        scored, until = progress.num_scored, progress.can_score(end)
+        tokens = progress.tokens[max(1, scored) : until]
         first = max(1, scored) - 1 - (end - segment.num_outputs)
-        logprobs = self._logprobs(rows[first : first + len(tokens)], tokens, sequence.prompt_logprobs)
+        logprobs = self._logprobs(rows[first : first + len(tokens)], tokens, num_top)
         if logprobs is None:
             return Scores(sequence, None, len(rows))
         if scored == 0:
-            logprobs.insert(
-                0, TokenLogprob(self._backend.spelled(sequence.tokens[0]), math.nan, (), sequence.tokens[0])
-            )
-        sequence.num_scored = until
+            first_token = progress.tokens[0]
+            logprobs.insert(0, TokenLogprob(self._vocabulary.spelled(first_token), math.nan, (), first_token))
+        progress.scored(until)
         return Scores(sequence, tuple(logprobs), len(rows))
 
     def _logprobs(self, rows: Many[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
         """The sampler gives the log-probability of the likeliest tokens; that determines those of all others."""
         params = SamplerParams(temperature=0, num_top=max(1, num_top))
-        if self._team is not None and rows:
-            self._sampler.threads = self._team.sampler_threads(len(rows), len(rows[0]))
-        found = self._sampler.sample(rows, [params] * len(rows))
+        threads = None if self._team is None or not rows else self._team.sampler_threads(len(rows), len(rows[0]))
+        found = self._sampler.sample(rows, [params] * len(rows), threads=threads)
         if any(sampled.token < 0 or not sampled.top for sampled in found):
             return None
-        spelled = self._backend.spelled
+        spelled = self._vocabulary.spelled
         return [
             TokenLogprob(
                 spelled(token),

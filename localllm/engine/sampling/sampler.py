@@ -125,20 +125,26 @@ class Sampled(NamedTuple):
 class Sampler(Protocol):
     """Draws tokens from rows of logits, all at once."""
 
-    threads: int
-    """The most threads that draw."""
+    def sample(
+        self, rows: Sequence[Row], params: Sequence[SamplerParams], *, threads: int | None = None
+    ) -> list[Sampled]:
+        """One token per row, float32 [vocab], all of the same length; the rows are not changed.
 
-    def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
-        """One token per row, float32 [vocab], all of the same length; the rows are not changed."""
+        At most `threads` draw; None: as many as the sampler was made with.
+        """
         ...
 
 
 class NumpySampler:
     """The slow way, row by row."""
 
-    threads = 1
-
-    def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
+    def sample(
+        self,
+        rows: Sequence[Row],
+        params: Sequence[SamplerParams],
+        *,
+        threads: int | None = None,  # noqa: ARG002  the protocol
+    ) -> list[Sampled]:
         return [sample(row, each) for row, each in zip(rows, params, strict=True)]
 
 

@@ -23,7 +23,7 @@ BUCKETS = 512
 BUCKETS_PER_NAT = np.float32(16)
 WAYS = 4
 """Partial sums of a bucket, so that additions do not wait for each other."""
-FEW = 64
+MAX_SORTED = 64
 """This many are sorted; more are divided again."""
 _POWER_FACTORS = (1.3264737612e-3, 9.6715131338e-3, 5.5507337186e-2, 2.4022242077e-1, 6.9314697761e-1, 1.0)
 
@@ -110,7 +110,7 @@ def first_of(keys: Tokens, buckets: Tokens, weights: Row, wanted: float) -> Flag
         before = float(sums[edge])
         inside = inside[buckets == edge]
         low, high = int(keys[inside].min()), int(keys[inside].max())
-        if len(inside) <= FEW or low == high:
+        if len(inside) <= MAX_SORTED or low == high:
             break
         shift = 0
         while (high - low) >> shift >= BUCKETS:

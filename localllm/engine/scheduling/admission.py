@@ -13,21 +13,21 @@ from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Assign, Operation, Restore, Save, Truncate
 from localllm.engine.cache.residency import Found
-from localllm.engine.cache.tiers import WORTH_READING, WORTH_SAVING
+from localllm.engine.cache.tiers import MIN_READ_TOKENS, MIN_SAVED_TOKENS
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.waits import MAX_READING_S, Leader, WaitMemory, Waits
 from localllm.engine.scheduling.ways import Way, cheapest, steps
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.prefix import common_prefix
 
-WORTH_WAITING = 32
-"""The fewest shared tokens that a running sequence must be about to compute for another to wait for them."""
+MIN_AWAITED_TOKENS = 32
+"""Minimum number of shared tokens that a running sequence must be about to compute for another to wait for them."""
 
 WAITING_SLACK = 1
 """Shared tokens that a sequence computes itself rather than wait for another step: eight that compute one more each
 take about as long as a pass for one."""
 MAX_LEADERS = 8
-"""A sequence waits for at most this many prefixes, one after the other: each leader may be cancelled."""
+"""Maximum number of prefixes that a sequence waits for, one after the other: each leader may be cancelled."""
 IDLE_CELLS = 256
 """Cells of a unified cache above which an idle slot is emptied when a sequence enters: every step reads all cells."""
 
@@ -41,12 +41,12 @@ class Entering(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """What must find room in a unified cache."""
+    """Cells that a unified cache must provide."""
 
     stays: dict[int, int]
     """Slot -> tokens that must stay there."""
     num_more: int
-    """Further cells that are needed."""
+    """Number of further cells needed."""
 
 
 class Admitter:
@@ -57,7 +57,8 @@ class Admitter:
         self.memory = WaitMemory(kv)
 
     def admit(self, sequence: Sequence, free: Many[int], running: Many[Sequence], now_s: float) -> Entering | Waits:
-        """Into one of the free slots (the wanted one, if it is free), or the reason to wait, which is remembered."""
+        """How the sequence enters one of the free slots (the wanted one, if it is free), or why it waits, which is
+        remembered."""
         found = self._found(sequence)
         seen = self.memory.seen(sequence, found, running)
         leader = self._leader(sequence, found, running)
@@ -71,9 +72,7 @@ class Admitter:
         if isinstance(way.entry, DiskEntry):
             assert self._kv.disk is not None
             if is_reading:
-                if sequence.reading_since_s is None:
-                    sequence.reading_since_s = now_s
-                sequence.reading = way.entry
+                sequence.progress.waiting.read(way.entry, now_s)
                 return self.memory.waits_for_disk(sequence, way.entry, seen)
             entry = self._kv.disk.load(way.entry)
             way = self._way(sequence, found, None, free) if entry is None else way._replace(entry=entry)
@@ -85,7 +84,7 @@ class Admitter:
         self, slot: int, entry: HostEntry, free: Many[int], running: Many[Sequence]
     ) -> list[Operation] | None:
         """Operations that replace an idle slot's content by an entry; None: running sequences need the room."""
-        stays = {other.slot: other.num_computed for other in running if other.slot is not None}
+        stays = {other.slot: other.progress.num_computed for other in running if other.slot is not None}
         needed = Needed(stays, len(entry.tokens) + self._promised(running))
         if not self._fits(needed):
             return None
@@ -109,7 +108,7 @@ class Admitter:
     def is_worth_saving(self, slot: int, kept: int = 0, after: Many[Operation] = ()) -> bool:
         """Whether the slot is about to lose much that exists nowhere else, once `after` is carried out."""
         residency, host, held = self._kv.residency, self._kv.host, self._kv.residency.held[slot]
-        if host.max_bytes == 0 or held.length - kept < WORTH_SAVING or host.holds(held.tokens, held.domain):
+        if host.max_bytes == 0 or held.length - kept < MIN_SAVED_TOKENS or host.holds(held.tokens, held.domain):
             return False
         saved = {operation.slot for operation in after if isinstance(operation, Save)}
         lost = {operation.slot for operation in after if isinstance(operation, Truncate)} - saved
@@ -127,7 +126,7 @@ class Admitter:
         operations += steps(way, sequence, self._kv.residency, can_rewind=self._kv.can_rewind)
         if way.source in emptied:
             operations.append(Truncate(way.source, 0))
-        return [*operations, Assign(way.slot, sequence.domain)]
+        return [*operations, Assign(way.slot, sequence.request.domain)]
 
     def _empty(self, slots: Many[int]) -> list[Operation]:
         """Save what is worth it, one slot after the other, so that of two with the same content one is saved."""
@@ -141,14 +140,15 @@ class Admitter:
     def _way(self, sequence: Sequence, found: Found, on_disk: DiskEntry | None, free: Many[int]) -> Way:
         """The cheapest way in, including an entry on disk."""
         entries: list[HostEntry | DiskEntry] = list(self._kv.host.entries)
-        free = free if sequence.wanted_slot is None else [sequence.wanted_slot]
+        wanted_slot, num_prompt = sequence.request.reuse.wanted_slot, sequence.progress.num_prompt
+        free = free if wanted_slot is None else [wanted_slot]
         if on_disk is not None and self._kv.disk is not None:
-            usable = self._kv.disk.usable(on_disk, sequence.prompt[:-1], sequence.domain)
+            usable = self._kv.disk.usable(on_disk, sequence.progress.prompt[:-1], sequence.request.domain)
             found = found._replace(saved=[*found.saved, usable])
             entries.append(on_disk)
-        way = cheapest(self._kv.residency, found, entries, sequence.num_prompt, free)
+        way = cheapest(self._kv.residency, found, entries, num_prompt, free)
         if way.entry is not None and not self._kv.pending.can_write(way.slot):
-            return cheapest(self._kv.residency, found._replace(saved=()), (), sequence.num_prompt, free)
+            return cheapest(self._kv.residency, found._replace(saved=()), (), num_prompt, free)
         return way
 
     def _on_disk(self, sequence: Sequence, num_cached: int, now_s: float) -> tuple[DiskEntry | None, bool]:
@@ -157,13 +157,13 @@ class Admitter:
         After too long a wait it is used only if it has been read by now.
         """
         disk = self._kv.disk
-        if disk is None or not sequence.cache_prompt:
+        if disk is None or not sequence.request.reuse.cache_prompt:
             return None, False
-        entry, usable = disk.best(sequence)
-        if entry is None or usable - num_cached < WORTH_READING:
+        entry, usable = disk.best(sequence.progress.prompt, sequence.request.domain, sequence=sequence)
+        if entry is None or usable - num_cached < MIN_READ_TOKENS:
             return None, False
         status = disk.status(entry)
-        since_s = sequence.reading_since_s
+        since_s = sequence.progress.waiting.reading_since_s
         is_too_late = status == "reading" and since_s is not None and now_s - since_s >= MAX_READING_S
         return None if status == "gone" or is_too_late else entry, status == "reading"
 
@@ -172,7 +172,7 @@ class Admitter:
 
         So a full cache makes others wait, and no running sequence ever finds it full.
         """
-        cuts = {other.slot: other.num_computed for other in running if other.slot is not None}
+        cuts = {other.slot: other.progress.num_computed for other in running if other.slot is not None}
         count = self._limit(sequence)
         if way.restored_tokens:  # all of it exists for a moment
             count = max(count, way.restored_tokens)
@@ -187,7 +187,7 @@ class Admitter:
         return self._fits(self._needed(sequence, way, running))
 
     def _fits(self, needed: Needed) -> bool:
-        """Whether it fits once all idle slots are emptied."""
+        """Whether the needed cells exist once all idle slots are emptied."""
         pool = self._kv.residency.pool
         return pool is None or pool.num_of(needed.stays.items()) + needed.num_more <= pool.num_cells
 
@@ -214,20 +214,22 @@ class Admitter:
 
     def _promised(self, running: Many[Sequence]) -> int:
         """Cells of a unified cache that running sequences may still need."""
-        return sum(self._limit(other) - other.num_computed for other in running)
+        return sum(self._limit(other) - other.progress.num_computed for other in running)
 
     def _limit(self, sequence: Sequence) -> int:
-        """The most tokens that it may hold."""
+        """Maximum number of tokens that the sequence may hold."""
         capacity = self._kv.slot_capacity
-        return capacity if sequence.max_tokens is None else min(sequence.num_prompt + sequence.max_tokens, capacity)
+        most = sequence.request.max_tokens
+        return capacity if most is None else min(sequence.progress.num_prompt + most, capacity)
 
     def _found(self, sequence: Sequence) -> Found:
-        """How many tokens of its prompt each slot and each saved state holds."""
-        if not sequence.cache_prompt:
+        """Number of tokens of the prompt that each slot and each saved state holds."""
+        if not sequence.request.reuse.cache_prompt:
             nothing = [0] * self._kv.num_slots
             return Found(nothing, nothing, [0] * len(self._kv.host.entries))
-        saved = [self._kv.host.usable(entry, sequence.prompt[:-1], sequence.domain) for entry in self._kv.host.entries]
-        return self._kv.residency.found(sequence.prompt, sequence.domain)._replace(saved=saved)
+        prompt, domain, host = sequence.progress.prompt, sequence.request.domain, self._kv.host
+        saved = [host.usable(entry, prompt[:-1], domain) for entry in host.entries]
+        return self._kv.residency.found(prompt, domain)._replace(saved=saved)
 
     def _leader(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Leader | None:
         """A running sequence about to compute so much more of this prompt that waiting for a copy pays.
@@ -236,24 +238,26 @@ class Admitter:
         already waited for comes first.
         """
         can_rewind = self._kv.can_rewind
-        if not sequence.cache_prompt or not (can_rewind or self._kv.most_checkpoints):
+        if not sequence.request.reuse.cache_prompt or not (can_rewind or self._kv.most_checkpoints):
             return None
-        has_patience = len(sequence.leaders) < MAX_LEADERS
+        progress, waiting = sequence.progress, sequence.progress.waiting
+        has_patience = len(waiting.leaders) < MAX_LEADERS
         slack = WAITING_SLACK if can_rewind else 0  # elsewhere only the checkpoint made there helps
-        most = sequence.num_prompt - 1
-        before = None if sequence.wait is None or sequence.wait.leader is None else sequence.wait.leader.sequence
+        most = progress.num_prompt - 1
+        before = None if waiting.wait is None or waiting.wait.leader is None else waiting.wait.leader.sequence
         for leader in sorted(running, key=lambda other: other is not before):
-            if leader.domain == sequence.domain and leader.num_computed < min(leader.num_prompt, most):
-                common = common_prefix(sequence.prompt[:most], leader.prompt)
+            of = leader.progress
+            if leader.request.domain == sequence.request.domain and of.num_computed < min(of.num_prompt, most):
+                common = common_prefix(progress.prompt[:most], of.prompt)
                 if not can_rewind:
-                    common = min(common, leader.num_prompt - 1)
+                    common = min(common, of.num_prompt - 1)
                 lent = (tokens for slot, tokens in enumerate(found.lent) if slot != leader.slot)
                 elsewhere = max((*found.saved, *lent), default=0)
-                worth = max(WORTH_WAITING, self._kv.residency.copy_cost(leader.num_prompt) if can_rewind else 0)
-                is_known = has_patience or leader.id in sequence.leaders
-                if is_known and leader.num_computed < common - slack and common - elsewhere > worth:
-                    sequence.leaders.add(leader.id)
+                worth = max(MIN_AWAITED_TOKENS, self._kv.residency.copy_cost(of.num_prompt) if can_rewind else 0)
+                is_known = has_patience or leader.id in waiting.leaders
+                if is_known and of.num_computed < common - slack and common - elsewhere > worth:
+                    waiting.leaders.add(leader.id)
                     if not can_rewind:
-                        leader.pause_at(common)
+                        of.pause_at(common)
                     return Leader(leader, common, worth, slack)
         return None

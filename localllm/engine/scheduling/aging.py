@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 AGED_S = 30.0
-"""Waiting time from which a request takes part in the turns of the oldest. Until then only rank decides."""
+"""Waiting time after which a request takes part in the turns of the oldest; before that, only rank decides."""
 EVERY = 4
 """One in this many turns is the oldest's."""
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Turns:
-    """Counts turns."""
+    """Decides whose turn it is to enter a slot: by rank, or the oldest request."""
 
     def __init__(self) -> None:
         self._num_ranked = 0
-        """Turns by rank since the oldest had its turn."""
+        """Number of turns by rank since the oldest request had its turn."""
 
     @property
     def is_due(self) -> bool:

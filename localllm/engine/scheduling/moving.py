@@ -15,7 +15,7 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.ways import LOSS
 
 STEPS_TO_COME = 128
-"""How many more tokens a request without a limit of its own is assumed to generate."""
+"""Assumed number of tokens still to come of a request without a limit of its own."""
 MOVING = 0.02
 """Cost of moving a token's cells to another slot by saving and restoring, in tokens to compute (LOG.md, "What a save
 costs")."""
@@ -27,12 +27,13 @@ SPARSE_CELLS = 1024
 
 def pays(kv: KvCache, sequence: Sequence, free: int, busy: Many[int]) -> bool:
     """Whether the sequence in the last of the `busy` slots, ascending, should move to the `free` one below it."""
-    to_come = STEPS_TO_COME if sequence.max_tokens is None else sequence.max_tokens - sequence.num_generated
+    most = sequence.request.max_tokens
+    to_come = STEPS_TO_COME if most is None else most - sequence.progress.num_generated
     return _cost(kv, sequence, free) < _gain_a_step(kv, free, busy) * min(to_come, STEPS_TO_COME)
 
 
 def compaction(kv: KvCache) -> list[Operation]:
-    """For a unified cache with many empty cells before its last used one."""
+    """Operations that compact a unified cache with many empty cells before its last used one."""
     residency, pool = kv.residency, kv.residency.pool
     if pool is None or pool.peak <= 2 * pool.num_used + SPARSE_CELLS or pool.is_shared:
         return []
@@ -40,14 +41,14 @@ def compaction(kv: KvCache) -> list[Operation]:
 
 
 def _cost(kv: KvCache, sequence: Sequence, free: int) -> float:
-    """In tokens to compute."""
+    """Cost of the move, in tokens to compute."""
     if kv.wants_dense:
-        return MOVING * sequence.num_computed
-    return kv.residency.copy_cost(sequence.num_computed) + LOSS * kv.residency.held[free].length
+        return MOVING * sequence.progress.num_computed
+    return kv.residency.copy_cost(sequence.progress.num_computed) + LOSS * kv.residency.held[free].length
 
 
 def _gain_a_step(kv: KvCache, free: int, busy: Many[int]) -> float:
-    """In tokens to compute."""
+    """Gain per step after the move, in tokens to compute."""
     if kv.wants_dense:
         return PASS
     if not kv.can_rewind or kv.is_unified:  # gaps are not filled

@@ -13,7 +13,7 @@ from localllm.engine.scheduling.row_cost import RowCost
 from localllm.engine.scheduling.rows import assumed_unified_cost
 
 LONGEST_TILE = 2.0
-"""A worthwhile tile may take this many times `max_step_s` beside streams."""
+"""Maximum duration of a step beside streams for the sake of a tile, as a multiple of `max_step_s`."""
 
 
 class StepLimits(NamedTuple):
@@ -36,12 +36,14 @@ class StepBudget(NamedTuple):
     """How long the next step may take."""
 
     step_s: float
-    """How long it should take."""
+    """Intended duration."""
     longest_s: float
-    """How long it may take beside streams for a tile that saves much."""
+    """Maximum duration beside streams, for a tile that saves much."""
     cost: StepCost
     most_tokens: int = sys.maxsize
-    """Prompts and streams together, in any case."""
+    """Maximum number of tokens of prompts and streams together."""
+    max_scored_tokens: int = sys.maxsize
+    """Maximum number of tokens of prompts whose log-probabilities are wanted, together."""
 
 
 class Pace:
@@ -51,14 +53,15 @@ class Pace:
     def __init__(self, cost: StepCost, limits: StepLimits, *, is_unified: bool = False) -> None:
         """`is_unified`: the cache computes unequal rows in one pass, which `cost` does not know."""
         self.cost = cost
-        """Of any step; learned from all but those with guesses: a few rows each say little about prompts."""
+        """Cost of any step; learned from all steps without guesses, since a few rows each say little about prompts."""
         self.row_cost = RowCost(assumed_unified_cost if is_unified else cost.seconds)
-        """Of a step in which only streams compute tokens, possibly several each."""
+        """Cost of a step in which only streams compute tokens, possibly several each."""
         self._limits = limits
 
-    def budget(self, num_streams: int = 0, num_hungry: int = 0) -> StepBudget:
-        """For the next step, while `num_streams` answers are streaming and `num_hungry` have not begun."""
+    def budget(self, num_streams: int = 0, num_hungry: int = 0, *, max_scored_tokens: int = sys.maxsize) -> StepBudget:
+        """Budget of the next step, while `num_streams` answers are streaming and `num_hungry` have not begun."""
         step_s = self._limits.max_step_s
         if num_streams:
             step_s = min(step_s, self._limits.beside_streams_s * max(1.0, num_hungry / num_streams))
-        return StepBudget(step_s, LONGEST_TILE * self._limits.max_step_s, self.cost)
+        longest_s = LONGEST_TILE * self._limits.max_step_s
+        return StepBudget(step_s, longest_s, self.cost, max_scored_tokens=max_scored_tokens)

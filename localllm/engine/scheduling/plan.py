@@ -18,17 +18,17 @@ class StepPlan(NamedTuple):
     sequences: list[Sequence]
     """`sequences[i]` owns `segments[i]`."""
     drafts: Mapping[int, Draft] = {}
-    """What is computed after sequences' last tokens, by sequence id."""
+    """Tokens computed after the last token of a sequence, by sequence id."""
     is_weighed: bool = False
     """Whether its cost is to be learned: a step of streams for which the number of rows of each was chosen."""
 
     @property
     def parts(self) -> list[Part]:
-        """As cost models see it."""
+        """The parts of the step as cost models take them."""
         return [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in self.segments]
 
     def without_guesses(self) -> StepPlan:
-        """The same, with one row for each: forced tokens are taken one by one."""
+        """The same plan with one row per sequence: forced tokens are taken one by one."""
         segments, drafts = [], {}
         for segment, sequence in zip(self.segments, self.sequences, strict=True):
             draft = self.drafts.get(sequence.id)
@@ -37,12 +37,12 @@ class StepPlan(NamedTuple):
                 continue
             if draft.forced:
                 drafts[sequence.id] = Draft((), draft.forced[:1])
-            num_outputs = 1 if not draft.forced or sequence.logprobs is not None else 0
+            num_outputs = 1 if not draft.forced or sequence.request.reported.logprobs is not None else 0
             segments.append(Segment(segment.slot, segment.start, segment.tokens[:1], num_outputs))
         return StepPlan(segments, self.sequences, drafts)
 
     def alone(self, index: int) -> StepPlan:
-        """Only that segment."""
+        """The part of the plan that computes only this segment."""
         sequence = self.sequences[index]
         drafts = {sequence.id: self.drafts[sequence.id]} if sequence.id in self.drafts else {}
         return StepPlan([self.segments[index]._replace(num_padding=0)], [sequence], drafts)

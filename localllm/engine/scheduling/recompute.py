@@ -16,12 +16,12 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import Part, StepCost
 from localllm.engine.scheduling.plan import StepPlan
 
-MOST_AGAIN = 8
-"""Tokens that are computed again to make a prompt's part as long as others'."""
-LEAST_FILLED = 8
-"""A part of fewer rows becomes no tile, whatever its predicted cost."""
-FASTER = 0.9
-"""A tile must take at most this share of the time without it, since costs are predictions."""
+MAX_RECOMPUTED_TOKENS = 8
+"""Maximum number of tokens computed again to make a prompt's part as long as others'."""
+MIN_TILE_ROWS = 8
+"""Minimum number of rows of a part that is extended to a tile."""
+MAX_TILE_TIME_SHARE = 0.9
+"""Maximum time of a step with a tile, as a share of the time without it: costs are only predicted."""
 
 
 def with_recomputed(plan: StepPlan, kv: KvCache, cost: StepCost, *, room: int) -> StepPlan:
@@ -41,13 +41,13 @@ def with_recomputed(plan: StepPlan, kv: KvCache, cost: StepCost, *, room: int) -
         start = segment.start
         if count:
             start = kv.cut(segment.slot, start - count)
-        tokens = sequence.tokens[start : segment.start + len(segment.tokens)]
+        tokens = sequence.progress.tokens[start : segment.start + len(segment.tokens)]
         segments.append(segment._replace(start=start, tokens=tokens))
     return plan._replace(segments=segments)
 
 
 class Again(NamedTuple):
-    """Tokens before each part that are computed again, and how long the step then takes."""
+    """Number of tokens computed again before each part, and how long the step then takes."""
 
     counts: list[int]
     seconds: float
@@ -62,7 +62,7 @@ def computed_again(parts: Many[Part], most: Many[int], cost: StepCost, *, room: 
     best_s = before_s = cost.seconds(parts)
     if not any(most) or not cost.is_measured:
         return Again(best, best_s)
-    for goals, most_s in ((_equal(parts), before_s), (_tiles(parts, cost.tile), FASTER * before_s)):
+    for goals, most_s in ((_equal(parts), before_s), (_tiles(parts, cost.tile), MAX_TILE_TIME_SHARE * before_s)):
         wanted = [goal - part[2] for goal, part in zip(goals, parts, strict=True)]
         again = [count if count <= its_most else 0 for count, its_most in zip(wanted, most, strict=True)]
         if any(again) and sum(again) <= room:
@@ -77,7 +77,7 @@ def _equal(parts: Many[Part]) -> list[int]:
     """Rows of each part, as many as the next longer ones have, if it nearly is as long."""
     goals, goal = {}, 0
     for rows in sorted({part[2] for part in parts}, reverse=True):
-        if goal - rows not in range(MOST_AGAIN + 1):
+        if goal - rows not in range(MAX_RECOMPUTED_TOKENS + 1):
             goal = rows
         goals[rows] = goal
     return [goals[part[2]] for part in parts]
@@ -85,12 +85,12 @@ def _equal(parts: Many[Part]) -> list[int]:
 
 def _tiles(parts: Many[Part], tile: int) -> list[int]:
     """Rows of each part, a tile if it is shorter than one, unless it is very short."""
-    return [max(rows, tile) if rows >= LEAST_FILLED else rows for _, _, rows in parts]
+    return [max(rows, tile) if rows >= MIN_TILE_ROWS else rows for _, _, rows in parts]
 
 
 def most_again(sequence: Sequence) -> int:
     """Tokens before a part of a prompt that may be computed again: those of an intact prompt of which no
     log-probabilities are wanted."""
-    if not sequence.is_prefilling or sequence.num_shifted or sequence.wants_scores:
+    if not sequence.progress.is_prefilling or sequence.progress.num_shifted or sequence.wants_scores:
         return 0
-    return sequence.num_computed
+    return sequence.progress.num_computed

@@ -15,29 +15,29 @@ from collections.abc import Sequence as Many
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import Cost, count_passes
 
-SLOWER, FASTER = 0.1, 0.4
+SLOWER_GAIN, FASTER_GAIN = 0.1, 0.4
 """Weight of one step's error for its shape, where it took longer than predicted and where it took less: a slow step was
 usually held up by other work."""
-FIRST = 0.5
+FIRST_GAIN = 0.5
 """Weight of the first measurement of a shape."""
-EAGER = math.log(1.25)
+UNTRIED_BONUS = math.log(1.25)
 """Bonus for untried shapes: until streams of that number ever had several rows, they are assumed to cost this much less
 than the model says, so that they are tried once."""
-EVEN = 0.2
-"""Weight in the plain mean, where slow and fast steps count alike."""
-LARGEST = math.log(2.0)
-"""A larger error is an accident of one step: another program had the cores."""
+MEAN_GAIN = 0.2
+"""Weight of one step in the plain mean, where slow and fast steps count alike."""
+MAX_LOG_ERROR = math.log(2.0)
+"""Maximum error that one step may show; more is an accident, such as another program on the cores."""
 FORGETTING = 0.995
 """Decay, at each plain step, of the extra cost learned for other shapes, so that they are tried again."""
 MOST_SHAPES = 512
-"""Shapes remembered, the most recently used ones."""
+"""Maximum number of shapes remembered; the least recently used are forgotten."""
 
 _Shape = tuple[int, int]
 """Passes over the weights, and rows of all streams together."""
 
 
 class RowCost:
-    """Implements `Cost`."""
+    """Learned cost of a step in which streams have several rows. Implements `Cost`."""
 
     def __init__(self, base: Cost) -> None:
         """`base`: the model's cost, in any unit."""
@@ -52,7 +52,7 @@ class RowCost:
         return self._base(parts) * math.exp(self._error(len(parts), _shape(parts)))
 
     def measured(self, parts: Many[Part]) -> float:
-        """The recent mean where that shape was measured, but never less than the optimistic cost."""
+        """Recent mean cost of a step of this shape, at least the optimistic cost; that alone, if never measured."""
         found = self._measured.get((len(parts), _shape(parts)))
         return self(parts) if found is None else max(self(parts), self._base(parts) * math.exp(found))
 
@@ -65,21 +65,21 @@ class RowCost:
         return num_streams in self._errors and (1, num_streams) not in self._errors[num_streams]
 
     def observe(self, parts: Many[Part], seconds: float) -> None:
-        """A step of these streams took `seconds`."""
+        """Record that a step of these parts took `seconds`."""
         count, shape = len(parts), _shape(parts)
         known = self._error(count, shape)
         of_streams = self._errors.setdefault(count, {})
         error = math.log(max(seconds, 1e-9) / self._base(parts))
         key = count, shape
         mean = self._measured.pop(key, error)
-        self._measured[key] = mean + EVEN * (min(error, mean + LARGEST) - mean)
+        self._measured[key] = mean + MEAN_GAIN * (min(error, mean + MAX_LOG_ERROR) - mean)
         if len(self._measured) > MOST_SHAPES:
             del self._measured[next(iter(self._measured))]
         is_first_of_one_row = shape == (1, count) and shape not in of_streams
         if of_streams and not is_first_of_one_row:  # what others are compared with must not be a guess from them
-            error = max(-LARGEST, min(LARGEST, error - known))
-            gain = SLOWER if error > 0 else FASTER
-            error = known + error * (gain if shape in of_streams else FIRST)
+            error = max(-MAX_LOG_ERROR, min(MAX_LOG_ERROR, error - known))
+            gain = SLOWER_GAIN if error > 0 else FASTER_GAIN
+            error = known + error * (gain if shape in of_streams else FIRST_GAIN)
         self._num_shapes += shape not in of_streams
         of_streams.pop(shape, None)
         of_streams[shape] = error
@@ -91,7 +91,7 @@ class RowCost:
             self._forget(count)
 
     def _error(self, num_streams: int, shape: _Shape) -> float:
-        """Error of that shape, or of the most similar one that was tried."""
+        """Learned error of this shape, or of the most similar one that was tried."""
         of_streams = self._errors.get(num_streams)
         if not of_streams:
             return 0.0
@@ -101,7 +101,7 @@ class RowCost:
             likeliest = min(of_streams, key=lambda other: (abs(other[0] - num_passes), abs(other[1] - num_rows)))
             error = of_streams[likeliest]
             if len(of_streams) == 1 and likeliest == (1, num_streams):
-                error -= EAGER
+                error -= UNTRIED_BONUS
         return error
 
     def _forget(self, kept: int) -> None:

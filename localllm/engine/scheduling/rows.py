@@ -19,20 +19,22 @@ from typing import Literal, NamedTuple
 from localllm.engine.scheduling.cost import Part, passes
 
 MOST_ROWS = 8
-"""Rows that every stream may get in the same step: its last token and what is computed after it. A step's logits are
-bounded by `num_slots` times this, besides those of prompts to be scored."""
-LONGEST = 32
-"""Rows that one stream gets where few are streaming: 16 cost little more than 8 where kernels compute that many at
-once."""
-MOST_SLOWER = 1.5
-"""No step delays a stream more than this, relative to the tokens it is expected to bring it."""
+"""Maximum number of rows per stream if all streams get as many: the last token and what is computed after it.
+
+A step's logits are bounded by `num_slots` times this, besides those of prompts to be scored.
+"""
+MAX_STREAM_ROWS = 32
+"""Maximum number of rows of one stream if few are streaming: where kernels compute 16 rows at once, they cost little
+more than 8."""
+MAX_STREAM_SLOWDOWN = 1.5
+"""Maximum factor by which a step delays a stream, relative to the tokens expected from it."""
 PASS_COST = 4.5
 """Until it is learned: cost of a pass beside its rows, in rows. LOG.md, "Unequal rows"."""
-MOST_TRIED = 5
-"""Shapes whose exact cost is computed."""
+MAX_EXACT_SHAPES = 5
+"""Maximum number of shapes whose exact cost is computed."""
 _LEVELS, _FEWER_LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32), (2, 4, 8, 16)
-"""Lengths to try; the second set for more than `FEW` streams, to be quick."""
-FEW = 4
+"""Lengths to try; the second set for more than `MAX_FINE_STREAMS` streams, to be quick."""
+MAX_FINE_STREAMS = 4
 
 Cost = Callable[[Sequence[Part]], float]
 """Cost of a batch of these parts, in slot order, in any unit."""
@@ -43,34 +45,34 @@ class Wish(NamedTuple):
 
     slot: int
     gains: Sequence[float]
-    """Expected tokens of each row beyond the first."""
+    """Expected number of tokens from each row after the first."""
     room: int = MOST_ROWS
-    """Rows its slot has room for."""
+    """Number of rows that fit into its slot."""
     depth: int = 0
-    """Tokens before its rows."""
+    """Number of tokens before its rows."""
     patience: float = math.inf
     """How much longer the step may take than the tokens that it brings this stream would take one by one, in steps of
     one row each."""
 
     def allows(self, expected: float) -> float:
-        """How many steps of one row each a step may take that brings it so many tokens."""
-        return min(MOST_SLOWER * expected, expected + self.patience)
+        """Maximum duration of a step that brings the stream `num_tokens`, in steps of one row each."""
+        return min(MAX_STREAM_SLOWDOWN * expected, expected + self.patience)
 
 
 class Rows(NamedTuple):
-    """What one stream gets."""
+    """Number of rows that one stream gets in a step."""
 
     num_rows: int = 1
     num_padding: int = 0
-    """Padding rows after them."""
+    """Number of padding rows after them."""
 
 
 class Shape(NamedTuple):
-    """What every stream gets, in slot order."""
+    """Rows of every stream, in slot order, and what the step then costs."""
 
     rows: Sequence[Rows]
     steps: float = 1.0
-    """Its duration, in steps of one row each."""
+    """Duration of the step, in steps of one row each."""
 
 
 Layout = Literal["partitioned", "unified", "one pass"]
@@ -79,17 +81,17 @@ Layout = Literal["partitioned", "unified", "one pass"]
 
 
 def assumed_cost(parts: Sequence[Part]) -> float:
-    """For a partitioned cache, in rows."""
+    """Assumed cost of a step with a partitioned cache, in rows."""
     return PASS_COST * count_passes(parts) + sum([rows for _, _, rows in parts])
 
 
 def assumed_unified_cost(parts: Sequence[Part]) -> float:
-    """For a unified cache."""
+    """Assumed cost of a step with a unified cache, in rows."""
     return PASS_COST + sum([rows for _, _, rows in parts])
 
 
 def count_passes(parts: Sequence[Part]) -> int:
-    """Passes of a partitioned cache over the weights."""
+    """Number of passes over the weights with a partitioned cache."""
     return sum(1 for _ in passes(parts))
 
 
@@ -130,7 +132,7 @@ def _equal_shapes(wishes: Sequence[Wish], most: int) -> list[list[Rows]]:
     consecutive."""
     if wishes[-1].slot - wishes[0].slot >= len(wishes):
         return []
-    useful = 1 + max(_useful(wish, LONGEST) for wish in wishes)
+    useful = 1 + max(_useful(wish, MAX_STREAM_ROWS) for wish in wishes)
     longest = min(useful, *(wish.room for wish in wishes), most // len(wishes))
     everybody = range(len(wishes))
     return [
@@ -141,15 +143,17 @@ def _equal_shapes(wishes: Sequence[Wish], most: int) -> list[list[Rows]]:
 def _level_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
     """Shapes where lengths may differ: all rows above a threshold of expected gain."""
     if len(wishes) == 1:
-        most = 1 + _useful(wishes[0], LONGEST)
+        most = 1 + _useful(wishes[0], MAX_STREAM_ROWS)
         return [[Rows(count)] for count in sorted({min(level, most) for level in _LEVELS} - {1})]
-    bars = sorted({gain for wish in wishes for gain in wish.gains[: LONGEST - 1]}, reverse=True)
-    return [[Rows(1 + _useful(wish, LONGEST, bar)) for wish in wishes] for bar in bars[:: max(1, len(bars) // 16)]]
+    bars = sorted({gain for wish in wishes for gain in wish.gains[: MAX_STREAM_ROWS - 1]}, reverse=True)
+    return [
+        [Rows(1 + _useful(wish, MAX_STREAM_ROWS, bar)) for wish in wishes] for bar in bars[:: max(1, len(bars) // 16)]
+    ]
 
 
 def _cannot_pay(wishes: Sequence[Wish], plain_s: float, twice_s: float) -> bool:
     """Whether even the largest possible gain is less than the cost of one more row for all, or of one more pass."""
-    gains, count = sum([sum(wish.gains[: LONGEST - 1]) for wish in wishes]), len(wishes)
+    gains, count = sum([sum(wish.gains[: MAX_STREAM_ROWS - 1]) for wish in wishes]), len(wishes)
     least_s = rows_s = twice_s - plain_s
     if wishes[-1].slot - wishes[0].slot >= count:  # those beside a gap may get more rows without another pass
         least_s /= count
@@ -172,8 +176,8 @@ def _likely_shapes(wishes: Sequence[Wish], plain_s: float, cost: Cost, most: int
     pass_s = max(plain_s - count * row_s, 0.0) / len(runs)
     found: list[tuple[float, int, Sequence[int]]] = []
     """Tokens per second, the other length, and the indexes of the streams that get it, ascending."""
-    sums = [[0.0, *accumulate(wish.gains[: _useful(wish, LONGEST)])] for wish in wishes]
-    longest, levels = max(map(len, sums)), _LEVELS if count <= FEW else _FEWER_LEVELS
+    sums = [[0.0, *accumulate(wish.gains[: _useful(wish, MAX_STREAM_ROWS)])] for wish in wishes]
+    longest, levels = max(map(len, sums)), _LEVELS if count <= MAX_FINE_STREAMS else _FEWER_LEVELS
     of_one_row = [wish.allows(1.0) for wish in wishes]
     for length in sorted({min(level, longest) for level in levels}) if longest > 1 else ():
         gains = [each[length - 1] if length <= len(each) else each[-1] for each in sums]
@@ -196,7 +200,7 @@ def _likely_shapes(wishes: Sequence[Wish], plain_s: float, cost: Cost, most: int
                     total = count + sum([gains[place] for place in places])
                     found.append((total / took_s, length, places))
     found.sort(key=lambda each: -each[0])
-    return [_padded(wishes, length, places) for _, length, places in found[:MOST_TRIED]]
+    return [_padded(wishes, length, places) for _, length, places in found[:MAX_EXACT_SHAPES]]
 
 
 def _runs(wishes: Sequence[Wish], places: Sequence[int]) -> list[int]:

@@ -15,7 +15,7 @@ from bisect import insort
 
 from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import SPACING
-from localllm.engine.cache.held import NOWHERE
+from localllm.engine.cache.held import Held
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Copy, Operation, Save, Truncate
@@ -23,7 +23,6 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling import moving
 from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
-from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.drafting import Drafter
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.plan import StepPlan
@@ -34,13 +33,13 @@ from localllm.engine.scheduling.whole import WholeBatches
 from localllm.types.states import SlotStatus
 
 MAX_LOOKS = 32
-"""Waiting sequences whose prompts are compared with everything cached, in one step (LOG.md, "A look")."""
+"""Maximum number of waiting sequences whose prompts are compared with the cache in one step (LOG.md, "A look")."""
 
 
 class Scheduler:
-    """Owns the slots and the queue; the only writer of `Sequence.held` and `num_cached`."""
+    """Owns the slots and the queue; the only one that changes where a sequence is held, and `num_cached`."""
 
-    def __init__(self, kv: KvCache, *, batch_capacity: int) -> None:
+    def __init__(self, kv: KvCache, drafter: Drafter, *, batch_capacity: int) -> None:
         if batch_capacity < kv.num_slots:
             raise ValueError(f"a batch of {batch_capacity} tokens cannot feed {kv.num_slots} slots")
         self.kv = kv
@@ -48,30 +47,20 @@ class Scheduler:
         self._most_checkpoints = kv.most_checkpoints
         self._admitter = Admitter(kv)
         self._batch_capacity = batch_capacity
-        self.max_scored_tokens = batch_capacity
-        """For prompts whose log-probabilities are wanted, all of a step together."""
-        self.whole: WholeBatches | None = None
-        """Gives prompts more than the budget while nothing streams."""
         self._slots: list[Sequence | None] = [None] * kv.num_slots
         self._shares = Shares(batch_capacity=batch_capacity, takes_turns=not kv.is_unified, can_rewind=kv.can_rewind)
-        self.drafter = Drafter(
-            slot_capacity=kv.slot_capacity,
-            batch_capacity=batch_capacity,
-            max_rollback=kv.max_rollback,
-            rolls_back_equals=kv.rolls_back_equals,
-            is_unified=kv.is_unified,
-        )
+        self.drafter = drafter
         self._waiting: list[Sequence] = []
-        """Ordered by rank."""
+        """Waiting sequences, ordered by rank."""
         self._turns = Turns()
         self._earliest_s = math.inf
-        """No deadline is earlier."""
+        """Lower bound of all deadlines."""
         self._settled: list[Sequence] = []
         """The running sequences after a step in which each got its next token, with nothing else done or wanted."""
 
     @property
     def running(self) -> list[Sequence]:
-        """In slot order."""
+        """Sequences that have a slot, in slot order."""
         return [sequence for sequence in self._slots if sequence is not None]
 
     @property
@@ -80,8 +69,8 @@ class Scheduler:
 
     @property
     def num_streams(self) -> int:
-        """Running sequences whose answers have begun."""
-        return sum(sequence.num_generated > 0 for sequence in self.running)
+        """Number of running sequences whose answers have begun."""
+        return sum(sequence.progress.num_generated > 0 for sequence in self.running)
 
     @property
     def streams_are_due(self) -> bool:
@@ -90,7 +79,7 @@ class Scheduler:
 
     @property
     def num_hungry(self) -> int:
-        """Sequences that wait for their first token only because their prompts are not computed."""
+        """Number of sequences that wait for their first token only because their prompts are not computed."""
         running = self.running
         return min(len(running) + len(self._waiting), len(self._slots)) - self.num_streams
 
@@ -115,10 +104,12 @@ class Scheduler:
 
     def add(self, sequence: Sequence) -> None:
         """Queue a sequence whose prompt has 1 to `slot_capacity - 1` tokens."""
-        if not 0 < sequence.num_prompt < self.slot_capacity:
-            raise ValueError(f"a prompt of {sequence.num_prompt} tokens for slots of {self.slot_capacity}")
-        insort(self._waiting, sequence, key=lambda waiting: (waiting.priority, waiting.deadline_s))
-        self._earliest_s = min(self._earliest_s, sequence.deadline_s, sequence.queue_deadline_s)
+        num_prompt = sequence.progress.num_prompt
+        if not 0 < num_prompt < self.slot_capacity:
+            raise ValueError(f"a prompt of {num_prompt} tokens for slots of {self.slot_capacity}")
+        insort(self._waiting, sequence, key=_rank)
+        due = sequence.request.due
+        self._earliest_s = min(self._earliest_s, due.deadline_s, due.queue_deadline_s)
 
     def find(self, id: int) -> Sequence | None:
         for sequence in (*self.running, *self._waiting):
@@ -127,7 +118,7 @@ class Scheduler:
         return None
 
     def expired(self, now_s: float) -> list[Sequence]:
-        """Those whose deadline has passed."""
+        """Sequences whose deadline has passed."""
         if now_s < self._earliest_s or now_s < self.next_deadline_s():
             return []
         return [sequence for sequence in (*self.running, *self._waiting) if sequence.next_deadline_s <= now_s]
@@ -142,9 +133,9 @@ class Scheduler:
 
         Its KV stays for prompts with the same prefix, except what a shift moved.
         """
-        slot, sequence.held = sequence.held.slot, NOWHERE
-        if sequence.follower is not None:
-            sequence.follower.drop()
+        slot = sequence.progress.ended()
+        if sequence.drawing.follower is not None:
+            sequence.drawing.follower.drop()
         if slot is None:
             self._waiting.remove(sequence)
             self._end_wait(sequence)
@@ -153,7 +144,7 @@ class Scheduler:
             self._settled = []
             self.kv.residency.used([slot])
             self.kv.residency.changed(slot)
-            if sequence.num_shifted:
+            if sequence.progress.num_shifted:
                 self.kv.cut(slot, self.kv.residency.held[slot].sound)
         return slot
 
@@ -168,24 +159,27 @@ class Scheduler:
             return None
         segments, num_resting = [], 0
         for sequence in self._settled:
-            held = sequence.held
-            num_pending = len(sequence.tokens) - held.length
+            progress = sequence.progress
+            held = progress.held
+            num_pending = len(progress.tokens) - held.length
             if held.slot is None or num_pending > 1:
                 return None
             if num_pending:
-                segments.append(Segment(held.slot, held.length, sequence.tokens[-1:], 1))
+                segments.append(Segment(held.slot, held.length, progress.tokens[-1:], 1))
             else:
                 num_resting += 1
         sequences = self._settled
         if num_resting:
-            sequences = [sequence for sequence in sequences if sequence.num_pending]
+            sequences = [sequence for sequence in sequences if sequence.progress.num_pending]
         return self.drafter.drafted(StepPlan(segments, sequences))
 
-    def plan(self, budget: StepBudget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
+    def plan(
+        self, budget: StepBudget, *, now_s: float, only: Sequence | None = None, whole: WholeBatches | None = None
+    ) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
 
         `now_s` is on the clock of the sequences' times. At most `budget` tokens, but at least one for every running
-        sequence; or `only` one running sequence.
+        sequence; or `only` one running sequence. `whole` gives prompts more than the budget, if nothing streams.
         """
         changes = only is not None or bool(self._waiting)
         if only is None:
@@ -195,15 +189,13 @@ class Scheduler:
                 self.kv.apply(moving.compaction(self.kv))
             changes = changes or moved or bool(admitted)
         everybody = self.running if only is None else [only]
-        running = [sequence for sequence in everybody if sequence.num_pending]
+        running = [sequence for sequence in everybody if sequence.progress.num_pending]
         """Except those that wait for something else before they draw their next token."""
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
-        if budget is None:
-            budget = StepBudget(math.inf, math.inf, StepCost())
         prompts = running
-        if self.whole is not None:
-            prompts = self.whole.prompts(running, self._waiting)
-            budget = self.whole.budget(budget, prompts, self._waiting)
+        if whole is not None:
+            prompts = whole.prompts(running, self._waiting)
+            budget = whole.budget(budget, prompts, self._waiting)
         share = dict.fromkeys((sequence.id for sequence in running), 0) | self._shares.of(prompts, budget)
         num_scoring = sum(sequence.wants_scores and share[sequence.id] > 0 for sequence in running)
         segments, sequences = [], []
@@ -212,18 +204,19 @@ class Scheduler:
             if count == 0:
                 continue
             if sequence.wants_scores:
-                count = min(count, max(1, self.max_scored_tokens // num_scoring))
-            assert sequence.slot is not None
-            start = sequence.num_computed
+                count = min(count, max(1, budget.max_scored_tokens // num_scoring))
+            progress = sequence.progress
+            assert progress.slot is not None
+            start = progress.num_computed
             if self._most_checkpoints:
                 count = min(count, self._next_checkpoint(sequence) - start)
             end = start + count
-            num_outputs = 1 if end == sequence.num_tokens else 0
-            if sequence.wants_scores and sequence.can_score(end) > sequence.num_scored:
-                num_outputs = min(count, end - max(0, sequence.num_scored - 1))
-            segments.append(Segment(sequence.slot, start, sequence.tokens[start:end], num_outputs))
+            num_outputs = 1 if end == progress.num_tokens else 0
+            if sequence.wants_scores and progress.can_score(end) > progress.num_scored:
+                num_outputs = min(count, end - max(0, progress.num_scored - 1))
+            segments.append(Segment(progress.slot, start, progress.tokens[start:end], num_outputs))
             sequences.append(sequence)
-        self._settled = [] if changes or any(sequence.is_prefilling for sequence in running) else everybody
+        self._settled = [] if changes or any(sequence.progress.is_prefilling for sequence in running) else everybody
         plan = StepPlan(segments, sequences)
         if only is not None:
             return plan
@@ -231,15 +224,8 @@ class Scheduler:
         return self.drafter.drafted(with_recomputed(plan, self.kv, budget.cost, room=room))
 
     def slot_status(self) -> tuple[SlotStatus, ...]:
-        """What every slot holds and does."""
-        return tuple(
-            SlotStatus(None, held.length)
-            if owner is None
-            else SlotStatus(
-                owner.id, held.length, owner.num_prompt, owner.num_cached, owner.num_computed, owner.num_generated
-            )
-            for held, owner in zip(self.kv.residency.held, self._slots, strict=True)
-        )
+        """What every slot holds, and for whom it computes."""
+        return tuple(map(_slot_status, self.kv.residency.held, self._slots))
 
     def to_restore(self, slot: int, entry: HostEntry) -> list[Operation] | None:
         """Operations that make an idle slot hold an entry; None: in a unified cache, running sequences need the
@@ -247,35 +233,35 @@ class Scheduler:
         return self._admitter.to_restore(slot, entry, self._free, self.running)
 
     def forget(self, sequence: Sequence) -> None:
-        """Nothing of a running sequence is in the KV cache any more: all of it is pending."""
+        """Empty the slot of a running sequence: all of its tokens are pending again."""
         assert sequence.slot is not None
         self.kv.cut(sequence.slot, 0)
-        sequence.num_cached = 0
-        sequence.num_prefill = sequence.num_tokens
+        sequence.progress.must_recompute(from_nothing=True)
 
     def roll_back(self, sequence: Sequence, length: int) -> None:
         """Cut what was computed of a running sequence; what its memory loses beyond that is recomputed."""
         assert sequence.slot is not None
         if self.kv.cut(sequence.slot, length) < length:
-            sequence.num_prefill = sequence.num_tokens
+            sequence.progress.must_recompute()
 
     def commit(self, segment: Segment, sequence: Sequence) -> bool:
-        """A segment's tokens are now in the KV cache. Returns whether a checkpoint is wanted there.
+        """Record that a segment's tokens are in the KV cache. Returns whether a checkpoint is wanted there.
 
         Tokens after the sequence's own belong to no sequence until they are taken: see `advance`.
         """
+        progress = sequence.progress
         tokens, end = segment.tokens, segment.start + len(segment.tokens)
-        if end > sequence.num_tokens:
-            tokens = tokens[: sequence.num_tokens - end]
+        if end > progress.num_tokens:
+            tokens = tokens[: progress.num_tokens - end]
         self.kv.written(segment.slot, segment.start, tokens)
-        if not self._most_checkpoints or sequence.num_computed >= sequence.num_prompt:
+        if not self._most_checkpoints or progress.num_computed >= progress.num_prompt:
             return False
-        return sequence.num_computed in sequence.pauses or sequence.num_computed % SPACING == 0
+        return progress.num_computed in progress.pauses or progress.num_computed % SPACING == 0
 
     def advance(self, sequence: Sequence) -> None:
-        """The last token it took had been computed before it was taken."""
+        """Record that the last token taken is already in the KV cache: it was computed as a guess or forced token."""
         assert sequence.slot is not None
-        self.kv.written(sequence.slot, sequence.num_computed, sequence.tokens[-1:])
+        self.kv.written(sequence.slot, sequence.progress.num_computed, sequence.progress.tokens[-1:])
 
     def check_integrity(self) -> None:
         """Every slot holds exactly what its sequence computed, and no running sequence waits. Raises
@@ -283,19 +269,18 @@ class Scheduler:
         for slot, sequence in enumerate(self._slots):
             held = self.kv.residency.held[slot]
             if sequence is not None:
-                assert sequence.held is held, f"request {sequence.id} is in slot {slot}, not {sequence.slot}"
-                computed = sequence.tokens[: sequence.num_computed]
-                assert held.tokens.tolist() == computed, (
-                    f"slot {slot} does not hold what request {sequence.id} computed"
-                )
-                assert held.domain == sequence.domain, f"slot {slot} holds what request {sequence.id} must not know"
-                assert sequence.num_cached < sequence.num_prompt, f"request {sequence.id} computed none of its prompt"
+                id, progress = sequence.id, sequence.progress
+                assert progress.held is held, f"request {id} is in slot {slot}, not {progress.slot}"
+                computed = progress.tokens[: progress.num_computed]
+                assert held.tokens.tolist() == computed, f"slot {slot} does not hold what request {id} computed"
+                assert held.domain == sequence.request.domain, f"slot {slot} holds what request {id} must not know"
+                assert progress.num_cached < progress.num_prompt, f"request {id} computed none of its prompt"
         assert all(sequence.slot is None for sequence in self._waiting), "a waiting request has a slot"
         ids = [sequence.id for sequence in (*self.running, *self._waiting)]
         assert len(ids) == len(set(ids)), "a request is here twice"
 
     def _admit(self, now_s: float) -> list[Sequence]:
-        """Those that entered; each admission is carried out before the next is decided."""
+        """Admit waiting sequences and return them. Each admission is carried out before the next is decided."""
         admitted: list[Sequence] = []
         free = self._free
         if not free or not self._waiting:
@@ -303,7 +288,8 @@ class Scheduler:
         self.kv.learn_least()
         num_looks = MAX_LOOKS
         for sequence, as_oldest in self._turns.order(self._waiting, lambda: self._aged(now_s)):
-            if sequence.wanted_slot is not None and sequence.wanted_slot not in free:
+            wanted_slot = sequence.request.reuse.wanted_slot
+            if wanted_slot is not None and wanted_slot not in free:
                 continue  # the slot will become free; then this one precedes later arrivals
             answer: Entering | Waits | None = self._admitter.memory.still_waits(sequence, now_s)
             if answer is None:
@@ -327,24 +313,24 @@ class Scheduler:
 
     def _enter(self, sequence: Sequence, entering: Entering, now_s: float) -> None:
         self.kv.apply(entering.operations)
-        sequence.held = self.kv.residency.held[entering.slot]
-        assert sequence.num_computed == entering.num_cached, "the slot does not hold what was decided"
+        held = self.kv.residency.held[entering.slot]
+        assert held.length == entering.num_cached, "the slot does not hold what was decided"
         self._slots[entering.slot] = sequence
-        sequence.num_cached = entering.num_cached
-        sequence.admitted_s = now_s
+        sequence.progress.admitted(held, entering.num_cached, now_s)
         self._end_wait(sequence)
 
     def _end_wait(self, sequence: Sequence) -> None:
-        """What was read from the disk for it, and was not taken, leaves memory unless another still waits for it."""
-        sequence.wait = None
-        entry, sequence.reading = sequence.reading, None
-        if entry is not None and self.kv.disk is not None and all(one.reading is not entry for one in self._waiting):
-            self.kv.disk.drop(entry)
+        """Drop what was read from the disk for the sequence and not taken, unless another waits for it."""
+        entry, disk = sequence.progress.waiting.end(), self.kv.disk
+        if entry is None or disk is None:
+            return
+        if all(one.progress.waiting.reading is not entry for one in self._waiting):
+            disk.drop(entry)
 
     def _aged(self, now_s: float) -> list[Sequence]:
-        """Those that have waited long, oldest first."""
-        aged = (sequence for sequence in self._waiting if now_s - sequence.created_s >= AGED_S)
-        return sorted(aged, key=lambda sequence: (sequence.created_s, sequence.id))
+        """Sequences that have waited long, oldest first."""
+        aged = (sequence for sequence in self._waiting if now_s - sequence.request.due.created_s >= AGED_S)
+        return sorted(aged, key=lambda sequence: (sequence.request.due.created_s, sequence.id))
 
     def _close_ranks(self, admitted: list[Sequence]) -> bool:
         """Move the highest running sequence into the lowest free slot below it, while that pays. Returns whether any
@@ -359,24 +345,37 @@ class Scheduler:
             last = running[-1] if running else None
             if last is None or last.slot is None or free > last.slot or any(last is new for new in admitted):
                 return moved
-            if last.wanted_slot is not None:
+            if last.request.reuse.wanted_slot is not None:
                 return moved
             if not moving.pays(self.kv, last, free, [one.slot for one in running if one.slot is not None]):
                 return moved
             source = last.slot
             self.kv.apply(self._move(last, source, free))
-            last.held = self.kv.residency.held[free]
+            last.progress.moved(self.kv.residency.held[free])
             self._slots[source], self._slots[free] = None, last
             moved = True
 
     def _move(self, sequence: Sequence, source: int, free: int) -> list[Operation]:
         save: list[Operation] = [Save(free)] if self._admitter.is_worth_saving(free) else []
-        return [*save, Copy(source, free, sequence.num_computed, sequence.domain), Truncate(source, 0)]
+        copy = Copy(source, free, sequence.progress.num_computed, sequence.request.domain)
+        return [*save, copy, Truncate(source, 0)]
 
     def _next_checkpoint(self, sequence: Sequence) -> int:
-        """Where to stop for a checkpoint, at the latest at its last token."""
-        start = sequence.num_computed
-        if start >= sequence.num_prompt:
-            return sequence.num_tokens
-        marks = (mark for mark in sequence.pauses if start < mark < sequence.num_prompt)
-        return min(*marks, (start // SPACING + 1) * SPACING, sequence.num_tokens)
+        """Number of tokens at which the sequence next stops for a checkpoint, at the latest its last."""
+        progress = sequence.progress
+        start = progress.num_computed
+        if start >= progress.num_prompt:
+            return progress.num_tokens
+        marks = (mark for mark in progress.pauses if start < mark < progress.num_prompt)
+        return min(*marks, (start // SPACING + 1) * SPACING, progress.num_tokens)
+
+
+def _rank(waiting: Sequence) -> tuple[int, float]:
+    return waiting.request.due.priority, waiting.request.due.deadline_s
+
+
+def _slot_status(held: Held, owner: Sequence | None) -> SlotStatus:
+    if owner is None:
+        return SlotStatus(None, held.length)
+    of = owner.progress
+    return SlotStatus(owner.id, held.length, of.num_prompt, of.num_cached, of.num_computed, of.num_generated)

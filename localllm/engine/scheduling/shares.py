@@ -20,18 +20,19 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.recompute import Again, computed_again, most_again
 
-LEAST_PART = 16
-"""Fewer tokens each of several prompts are expensive: 4 of each of 8, after 2,048 others, take 442 ms, 16 of 2 263."""
-MOST_ENDING = 1.5
+MIN_PART_TOKENS = 16
+"""Minimum number of tokens of each of several prompts in a step: after 2,048 tokens, 4 tokens of each of 8 prompts take
+442 ms, 16 tokens of each of 2 take 263 ms."""
+MAX_FINISHING_STRETCH = 1.5
 """Beside streams a step may take this many times as long, if its prompts then end and less than such a part of each
 would be left."""
 OVERHEAD = 3
 """A step may always take this many times its duration without prompts: on slow machines a shorter one achieves little.
 """
-NEARLY = 0.9
-"""Shapes that compute this share of the most tokens count as equally good: then fairness decides."""
-WORTH_IT = 1.2
-"""A tile beside streams that computes this many times the tokens per second may take longer than a step should."""
+EQUAL_SHAPE_SHARE = 0.9
+"""Shapes that compute at least this share of the best shape's tokens count as equal; fairness decides among them."""
+MIN_TILE_SPEEDUP = 1.2
+"""Minimum gain in tokens per second for which a tile may exceed the intended time of a step beside streams."""
 
 
 class Shape(NamedTuple):
@@ -40,12 +41,12 @@ class Shape(NamedTuple):
     rows: dict[int, int]
     """Id of a prompt -> its rows."""
     num_tokens: int
-    """Over all prompts."""
+    """Total number of prompt tokens in the step."""
     seconds: float
 
 
 class Shares:
-    """Remembers whose turn it is, and how much time prompts have not used."""
+    """Shares a step among prompts. Remembers whose turn it is, and how much time prompts have not used."""
 
     def __init__(self, *, batch_capacity: int, takes_turns: bool = False, can_rewind: bool = False) -> None:
         """`takes_turns`: the cache is partitioned. Prompts to be scored never do: their rows are bounded otherwise.
@@ -56,23 +57,25 @@ class Shares:
         self._batch_capacity = batch_capacity
         self._takes_turns = takes_turns
         self.is_streams_turn = False
-        """After a step of prompts beside streams: the next one is the streams'."""
+        """Whether the next step belongs to the streams, because the last one computed only prompts beside them."""
         self._is_oldests_turn = False
-        """Until the oldest prompt gets something; then the one that needs least is next."""
+        """Whether the oldest prompt is next; otherwise the one that needs the fewest tokens is."""
         self._saved_s = 0.0
         """Time that prompts could have used in steps beside streams, since the last step that did not wait for a tile.
         """
 
     def of(self, running: list[Sequence], budget: StepBudget) -> dict[int, int]:
-        """Id -> tokens in the next step, for each of them."""
-        prompts = sorted((each for each in running if each.is_prefilling), key=lambda each: each.num_pending)
+        """Number of tokens in the next step for each of these sequences, by id."""
+        prompts = sorted(
+            (each for each in running if each.progress.is_prefilling), key=lambda each: each.progress.num_pending
+        )
         is_streams_turn, self.is_streams_turn = self.is_streams_turn, False
         has_streams = len(prompts) < len(running)
         if not prompts or (is_streams_turn and has_streams):
             return {each.id: 1 for each in running}  # without prompts' rows, slots between streams would cost a pass
         share = {each.id: 1 for each in running} | {prompt.id: 0 for prompt in prompts}
         if self._is_oldests_turn:
-            oldest = min(prompts, key=lambda prompt: (prompt.created_s, prompt.id))
+            oldest = min(prompts, key=lambda prompt: (prompt.request.due.created_s, prompt.id))
             prompts = [oldest, *(prompt for prompt in prompts if prompt is not oldest)]
         takes_turns = self._takes_turns and not any(prompt.wants_scores for prompt in prompts)
         fills = takes_turns and self._can_rewind
@@ -95,16 +98,16 @@ class Shares:
         most_s = max(budget.step_s, OVERHEAD * shapes.overhead_s)
         saved_s, self._saved_s = self._saved_s + most_s - shapes.streams_s, 0.0
         found, count = [shapes.largest(prompts, most_s)], len(prompts)
-        while found[0].num_tokens < sum(prompt.num_pending for prompt in prompts) and count > 1:
+        while found[0].num_tokens < sum(prompt.progress.num_pending for prompt in prompts) and count > 1:
             count //= 2
             found.append(shapes.largest(prompts[:count], most_s))
-        enough = NEARLY * max(shape.num_tokens for shape in found)
+        enough = EQUAL_SHAPE_SHARE * max(shape.num_tokens for shape in found)
         chosen = next(s for s in (found if shapes.is_alone else reversed(found)) if s.num_tokens >= enough)
-        has_tile = shapes.tile <= min(prompts[0].num_pending, shapes.room) or shapes.fills(prompts[0])
+        has_tile = shapes.tile <= min(prompts[0].progress.num_pending, shapes.room) or shapes.fills(prompts[0])
         if max(chosen.rows.values()) >= shapes.tile or not has_tile:
             return chosen.rows
         tile = shapes.of(prompts[:1], shapes.tile)
-        if shapes.rate(tile) < (1 if shapes.is_alone else WORTH_IT) * shapes.rate(chosen):
+        if shapes.rate(tile) < (1 if shapes.is_alone else MIN_TILE_SPEEDUP) * shapes.rate(chosen):
             return chosen.rows
         if shapes.is_alone or tile.seconds <= max(budget.longest_s, shapes.streams_s + saved_s):
             return tile.rows
@@ -146,8 +149,8 @@ class Shapes:
 
     def of(self, prompts: Many[Sequence], most_rows: int) -> Shape:
         """The shape in which each of these gets `most_rows` rows, or all it needs."""
-        rows = {prompt.id: min(prompt.num_pending, most_rows) for prompt in prompts}
-        if self._fills and prompts and all(prompt.num_pending <= most_rows for prompt in prompts):
+        rows = {prompt.id: min(prompt.progress.num_pending, most_rows) for prompt in prompts}
+        if self._fills and prompts and all(prompt.progress.num_pending <= most_rows for prompt in prompts):
             seconds = self._seconds(self._streams) + self._again(prompts).seconds
         elif self._takes_turns:
             seconds = self._seconds(self._streams) + self._seconds(rows)
@@ -162,11 +165,11 @@ class Shapes:
         In whole tiles, if these fit: a tile may take less time than a part of it. If few rows of each would be left,
         a step beside streams takes these, too.
         """
-        most = max(prompt.num_pending for prompt in prompts)
+        most = max(prompt.progress.num_pending for prompt in prompts)
         if len(prompts) == 1 and self._is_limited:  # not in whole tiles, which would leave a few rows to another step
             most = min(most, self.room)
         tile, grain = self.tile, self._cost.grain
-        least = 1 if len(prompts) == 1 else min(LEAST_PART, most // 2, self.room // len(prompts))
+        least = 1 if len(prompts) == 1 else min(MIN_PART_TOKENS, most // 2, self.room // len(prompts))
         whole = self.of(prompts, most)
         if self._fits(whole, most_s):
             return whole
@@ -177,19 +180,19 @@ class Shapes:
             count = bisect_left(levels, 1, key=lambda rows: not self._fits(self.of(prompts, rows), most_s))
             if count:
                 rows = levels[count - 1]
-                few_are_left = most - rows < LEAST_PART and not self.is_alone
-                takes_them = few_are_left and self._fits(whole, MOST_ENDING * most_s)
+                few_are_left = most - rows < MIN_PART_TOKENS and not self.is_alone
+                takes_them = few_are_left and self._fits(whole, MAX_FINISHING_STRETCH * most_s)
                 return whole if takes_them else self.of(prompts, rows)
         return self.of(prompts[:1], 1)
 
     def fills(self, prompt: Sequence) -> bool:
         """Whether what is left of a prompt is computed as a tile, though it is less."""
-        return self._fills and prompt.num_pending < self.tile and any(self._again([prompt]).counts)
+        return self._fills and prompt.progress.num_pending < self.tile and any(self._again([prompt]).counts)
 
     def _again(self, prompts: Many[Sequence]) -> Again:
         prompts = sorted(prompts, key=lambda prompt: prompt.slot or 0)
-        parts = [(prompt.slot or 0, prompt.num_computed, prompt.num_pending) for prompt in prompts]
-        room = self.room - sum(prompt.num_pending for prompt in prompts)
+        parts = [(prompt.slot or 0, prompt.progress.num_computed, prompt.progress.num_pending) for prompt in prompts]
+        room = self.room - sum(prompt.progress.num_pending for prompt in prompts)
         return computed_again(parts, [most_again(prompt) for prompt in prompts], self._cost, room=room)
 
     def rate(self, shape: Shape) -> float:
@@ -197,7 +200,9 @@ class Shapes:
         return shape.num_tokens / max(shape.seconds - self.streams_s, 1e-12)
 
     def _seconds(self, rows: Mapping[int, int]) -> float:
-        parts = [(each.slot or 0, each.num_computed, rows[each.id]) for each in self._running if each.id in rows]
+        parts = [
+            (each.slot or 0, each.progress.num_computed, rows[each.id]) for each in self._running if each.id in rows
+        ]
         return self._cost.seconds(parts)
 
     def _fits(self, shape: Shape, most_s: float) -> bool:

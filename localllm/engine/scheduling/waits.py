@@ -29,35 +29,36 @@ class Leader(NamedTuple):
 
     sequence: Sequence
     until: int
-    """Tokens that both have in common."""
+    """Length of the common prefix, in tokens."""
     worth: int
-    """If fewer of them than this are missing elsewhere, the sequence enters at once."""
+    """The sequence enters at once if fewer tokens of the prefix than this are missing elsewhere."""
     slack: int = 0
-    """It does not wait for the last of them either: computing so few costs less than another step for them."""
+    """Number of the prefix's last tokens not waited for: computing so few costs less than another step."""
 
     @property
     def is_at_work(self) -> bool:
-        return self.sequence.slot is not None and self.sequence.num_computed < self.until - self.slack
+        return self.sequence.slot is not None and self.sequence.progress.num_computed < self.until - self.slack
 
     def serves(self, other: Sequence) -> bool:
         """Whether another sequence has the awaited prefix in common with it, too, so that it would wait as well."""
-        if not other.cache_prompt or other.domain != self.sequence.domain:
+        if not other.request.reuse.cache_prompt or other.request.domain != self.sequence.request.domain:
             return False
-        return common_prefix(other.prompt[:-1], self.sequence.prompt) >= self.until
+        return common_prefix(other.progress.prompt[:-1], self.sequence.progress.prompt) >= self.until
 
     @property
     def elsewhere(self) -> int:
-        """This many tokens in another place are enough to enter at once."""
+        """Number of tokens of the prefix in another place that suffices to enter at once."""
         return self.until - self.worth
 
 
 def leaders_of(waiting: Many[Sequence]) -> list[Leader]:
-    """Whom these wait for, as far as they wait for prefixes."""
-    return [one.wait.leader for one in waiting if one.wait is not None and one.wait.leader is not None]
+    """The leaders of those that wait for prefixes."""
+    waits = (one.progress.waiting.wait for one in waiting)
+    return [wait.leader for wait in waits if wait is not None and wait.leader is not None]
 
 
 class Seen(NamedTuple):
-    """What there was when a sequence was examined."""
+    """State of the cache when a sequence was examined."""
 
     residency_changes: int
     host_changes: int
@@ -67,17 +68,17 @@ class Seen(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The result, and what it rests on."""
+    """Result of examining a waiting sequence, and the state it is based on."""
 
     reason: Waits
     seen: Seen
     leader: Leader | None = None
     on_disk: DiskEntry | None = None
-    """What is being read for it."""
+    """The entry being read from the disk for the sequence."""
 
 
 class WaitMemory:
-    """Keeps the result with each sequence."""
+    """Stores the result with each waiting sequence and decides whether it still holds."""
 
     def __init__(self, kv: KvCache) -> None:
         self._residency = kv.residency
@@ -85,28 +86,28 @@ class WaitMemory:
         self._disk = kv.disk
 
     def seen(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Seen:
-        """Call this before anything is decided."""
-        slots = (other.slot for other in running) if sequence.cache_prompt else ()
+        """State of the cache now; call this before the sequence is examined."""
+        slots = (other.slot for other in running) if sequence.request.reuse.cache_prompt else ()
         growing = (slot for slot in slots if slot is not None and found.lent[slot] == self._residency.held[slot].length)
         entries = () if self._disk is None else self._disk.entries
         return Seen(self._residency.changes, self._host.changes, entries, tuple(growing))
 
     def waits_for_prefix(self, sequence: Sequence, leader: Leader, seen: Seen) -> Waits:
         others = tuple(slot for slot in seen.growing if slot != leader.sequence.slot)
-        sequence.wait = Wait("for a prefix", seen._replace(growing=others), leader=leader)
+        sequence.progress.waiting.wait = Wait("for a prefix", seen._replace(growing=others), leader=leader)
         return "for a prefix"
 
     def waits_for_room(self, sequence: Sequence, seen: Seen) -> Waits:
-        sequence.wait = Wait("for room", seen)
+        sequence.progress.waiting.wait = Wait("for room", seen)
         return "for room"
 
     def waits_for_disk(self, sequence: Sequence, on_disk: DiskEntry, seen: Seen) -> Waits:
-        sequence.wait = Wait("for the disk", seen, on_disk=on_disk)
+        sequence.progress.waiting.wait = Wait("for the disk", seen, on_disk=on_disk)
         return "for the disk"
 
     def still_waits(self, sequence: Sequence, now_s: float) -> Waits | None:
         """What it waits for, if a new examination would give the same result; None: it must be examined."""
-        wait = sequence.wait
+        wait = sequence.progress.waiting.wait
         if wait is None:
             return None
         seen = wait.seen
@@ -119,7 +120,7 @@ class WaitMemory:
         if not is_unchanged or seen.growing or (self._disk is not None and seen.disk_entries is not self._disk.entries):
             return None
         if wait.on_disk is not None and self._disk is not None:
-            is_late = now_s - (sequence.reading_since_s or 0.0) >= MAX_READING_S
+            is_late = now_s - (sequence.progress.waiting.reading_since_s or 0.0) >= MAX_READING_S
             return None if is_late or self._disk.status(wait.on_disk) != "reading" else wait.reason
         return wait.reason
 
@@ -130,17 +131,18 @@ class WaitMemory:
     def _is_nowhere_new(self, sequence: Sequence, wait: Wait, leader: Leader) -> bool:
         """Whether nothing new has enough of it; then that is not checked again."""
         residency, host, seen, growing = self._residency, self._host, wait.seen, wait.seen.growing
+        prompt, domain = sequence.progress.prompt, sequence.request.domain
         if seen.residency_changes != residency.changes:
             changed = [slot for slot, held in enumerate(residency.held) if held.changed_at > seen.residency_changes]
-            lent = {slot: residency.lent(slot, sequence.prompt, sequence.domain) for slot in changed}
+            lent = {slot: residency.lent(slot, prompt, domain) for slot in changed}
             if leader.sequence.slot in lent or max(lent.values()) >= leader.elsewhere:
                 return False
             begun = [slot for slot in changed if lent[slot] == residency.held[slot].length]
             growing = (*(slot for slot in growing if slot not in lent), *begun)
         if seen.host_changes != host.changes:
             new = (entry for entry in host.entries if entry.number > seen.host_changes)
-            if any(host.usable(entry, sequence.prompt[:-1], sequence.domain) >= leader.elsewhere for entry in new):
+            if any(host.usable(entry, prompt[:-1], domain) >= leader.elsewhere for entry in new):
                 return False
         seen = seen._replace(residency_changes=residency.changes, host_changes=host.changes, growing=growing)
-        sequence.wait = wait._replace(seen=seen)
+        sequence.progress.waiting.wait = wait._replace(seen=seen)
         return True

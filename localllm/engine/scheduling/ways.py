@@ -18,28 +18,28 @@ LOSS = 0.1
 """Cost of losing a token of an idle slot, in tokens to compute: the probability that somebody comes back for it."""
 TOKENS_RESTORED = 256
 """Tokens of an entry restored in the time that computing one takes (LOG.md, "Moves")."""
-LEAST_RESTORE = 4
+MIN_RESTORE_COST = 4
 """Cost of the shortest restore, in tokens to compute."""
 
 
 class Way(NamedTuple):
-    """Into this slot, which then has this much of the prompt: held already, copied from a slot, or restored."""
+    """One way to start a prompt: in which slot, with how many cached tokens, and where these come from."""
 
     slot: int
     num_cached: int
     source: int | None = None
-    """The slot to copy from first."""
+    """Slot to copy the prefix from first; None: nothing is copied."""
     entry: HostEntry | DiskEntry | None = None
-    """The entry to restore first."""
+    """Entry to restore first; None: nothing is restored."""
 
     @property
     def is_held(self) -> bool:
-        """Whether the slot holds it already."""
+        """Whether the slot already holds the prefix."""
         return self.source is None and self.entry is None
 
     @property
     def restored_tokens(self) -> int:
-        """Tokens that are restored, possibly more than it may start from."""
+        """Number of restored tokens, possibly more than the prompt can start from."""
         return 0 if self.entry is None else len(self.entry.tokens)
 
 
@@ -71,8 +71,8 @@ def cheapest(
 
 
 def restore_cost(entry: HostEntry | DiskEntry) -> int:
-    """In tokens to compute: all of it is restored, however little of it is used."""
-    return max(LEAST_RESTORE, len(entry.tokens) // TOKENS_RESTORED)
+    """Cost of a restore in tokens to compute. The whole entry is restored, however little of it is used."""
+    return max(MIN_RESTORE_COST, len(entry.tokens) // TOKENS_RESTORED)
 
 
 def steps(way: Way, sequence: Sequence, residency: Residency, *, can_rewind: bool) -> list[Operation]:
@@ -84,11 +84,11 @@ def steps(way: Way, sequence: Sequence, residency: Residency, *, can_rewind: boo
     if source is not None:
         giver = residency.held[source]
         length, checkpoints = num_cached if can_rewind else giver.length, giver.checkpoints
-        made.append(Copy(source, slot, length, sequence.domain))
+        made.append(Copy(source, slot, length, sequence.request.domain))
     elif entry is not None:
         assert isinstance(entry, HostEntry), "an entry that is not loaded"
         length, checkpoints = len(entry.tokens), entry.checkpoints
-        made.append(Restore(slot, entry, sequence.domain))
+        made.append(Restore(slot, entry, sequence.request.domain))
     else:
         held = residency.held[slot]
         length, checkpoints, least = held.length, held.checkpoints, held.least

@@ -19,19 +19,19 @@ LONGEST_UBATCH_S = 5.0
 
 Smaller ones are expensive: after 5,000 tokens 192 rows take as long as 350 of 512.
 """
-LEAST_PROMPT = 64
-"""Tokens of each prompt in a step of several, time permitting, however short the shortest is."""
-NEARLY_ALL = 1.25
-"""Prompts of nearly equal lengths end together, if the shortest then waits at most this many times as long."""
-ONE_EVENT = 8
-"""Awaited prefixes of one prompt that differ by at most this many tokens are computed in one step."""
-MUCH_LONGER = 4
-"""Prompts this many times as long let the shorter ones go first."""
+MIN_PROMPT_TOKENS = 64
+"""Minimum number of tokens of each prompt in a step of several, time permitting, however short the shortest is."""
+FINISH_TOGETHER_FACTOR = 1.25
+"""Prompts end in the same step if that delays the shortest by at most this factor."""
+SAME_EVENT_TOKENS = 8
+"""Maximum difference, in tokens, between awaited prefixes of one prompt that are computed in one step."""
+SHORT_FIRST_FACTOR = 4
+"""Shorter prompts go first if the others are at least this many times as long."""
 ALLOWED_LOSS_S = 0.3
 """Loss allowed before anything is restricted."""
 LOSS_SHARE = 0.2
 """Further loss allowed, as a share of the useful computing time after that."""
-LEAST_LOSS_S = 0.005
+INTERRUPTION_COST_S = 0.005
 """Cost of ending a step that has computed nothing: planning it, and building its graph."""
 
 
@@ -50,12 +50,12 @@ class Interruptions:
         return self._debt_s < ALLOWED_LOSS_S
 
     def computed(self, seconds: float) -> None:
-        """`seconds` of computing were useful."""
+        """Record `seconds` of useful computing."""
         self._debt_s = max(0.0, self._debt_s - LOSS_SHARE * seconds)
 
     def lost(self, seconds: float) -> None:
-        """`seconds` of computing were lost."""
-        self._debt_s += max(seconds, LEAST_LOSS_S)
+        """Record `seconds` of computing lost by an interruption."""
+        self._debt_s += max(seconds, INTERRUPTION_COST_S)
 
 
 class WholeBatches:
@@ -73,9 +73,9 @@ class WholeBatches:
         all."""
         needs = {sequence.id: _next_event(sequence, waiting) for sequence in running}
         shortest = min(needs.values(), default=0)
-        short = [sequence for sequence in running if needs[sequence.id] <= NEARLY_ALL * shortest]
+        short = [sequence for sequence in running if needs[sequence.id] <= FINISH_TOGETHER_FACTOR * shortest]
         rest = [needs[sequence.id] for sequence in running if sequence not in short]
-        if not self._cost.is_measured or not rest or MUCH_LONGER * len(short) * shortest > min(rest):
+        if not self._cost.is_measured or not rest or SHORT_FIRST_FACTOR * len(short) * shortest > min(rest):
             self._is_turn_of_all = False
             return list(running)
         is_turn_of_all, self._is_turn_of_all = self._is_turn_of_all, not self._is_turn_of_all
@@ -90,16 +90,16 @@ class WholeBatches:
         if not self._cost.is_measured or not running or any(sequence.wants_scores for sequence in running):
             return bounded
         count = len(running)
-        depth = max(sequence.num_computed for sequence in running)
+        depth = max(sequence.progress.num_computed for sequence in running)
         ubatch_s = self._cost.seconds([(0, depth, self._ubatch_capacity)])
         most_s = math.inf if ubatch_s <= LONGEST_UBATCH_S else LONGEST_UBATCH_S
         needs = sorted(_next_event(sequence, waiting) for sequence in running)
-        most_tokens = count * max(needs[0], LEAST_PROMPT) if count > 1 else needs[0]
-        if sum(needs) <= NEARLY_ALL * most_tokens:
+        most_tokens = count * max(needs[0], MIN_PROMPT_TOKENS) if count > 1 else needs[0]
+        if sum(needs) <= FINISH_TOGETHER_FACTOR * most_tokens:
             most_tokens = sum(needs)
         most_tokens = min(most_tokens, self._batch_capacity if count == 1 else self._ubatch_capacity)
-        if needs[0] < LEAST_PROMPT < needs[-1]:  # others exceed what the shortest needs only if time allows
-            most_s = self._cost.seconds([(each.slot or 0, each.num_computed, needs[0]) for each in running])
+        if needs[0] < MIN_PROMPT_TOKENS < needs[-1]:  # others exceed what the shortest needs only if time allows
+            most_s = self._cost.seconds([(each.slot or 0, each.progress.num_computed, needs[0]) for each in running])
         return bounded._replace(step_s=max(bounded.step_s, most_s), most_tokens=most_tokens)
 
 
@@ -110,7 +110,7 @@ def _next_event(sequence: Sequence, waiting: Many[Sequence]) -> int:
     """
     awaited = [leader for leader in leaders_of(waiting) if leader.sequence is sequence and leader.is_at_work]
     if not awaited:
-        return sequence.num_pending
+        return sequence.progress.num_pending
     first = min(leader.until for leader in awaited)
-    until = max(leader.until for leader in awaited if leader.until <= first + ONE_EVENT)
-    return min(sequence.num_pending, until - sequence.num_computed)
+    until = max(leader.until for leader in awaited if leader.until <= first + SAME_EVENT_TOKENS)
+    return min(sequence.progress.num_pending, until - sequence.progress.num_computed)

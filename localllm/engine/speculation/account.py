@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-BEGINNING, MOST = 4.0, 8.0
-"""Initial and highest balance, in durations of a plain step."""
-REFILL = 0.008
+FIRST_BALANCE, MAX_BALANCE = 4.0, 8.0
+"""Initial and maximum balance, in durations of a plain step."""
+REFILL_SHARE = 0.008
 """Share of each plain step's time that is added."""
-WORST = 4.0
+MAX_STEP_COST = 4.0
 """A step deducts at most this many plain steps: others may have had the cores."""
 GAIN = 0.1
 """Weight of one step's error in the learned duration of a plain step."""
@@ -24,18 +24,17 @@ class _Account(NamedTuple):
     plain_s: float
     """Duration of a plain step, including everything around it."""
     balance: float
-    """In plain steps."""
+    """Time that drafting may still lose, in durations of a plain step."""
 
 
 class Accounts:
-    """Accounts by number of streams."""
+    """One account for each number of streams: whether drafting for so many has paid so far."""
 
     def __init__(self) -> None:
         self._accounts: dict[int, _Account] = {}
 
     def allows(self, num_streams: int) -> bool:
-        """Whether this many streams may be drafted for: a plain step's duration is known, and the balance is
-        positive."""
+        """Whether drafting for this many streams is allowed: a plain step was measured, and the balance is positive."""
         account = self._accounts.get(num_streams)
         return account is not None and account.balance > 0
 
@@ -48,13 +47,13 @@ class Accounts:
         account = self._accounts.get(num_streams)
         if account is None:
             if not is_drafted and num_tokens == num_streams:
-                self._accounts[num_streams] = _Account(max(seconds, 1e-9), BEGINNING)
+                self._accounts[num_streams] = _Account(max(seconds, 1e-9), FIRST_BALANCE)
             return
         plain_s, balance = account
         if is_drafted:
-            balance += max(num_tokens / num_streams - seconds / plain_s, -WORST)
+            balance += max(num_tokens / num_streams - seconds / plain_s, -MAX_STEP_COST)
         else:
-            balance += REFILL
+            balance += REFILL_SHARE
             if num_tokens == num_streams:
-                plain_s += GAIN * (min(seconds, WORST * plain_s) - plain_s)
-        self._accounts[num_streams] = _Account(plain_s, min(balance, MOST))
+                plain_s += GAIN * (min(seconds, MAX_STEP_COST * plain_s) - plain_s)
+        self._accounts[num_streams] = _Account(plain_s, min(balance, MAX_BALANCE))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Tokens
 
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.scheduling.rows import LONGEST
+from localllm.engine.scheduling.rows import MAX_STREAM_ROWS
 from localllm.engine.speculation.lookup import Lookup
 from localllm.engine.speculation.proposals import Proposal
 from localllm.engine.speculation.rates import Rates
@@ -17,8 +17,8 @@ from localllm.engine.speculation.source import Drafted, Guess, Source
 from localllm.engine.speculation.trust import Trust
 from localllm.types import SourceName, Speculative
 
-HOPELESS = 0.08
-"""A less likely guess is not pursued."""
+MIN_GUESS_CHANCE = 0.08
+"""Minimum probability of the first guess; less likely ones are not proposed."""
 
 
 class Experience:
@@ -31,16 +31,16 @@ class Experience:
         self._trust = Trust()
 
     def rates(self, name: SourceName) -> Rates:
-        """For a new sequence."""
+        """Success rates of this source that a new sequence starts with."""
         return Rates(self._rates.setdefault(name, Rates()))
 
     def drafted(self) -> Drafted | None:
-        """For a new sequence, if anybody drafts."""
+        """Draft source for a new sequence; None if nothing drafts."""
         return None if self.drafted_by is None else Drafted(Trust(self._trust), self.drafted_by)
 
 
 class Guesser:
-    """For one sequence; knows only its tokens."""
+    """Guesses the tokens that follow those of one sequence."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class Guesser:
         prediction: Tokens[int] = (),
     ) -> None:
         """`prediction`: text that the answer may resemble."""
-        self.most = LONGEST - 1 if wanted.n_max is None else min(wanted.n_max, LONGEST - 1)
-        """The most tokens to guess in a step."""
+        self.most = MAX_STREAM_ROWS - 1 if wanted.n_max is None else min(wanted.n_max, MAX_STREAM_ROWS - 1)
+        """Maximum number of guesses in a step."""
         by = experience.drafted_by
         self.drafted = experience.drafted() if by is not None and wanted.takes(by) else None
-        """Guesses made in advance."""
+        """The source of guesses drafted in advance; None: the request wants none."""
         self._texts: dict[SourceName, Tokens[int] | None] = {}
         if prediction and wanted.takes("prediction"):
             self._texts["prediction"] = prediction
@@ -66,30 +66,34 @@ class Guesser:
 
     def propose(self, sequence: Sequence) -> Proposal | None:
         best = self.looked_up(sequence)
-        drafted = None if self.drafted is None else self.drafted.propose(sequence.tokens, self.most)
-        if drafted is not None and drafted.chances[0] >= HOPELESS and (best is None or drafted.worth > best.worth):
+        drafted = None if self.drafted is None else self.drafted.propose(sequence.progress.tokens, self.most)
+        if (
+            drafted is not None
+            and drafted.chances[0] >= MIN_GUESS_CHANCE
+            and (best is None or drafted.worth > best.worth)
+        ):
             best = drafted
         return None if best is None else Proposal((), *best)
 
     def looked_up(self, sequence: Sequence) -> Guess | None:
         """The best guess from the texts."""
-        if self._sources is None or sequence.num_shifted != self._num_shifted:
-            self._num_shifted = sequence.num_shifted
+        if self._sources is None or sequence.progress.num_shifted != self._num_shifted:
+            self._num_shifted = sequence.progress.num_shifted
             self._sources = self._made(sequence)
             if self.drafted is not None:
                 self.drafted.forget()
         best: Guess | None = None
         for source in self._sources:
-            guess = source.propose(sequence.tokens, self.most)
-            if guess is None or guess.chances[0] < HOPELESS:
+            guess = source.propose(sequence.progress.tokens, self.most)
+            if guess is None or guess.chances[0] < MIN_GUESS_CHANCE:
                 continue
             if best is None or guess.worth > best.worth:
                 best = guess
         return best
 
     def _made(self, sequence: Sequence) -> list[Source]:
-        tokens = sequence.tokens
-        num_before = len(tokens) if sequence.num_shifted else sequence.num_prompt
+        tokens = sequence.progress.tokens
+        num_before = len(tokens) if sequence.progress.num_shifted else sequence.progress.num_prompt
         return [Lookup(name, self._rates[name], tokens, text, num_before) for name, text in self._texts.items()]
 
 
@@ -97,4 +101,4 @@ class Speculator:
     """A `Proposer`: asks each sequence's own guesser."""
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        return None if sequence.guesser is None else sequence.guesser.propose(sequence)
+        return None if sequence.drawing.guesser is None else sequence.drawing.guesser.propose(sequence)

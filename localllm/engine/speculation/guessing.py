@@ -18,15 +18,15 @@ import numpy.typing as npt
 from localllm.engine.backend import Segment
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.speculation.draft_backend import DraftBackend
-from localllm.engine.speculation.draft_cost import PROBED, BlockCost, DraftCost
+from localllm.engine.speculation.draft_cost import PROBED_GUESSES, BlockCost, DraftCost
 from localllm.engine.speculation.lengths import Length
 from localllm.engine.speculation.source import Drafted
 from localllm.engine.speculation.streams import DraftStream, DraftStreams
 
-WARMING = 6
-"""Decodes to measure their cost."""
-WORTH_TRYING = 0.1
-"""A guess that is less likely to be right is never computed."""
+WARM_UP_DECODES = 6
+"""Number of decodes in the warm-up that measures their cost."""
+MIN_DRAFT_CHANCE = 0.1
+"""Minimum probability of a guess to be computed."""
 
 
 class Wanted(NamedTuple):
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     sequence: Sequence
     drafted: Drafted
     most: int
-    """The most tokens to guess."""
+    """Maximum number of tokens to guess."""
 
 
 class Making:
@@ -51,11 +51,11 @@ class Making:
 
     @property
     def worth(self) -> float:
-        """Expected gain of one more token."""
+        """Expected gain of drafting one more token."""
         return self.gain(1)
 
     def gain(self, count: int) -> float:
-        """Expected gain of so many more."""
+        """Expected gain of drafting `count` more tokens."""
         chance = self.wanted.drafted.trust.mean
         return self._right * sum([chance**place for place in range(1, count + 1)])
 
@@ -66,18 +66,18 @@ class Making:
 
 
 class Probe(NamedTuple):
-    """A check: guesses of tokens that are known."""
+    """A check: guesses of tokens that are already known."""
 
     num_tokens: int
-    """Tokens of the decode."""
+    """Number of tokens to decode."""
     num_outputs: int
-    """Guesses that it gives."""
+    """Number of guesses it returns."""
     num_before: int
-    """Tokens of it before the first that is guessed."""
+    """Number of decoded tokens before the first guessed one."""
 
 
 class Guessing(Protocol):
-    """One way, for one draft."""
+    """One way of drafting, bound to one draft."""
 
     spent: DraftCost
     sees_known: bool
@@ -89,28 +89,30 @@ class Guessing(Protocol):
         ...
 
     def guess(self, ready: Many[tuple[Wanted, DraftStream]], length: Length) -> tuple[list[Making], int]:
-        """Drafts for all of them together, and the number of guesses of the longest. Raises `BackendError`."""
+        """Draft for all ready streams together; returns the drafts and the number of guesses in the longest.
+
+        Raises `BackendError`.
+        """
         ...
 
     def probe(self, missing: int, *, is_new: bool) -> Probe:
-        """A check of a stream of which `missing` tokens, the last included, are not held; `is_new`: it holds none."""
+        """The check to run for a stream that lacks `missing` tokens, including the last. `is_new`: it holds none."""
         ...
 
     def held(self, tokens: Many[int]) -> list[int]:
-        """Those of a decode with outputs that the stream holds after it."""
+        """The decoded tokens that the stream still holds after a decode with outputs."""
         ...
 
 
 def guessing(backend: DraftBackend, streams: DraftStreams, share: float) -> Guessing:
-    """The way that this draft guesses. `share`: cost of a decode relative to a step of the target, until it is
-    measured."""
+    """The way this draft guesses. `share`: cost of its decode relative to a target step, until measured."""
     if streams.guesses_at_once:
         return Blocks(backend, streams, share)
     return Chains(backend, streams, share)
 
 
 class Chains:
-    """Token by token."""
+    """Drafts token by token."""
 
     sees_known = True
 
@@ -119,11 +121,11 @@ class Chains:
         self.spent = DraftCost(share)
 
     def warm_up(self, time: Callable[[Segment], float]) -> None:
-        self.spent.observe_guesses(1, 1, min([time(Segment(0, place, [0], 1)) for place in range(WARMING)]))
+        self.spent.observe_guesses(1, 1, min([time(Segment(0, place, [0], 1)) for place in range(WARM_UP_DECODES)]))
 
     def guess(self, ready: Many[tuple[Wanted, DraftStream]], length: Length) -> tuple[list[Making], int]:
         backend, active = self._backend, _making(ready)
-        pending = [draft.wanted.sequence.tokens[draft.num_held :] for draft in active]
+        pending = [draft.wanted.sequence.progress.tokens[draft.num_held :] for draft in active]
         longest, num_decodes = max(map(len, pending)), 0
         drafts = active
         most = min(2 * length.num_tokens + 1, max(draft.wanted.most for draft in active))
@@ -145,15 +147,15 @@ class Chains:
         return drafts, num_decodes
 
     def _going_on(self, active: list[Making], length: Length, most: int) -> list[Making]:
-        """Streams that draft one more token: where its expected gain, or that of a few more, is worth their rows and
-        the decodes."""
+        """The streams that draft one more token, because the expected gain of it, or of a few more, is worth the rows
+        and decodes."""
         num_guesses = len(active[0].tokens)
         num_more = min(most, len(length.steps_s) - 1) - num_guesses
         going_on = [
             draft
             for draft in active
             if num_guesses < draft.wanted.most
-            and draft.worth > WORTH_TRYING
+            and draft.worth > MIN_DRAFT_CHANCE
             and not self._backend.ends_generation(draft.tokens[-1])
             and any(
                 draft.gain(count) > length.rate * length.more_s(num_guesses, count) for count in range(1, num_more + 1)
@@ -170,7 +172,7 @@ class Chains:
 
     def probe(self, missing: int, *, is_new: bool) -> Probe:
         count = min(missing, self._backend.batch_capacity)
-        num_outputs = min(count, count - PROBED if is_new else 2 * PROBED)
+        num_outputs = min(count, count - PROBED_GUESSES if is_new else 2 * PROBED_GUESSES)
         num_outputs = min(max(num_outputs, 1), self._backend.max_outputs)
         return Probe(count, num_outputs, count - num_outputs + 1)
 
@@ -179,7 +181,7 @@ class Chains:
 
 
 class Blocks:
-    """A block in one decode: as many guesses as were planned, for all streams."""
+    """Drafts blocks: one decode makes all planned guesses of all streams."""
 
     sees_known = False
 
@@ -190,13 +192,13 @@ class Blocks:
 
     def warm_up(self, time: Callable[[Segment], float]) -> None:
         for count in sorted({1, self._most}):
-            took_s = min([time(Segment(0, 0, [0], count)) for _ in range(WARMING // 2)])
+            took_s = min([time(Segment(0, 0, [0], count)) for _ in range(WARM_UP_DECODES // 2)])
             self.spent.observe_guesses(1, count, took_s)
 
     def guess(self, ready: Many[tuple[Wanted, DraftStream]], length: Length) -> tuple[list[Making], int]:
         backend, drafts = self._backend, _making(ready)
         count = min(length.num_tokens, self._most, max(draft.wanted.most for draft in drafts))
-        pending = [draft.wanted.sequence.tokens[draft.num_held :] for draft in drafts]
+        pending = [draft.wanted.sequence.progress.tokens[draft.num_held :] for draft in drafts]
         backend.decode(
             [
                 Segment(draft.stream.slot, len(draft.stream.tokens), tokens, count)
@@ -213,7 +215,7 @@ class Blocks:
         return drafts, count
 
     def probe(self, missing: int, *, is_new: bool) -> Probe:  # noqa: ARG002  alike for all
-        num_outputs = max(1, min(PROBED, self._most, missing - 1))
+        num_outputs = max(1, min(PROBED_GUESSES, self._most, missing - 1))
         count = max(1, min(missing - num_outputs, self._backend.batch_capacity))
         return Probe(count, num_outputs, count)
 

@@ -15,30 +15,36 @@ from localllm.engine.speculation.streams import DraftStream, DraftStreams
 
 
 class Heads(DraftBackend, Protocol):
-    """NextN layers of the model that they guess for, or a draft that guesses from its hidden states."""
+    """NextN layers of the target model, or a draft that guesses from the target's hidden states."""
 
     @property
     def guesses_at_once(self) -> int:
-        """The most tokens that a decode guesses; 0: a segment's outputs are as in `Backend`. Otherwise they are guesses
-        of the tokens after its last one, as many for all segments that have any, and nothing of that token is kept."""
+        """Maximum number of tokens that a decode guesses; 0: a segment's outputs are as in `BatchDecoder`.
+
+        Otherwise they are guesses of the tokens after its last one, as many for all segments that have any, and nothing
+        of that token is kept.
+        """
         ...
 
     @property
     def sees_last_only(self) -> bool:
-        """Whether a stream can begin with the text's last token only: then none is ever behind."""
+        """Whether the draft has no KV cache of its own but reads the target model's.
+
+        A stream then begins with the text's last token and never lags.
+        """
         ...
 
     def earliest(self, slot: int) -> int:
-        """The first token of the text that the slot's stream may begin with."""
+        """Index of the first token of the text that the slot's stream may begin with."""
         ...
 
     def begins(self, slot: int, first: int) -> None:
-        """The slot's stream, which is empty, begins with this token of the text."""
+        """Record that the slot's stream, now empty, begins at this index of the text."""
         ...
 
 
 class HeadStreams(DraftStreams):
-    """As many as the model has slots."""
+    """One stream per slot of the model."""
 
     def __init__(self, heads: Heads) -> None:
         super().__init__(heads)
@@ -67,13 +73,13 @@ class HeadStreams(DraftStreams):
         self._heads.begins(stream.slot, first)
 
     def _taken(self, sequence: Sequence) -> DraftStream:
-        """Its slot's."""
+        """The stream of the sequence's slot; emptied if it holds nothing that the sequence may use."""
         assert sequence.slot is not None
         stream = self._streams[sequence.slot]
         self._of = {id: other for id, other in self._of.items() if other is not stream}
-        may_share = stream.domain == sequence.domain and sequence.cache_prompt
-        stream.owner, stream.domain, stream.num_shifted = sequence.id, sequence.domain, sequence.num_shifted
+        may_share = stream.domain == sequence.request.domain and sequence.request.reuse.cache_prompt
+        stream.given_to(sequence)
         stream.num_agreed = 0
-        if not may_share or stream.first >= sequence.num_tokens - 1:
+        if not may_share or stream.first >= sequence.progress.num_tokens - 1:
             self.begin_at(stream, 0)
         return stream

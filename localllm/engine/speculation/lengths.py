@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from localllm.engine.scheduling.cost import Part
-from localllm.engine.scheduling.rows import LONGEST, MOST_ROWS, Cost
+from localllm.engine.scheduling.rows import MAX_STREAM_ROWS, MOST_ROWS, Cost
 
 LENGTHS = (1, 2, 3, 5, 7, 11, 15)
-"""Lengths to try."""
-MARGIN = 1.02
-"""Required gain in tokens per second over not drafting: measurements are not exact."""
+"""Draft lengths to consider."""
+MIN_SPEEDUP = 1.02
+"""Minimum gain in tokens per second over not drafting, as a factor: measurements are not exact."""
 
 
-SURE = 0.98
+MAX_CHANCE = 0.98
 """Upper bound for the probability of a guess."""
 
 
@@ -28,26 +28,26 @@ class Stream(NamedTuple):
 
     slot: int
     depth: int
-    """Tokens before its rows."""
+    """Number of tokens before the rows of this stream."""
     chance: float
-    """Probability that a guess is right; 0: no draft is wanted for it."""
+    """Probability that a guess is accepted; 0: this stream wants no draft."""
     most: int
-    """The most tokens that may be guessed for it."""
+    """Maximum number of guesses for this stream."""
 
 
 class Length(NamedTuple):
-    """The best choice."""
+    """Which streams get drafts, how long they are, and what that is expected to gain."""
 
     num_tokens: int
     places: frozenset[int]
     """Indexes of the streams that get drafts."""
     rate: float
-    """Expected tokens per second of all streams together."""
+    """Expected tokens per second, all streams together."""
     steps_s: tuple[float, ...]
-    """Duration of a step of the target with no guess, one, two ... for each of them."""
+    """Duration of a target step with 0, 1, 2 ... guesses for each of these streams."""
 
     def more_s(self, num_guesses: int, num_more: int) -> float:
-        """What `num_more` guesses after the first ones add to a step, for one of the streams."""
+        """Time that `num_more` further guesses add to a step, per stream."""
         both = self.steps_s[num_guesses + num_more] - self.steps_s[num_guesses]
         return both / len(self.places)
 
@@ -74,7 +74,7 @@ def best_length(
         (place for place, stream in enumerate(streams) if stream.chance > 0 and stream.most > 0),
         key=lambda place: -streams[place].chance,
     )
-    best, best_rate = None, MARGIN * len(streams) / plain_s
+    best, best_rate = None, MIN_SPEEDUP * len(streams) / plain_s
     if not willing or _most(streams) <= best_rate * (plain_s + draft_s(1, 1)):
         return None
     for count in sorted({len(willing), (len(willing) + 1) // 2} - {0}, reverse=True):
@@ -95,17 +95,17 @@ def best_length(
 
 
 def _longest(num_streams: int) -> int:
-    """The most guesses of a step for each of so many streams."""
-    return (LONGEST if num_streams == 1 else MOST_ROWS) - 1
+    """Maximum number of guesses per stream in a step of this many streams."""
+    return (MAX_STREAM_ROWS if num_streams == 1 else MOST_ROWS) - 1
 
 
 def _most(streams: Sequence[Stream]) -> float:
-    """Upper bound for the tokens of a step, with any number of guesses."""
-    return sum([1 / (1 - min(stream.chance, SURE)) for stream in streams])
+    """Upper bound for the expected tokens of a step, with any number of guesses."""
+    return sum([1 / (1 - min(stream.chance, MAX_CHANCE)) for stream in streams])
 
 
 def _parts(streams: Sequence[Stream], places: frozenset[int], length: int, are_equal: bool) -> list[Part]:
-    """A step with so many guesses for the streams at these places."""
+    """Parts of a step with `length` guesses for the streams at these places."""
     if are_equal:
         num_rows = 1 + min(length, max([streams[place].most for place in places]))
         return [(stream.slot, stream.depth, num_rows) for stream in streams]
@@ -116,7 +116,7 @@ def _parts(streams: Sequence[Stream], places: frozenset[int], length: int, are_e
 
 
 def _expected(stream: Stream, length: int) -> float:
-    """Expected tokens from `length` guesses."""
+    """Expected number of accepted tokens among `length` guesses."""
     right, total = 1.0, 0.0
     for _ in range(min(length, stream.most)):
         right *= stream.chance

@@ -17,27 +17,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.speculation.rates import DOUBTFUL, LONGEST, Rates
+from localllm.engine.speculation.rates import DOUBTFUL, MAX_MATCHES, Rates
 from localllm.engine.speculation.source import Guess
 from localllm.types import SourceName
 
 NGRAM = 3
-"""Tokens that must agree."""
+"""Number of consecutive tokens that must agree for a match."""
 MOST_ENTRIES = 1 << 19
 """Size of the table, 4 bytes each. A position overwritten by a later one is lost; another is found a token later."""
-REACH = 48
+SEARCH_DISTANCE = 48
 """Distance after the point of departure within which the place is searched with fewer agreeing tokens."""
-LOST_FOR = 24
-"""Number of tokens for which that search continues."""
-NEAR = 6
+SEARCH_TOKENS = 24
+"""Number of tokens after a departure for which that search continues."""
+NEARBY_TOKENS = 6
 """Distance, and number of tokens, for which one agreeing token suffices, and for which as many different tokens are
 assumed to replace those of the text."""
-PREDICTED = 8
+PREDICTION_MATCHES = 8
 """The beginning of a prediction counts as if this many preceding tokens had agreed."""
 FIRST_DOUBT = 2
 """How often a token must be right at a place where another one came, before the place is trusted again: for example the
 value after a key."""
-TRUSTED = 4
+TRUSTED_MATCHES = 4
 """After fewer agreeing tokens the place is searched less eagerly once the answer departs."""
 _FACTORS = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
 _WORD = (1 << 32) - 1
@@ -61,10 +61,10 @@ class Lookup:
         self._grows = text is None
         self._text = tokens if text is None else text
         self._num_seen = len(tokens) if text is None or num_before is None else num_before
-        """Tokens of the sequence."""
+        """Number of the sequence's tokens processed so far."""
         self._at = -1 if self._grows else 0
         """Position in the text of the token expected next; -1: none."""
-        self._num_agreed = 0 if self._grows else PREDICTED
+        self._num_agreed = 0 if self._grows else PREDICTION_MATCHES
         self._lost_at = -1
         """Position in the text where the answer departed from it."""
         self._lost_since = 0
@@ -88,7 +88,7 @@ class Lookup:
         return Guess(found, self._rates.chances(self._num_agreed, doubts), self.name)
 
     def _take(self, tokens: Sequence[int], place: int) -> None:
-        """The token at that position has come."""
+        """Compare the sequence's token at this position with the expected one, and learn from it."""
         at, token, text = self._at, tokens[place], self._text
         if self._grows and place >= NGRAM:
             self._table[_hash(tokens, place) >> self._shift] = place
@@ -103,7 +103,7 @@ class Lookup:
             if is_right:
                 self._at, self._num_agreed = at + 1, self._num_agreed + 1
                 return
-            if self._num_agreed >= TRUSTED:
+            if self._num_agreed >= TRUSTED_MATCHES:
                 self._lost_at, self._lost_since = at, place
         elif self._grows:
             self._doubts.append(FIRST_DOUBT if self._lost_at >= 0 else 0)
@@ -113,7 +113,7 @@ class Lookup:
         """Find what follows the `tokens` before `end` in the text."""
         self._at = -1
         if self._lost_at >= 0:
-            if end - self._lost_since > LOST_FOR:
+            if end - self._lost_since > SEARCH_TOKENS:
                 self._lost_at = -1
             elif end > 1 and self._look_near(tokens, end) and self._num_agreed > 1:
                 return
@@ -129,22 +129,22 @@ class Lookup:
         text, lost_at, num_lost = self._text, self._lost_at, end - self._lost_since
         token, before = tokens[end - 1], tokens[end - 2]
         known = end if self._grows else len(text)  # several may have come at once
-        last, found = min(lost_at + REACH, known - 1), -1
+        last, found = min(lost_at + SEARCH_DISTANCE, known - 1), -1
         for place in range(max(lost_at, 1), last):
             if text[place] == token:
                 if text[place - 1] == before:
                     self._at, self._num_agreed = place + 1, 2
                     return True
-                if found < 0 and place <= lost_at + NEAR:
+                if found < 0 and place <= lost_at + NEARBY_TOKENS:
                     found = place
         if found >= 0:
             self._at, self._num_agreed = found + 1, 1
-        elif num_lost <= NEAR and lost_at + num_lost < known:
+        elif num_lost <= NEARBY_TOKENS and lost_at + num_lost < known:
             self._at, self._num_agreed = lost_at + num_lost, 0
         return self._at >= 0
 
     def _agreeing(self, tokens: Sequence[int], end: int, at: int) -> int:
-        text, most = self._text, min(end, at, LONGEST)
+        text, most = self._text, min(end, at, MAX_MATCHES)
         count = 0
         while count < most and text[at - 1 - count] == tokens[end - 1 - count]:
             count += 1
@@ -152,7 +152,7 @@ class Lookup:
 
 
 def _hash(tokens: Sequence[int], end: int) -> int:
-    """Hash of the n-gram that ends there, 32 bits."""
+    """32-bit hash of the n-gram that ends at this position."""
     return (tokens[end - 3] * _FACTORS[0] + tokens[end - 2] * _FACTORS[1] + tokens[end - 1] * _FACTORS[2]) & _WORD
 
 

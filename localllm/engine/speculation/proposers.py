@@ -5,6 +5,7 @@ Knows nothing of how tokens are found, nor how many of them are computed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 from typing import NamedTuple, Protocol
 
@@ -21,13 +22,18 @@ class Proposer(Protocol):
         ...
 
 
+class DraftTarget(NamedTuple):
+    """The model that verifies the guesses of a draft."""
+
+    cost: RowCost
+    """Cost of its steps."""
+    max_rollback: int
+    """As in `KvCells`."""
+    rolls_back_equals: bool
+
+
 class Drafting(Protocol):
     """Guesses for all sequences of a step together. Called on the engine's thread, before any `propose`."""
-
-    def weigh(self, target: RowCost, *, max_rollback: int, rolls_back_equals: bool) -> None:
-        """Receives, once and first of all, the cost of the steps that verify guesses, and what their memory can roll
-        back: see `Backend`."""
-        ...
 
     def draft(self, running: Many[Sequence]) -> None:
         """Draft for those that draw a token in the next step. Never raises: after a failure it stops drafting."""
@@ -38,20 +44,38 @@ class Proposers(NamedTuple):
     """All there are; a sequence's grammar is its own."""
 
     each: Proposer | None = None
-    together: Drafting | None = None
+    make_drafting: Callable[[DraftTarget], Drafting] | None = None
+
+    def asker(self, target: DraftTarget) -> Asker:
+        """Asks them for guesses that this model verifies."""
+        return Asker(self.each, None if self.make_drafting is None else self.make_drafting(target))
+
+
+class Asker:
+    """Used by the engine's thread, before each step."""
+
+    def __init__(self, each: Proposer | None, together: Drafting | None) -> None:
+        self._each = each
+        self._together = together
+
+    @property
+    def drafts_together(self) -> bool:
+        """Whether a draft guesses for all sequences of a step together."""
+        return self._together is not None
 
     def ask(self, running: Many[Sequence]) -> None:
         """Sets the proposals of the sequences that draw a token in the next step."""
-        if self.together is not None:
-            self.together.draft(running)
+        if self._together is not None:
+            self._together.draft(running)
         for sequence in running:
-            if self.each is None and sequence.follower is None:
+            drawing = sequence.drawing
+            if self._each is None and drawing.follower is None:
                 continue
-            if sequence.num_pending != 1 or sequence.max_tokens == 0 or sequence.wants_scores:
-                sequence.proposal = None
+            if sequence.progress.num_pending != 1 or sequence.request.max_tokens == 0 or sequence.wants_scores:
+                drawing.proposal = None
                 continue
-            proposal = None if self.each is None else self.each.propose(sequence)
-            sequence.proposal = proposal if sequence.follower is None else sequence.follower.proposal(proposal)
+            proposal = None if self._each is None else self._each.propose(sequence)
+            drawing.proposal = proposal if drawing.follower is None else drawing.follower.proposal(proposal)
 
 
 NOBODY = Proposers()

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 DOUBTFUL = -1
-"""In place of the number of agreeing tokens: another token came here the last time."""
-LONGEST = 17
-"""More agreement than this says no more."""
+"""Stands in for the number of agreeing tokens where the expected token was wrong the last time."""
+MAX_MATCHES = 17
+"""Maximum number of agreeing tokens that is distinguished."""
 _LEVEL_OF = (0, 0, 1, 2, 2, *[3] * 4, *[4] * 8, 5, 6)
-"""Maps agreeing tokens, up to `LONGEST`, and after that `DOUBTFUL`, to the level at which they are learned."""
+"""Maps agreeing tokens, up to `MAX_MATCHES`, and after that `DOUBTFUL`, to the level at which they are learned."""
 ASSUMED = (0.2, 0.3, 0.45, 0.65, 0.8, 0.9, 0.2)
-"""Rate of each level before anything was learned."""
-FEWEST, MOST = 3, 15
-"""A rate counts as the mean of this many tokens at first, and of this many at most, so that later ones weigh more."""
+"""Assumed success rate of each level before anything was learned."""
+FIRST_WEIGHT, MAX_WEIGHT = 3, 15
+"""Number of tokens that a rate counts as the mean of: at first, and at most, so that recent tokens weigh more."""
 TEACHING = 0.02
 """Weight of one token in the rates that later sequences start with."""
 
@@ -29,15 +29,15 @@ class Rates:
 
     def __init__(self, teacher: Rates | None = None) -> None:
         self._by_level: list[float] = list(ASSUMED if teacher is None else teacher._by_level)
-        self._counts = [FEWEST] * len(ASSUMED)
+        self._counts = [FIRST_WEIGHT] * len(ASSUMED)
         self._teacher = teacher
 
     def learn(self, num_agreed: int, *, is_right: bool) -> None:
-        """Whether the token after `num_agreed` agreeing ones was the expected one."""
-        level = _LEVEL_OF[min(num_agreed, LONGEST)]
+        """Record whether the token after `num_agreed` agreeing ones was the expected one."""
+        level = _LEVEL_OF[min(num_agreed, MAX_MATCHES)]
         rates, count = self._by_level, self._counts[level] + 1
         rates[level] += (is_right - rates[level]) / count
-        if count <= MOST:
+        if count <= MAX_WEIGHT:
             self._counts[level] = count
         if self._teacher is not None:
             taught = self._teacher._by_level
@@ -45,7 +45,7 @@ class Rates:
 
     def chance(self, num_agreed: int) -> float:
         """Probability that the next token is the expected one."""
-        return self._by_level[_LEVEL_OF[min(num_agreed, LONGEST)]]
+        return self._by_level[_LEVEL_OF[min(num_agreed, MAX_MATCHES)]]
 
     def chances(self, num_agreed: int, doubts: Iterable[int]) -> tuple[float, ...]:
         """Probability that each of the next tokens is right, given that those before it are. `doubts`: which are
@@ -53,7 +53,7 @@ class Rates:
         rates = self._by_level
         return tuple(
             [
-                rates[DOUBTFUL if doubt else _LEVEL_OF[min(agreed, LONGEST)]]
+                rates[DOUBTFUL if doubt else _LEVEL_OF[min(agreed, MAX_MATCHES)]]
                 for agreed, doubt in enumerate(doubts, start=num_agreed)
             ]
         )

@@ -14,9 +14,9 @@ class Guess(NamedTuple):
 
     tokens: tuple[int, ...]
     chances: tuple[float, ...]
-    """Probability of each to be right, given that those before it are."""
+    """Probability that each token is right, given that those before it are."""
     source: SourceName
-    """Its source."""
+    """Name of the source that made the guess."""
 
     @property
     def worth(self) -> float:
@@ -29,7 +29,7 @@ class Guess(NamedTuple):
 
 
 class Source(Protocol):
-    """For one sequence. Catches up with its tokens by itself, and learns from each whether it would have been right."""
+    """Guesses for one sequence. Processes its new tokens at each call and learns whether it would have guessed them."""
 
     @property
     def name(self) -> SourceName: ...
@@ -47,16 +47,16 @@ class Drafted:
         self.trust = trust
         self.name: SourceName = name
         self._place = 0
-        """Tokens of the sequence before the drafted ones."""
+        """Number of the sequence's tokens before the drafted ones."""
         self._tokens: list[int] = []
         self._probabilities: list[float] = []
 
     def draft(self, place: int, tokens: list[int], probabilities: list[float]) -> None:
-        """Guesses for what follows the sequence's first `place` tokens; learned from once these have come."""
+        """Take guesses for the tokens after the sequence's first `place`; `learn` judges them later."""
         self._place, self._tokens, self._probabilities = place, tokens, probabilities
 
     def learn(self, tokens: Sequence[int]) -> None:
-        """Learn from what has come since how good the draft was."""
+        """Compare the last draft with the tokens generated since, and learn how good it was."""
         both = zip(self._tokens, self._probabilities, strict=True)
         for place, (token, probability) in enumerate(both, start=self._place):
             if place >= len(tokens):
@@ -68,7 +68,7 @@ class Drafted:
         self.forget()
 
     def forget(self) -> None:
-        """The sequence's tokens were moved."""
+        """Discard the draft, since a context shift moved the sequence's tokens."""
         self._tokens, self._probabilities = [], []
 
     def propose(self, tokens: Sequence[int], most: int) -> Guess | None:

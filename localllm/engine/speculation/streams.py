@@ -21,34 +21,39 @@ from localllm.kvdisk.prefix import common_prefix
 
 
 class DraftStream:
-    """One stream."""
+    """One KV stream of the draft, and which tokens of which sequence it holds."""
 
     def __init__(self, slot: int) -> None:
         self.slot = slot
         self.first = 0
         """Index of the first of the sequence's tokens that it holds."""
         self.tokens: list[int] = []
-        """Tokens held, from that one on."""
+        """The tokens held, from `first` on."""
         self.owner: int | None = None
-        """Id of the sequence that has it, or had it last."""
+        """Id of the sequence that uses the stream, or used it last."""
         self.domain: Domain = COMMON
         self.num_agreed = 0
-        """How many of those held are known to be the sequence's."""
+        """Number of held tokens known to equal the sequence's."""
         self.num_shifted = 0
         self.last_used = self.last_probed = 0
 
+    def given_to(self, sequence: Sequence) -> None:
+        """Record that this sequence uses the stream from now on."""
+        self.owner, self.domain = sequence.id, sequence.request.domain
+        self.num_shifted = sequence.progress.num_shifted
+
     def num_missing(self, sequence: Sequence) -> int:
-        """Tokens to compute before the next one is guessed."""
-        return sequence.num_tokens - self.first - len(self.tokens)
+        """Number of tokens to compute before the next one can be guessed."""
+        return sequence.progress.num_tokens - self.first - len(self.tokens)
 
 
 class DraftStreams:
-    """As many as the target has slots, so that one is always available."""
+    """One stream per slot of the target, so that a free one always exists."""
 
     guesses_at_once = 0
-    """The most tokens that a decode guesses for each stream, if it guesses blocks; 0: it guesses token by token."""
+    """Maximum number of guesses per stream in a decode of a block draft; 0: drafts token by token."""
     can_look_back = True
-    """Whether guesses can be made of tokens that have come."""
+    """Whether the draft can guess tokens that are already known, as a check."""
 
     def __init__(self, backend: DraftBackend) -> None:
         self._backend = backend
@@ -62,7 +67,7 @@ class DraftStreams:
             del self._of[id]
 
     def earliest(self, sequence: Sequence) -> int:  # noqa: ARG002  heads need it
-        """The first of its tokens that a stream may begin with."""
+        """Index of the first token of the sequence that a stream may begin with."""
         return 0
 
     def follow(self, sequence: Sequence, room: int) -> DraftStream:
@@ -71,9 +76,9 @@ class DraftStreams:
         stream = self._of.get(sequence.id)
         if stream is None:
             stream = self._of[sequence.id] = self._taken(sequence)
-        elif stream.num_shifted != sequence.num_shifted:
+        elif stream.num_shifted != sequence.progress.num_shifted:
             self._shift(stream, sequence)
-        held, tokens, first = stream.tokens, sequence.tokens, stream.first
+        held, tokens, first = stream.tokens, sequence.progress.tokens, stream.first
         most = max(0, min(len(held), len(tokens) - 1 - first))
         count = min(stream.num_agreed, most)
         while count < most and held[count] == tokens[first + count]:
@@ -87,12 +92,12 @@ class DraftStreams:
         return stream
 
     def begin_at(self, stream: DraftStream, first: int) -> None:
-        """Empty it; from then on it holds the sequence's tokens from `first`."""
+        """Empty the stream; from then on it holds the sequence's tokens from index `first`."""
         self._cut(stream, 0)
         stream.first = first
 
     def computed(self, stream: DraftStream, tokens: list[int], *, is_drafted: bool = False) -> None:
-        """These tokens are now in its cache. If `is_drafted`, the sequence may continue with others."""
+        """Record that these tokens are in the stream's cache. `is_drafted`: the sequence may continue differently."""
         stream.tokens += tokens
         if not is_drafted:
             stream.num_agreed = len(stream.tokens)
@@ -100,25 +105,25 @@ class DraftStreams:
     def _taken(self, sequence: Sequence) -> DraftStream:
         """The free stream that holds most of its prefix; among equals the least recently used."""
         free = [stream for stream in self._streams if self._of.get(stream.owner or 0) is not stream]
-        ids = np.asarray(sequence.tokens, np.int32)
+        ids = np.asarray(sequence.progress.tokens, np.int32)
 
         def agreeing(stream: DraftStream) -> int:
-            if stream.first or stream.domain != sequence.domain or not sequence.cache_prompt:
+            if stream.first or stream.domain != sequence.request.domain or not sequence.request.reuse.cache_prompt:
                 return 0
             return common_prefix(np.asarray(stream.tokens, np.int32), ids)
 
         found = [(agreeing(stream), -stream.last_used, stream.slot) for stream in free]
         count, _, slot = max(found)
         stream = self._streams[slot]
-        stream.owner, stream.domain, stream.num_shifted = sequence.id, sequence.domain, sequence.num_shifted
+        stream.given_to(sequence)
         stream.first = 0
         self._cut(stream, count)
         return stream
 
     def _shift(self, stream: DraftStream, sequence: Sequence) -> None:
         """Tokens were removed from the sequence's middle: remove the same ones here, if all of them are here."""
-        drop, keep = sequence.num_shifted - stream.num_shifted, sequence.keep
-        stream.num_shifted = sequence.num_shifted
+        drop, keep = sequence.progress.num_shifted - stream.num_shifted, sequence.progress.keep
+        stream.num_shifted = sequence.progress.num_shifted
         if self._backend.can_shift and not stream.first and stream.num_agreed >= keep + drop:
             self._backend.shift(stream.slot, keep, drop)
             del stream.tokens[keep : keep + drop]

@@ -13,7 +13,7 @@ from localllm.engine.threads.room import CoreUsage, Room
 from localllm.engine.threads.trials import Trials
 
 MOST_TRIED_TOKENS = 32
-"""Tokens of a small step; larger steps are prompts."""
+"""Maximum number of tokens of a small step; larger steps are prompts."""
 OTHER_CONDITIONS = 0.25
 """Change in cores wanted by others, since all trials were restarted, that restarts them again."""
 LOGITS_A_THREAD = 400_000
@@ -21,7 +21,7 @@ LOGITS_A_THREAD = 400_000
 
 
 class Governor:
-    """Call `threads` before each step, `observe` after it, and `used` now and then."""
+    """Chooses the number of threads. Call `threads` before each step, `observe` after it, and `used` now and then."""
 
     def __init__(
         self, most: int, *, most_batch: int | None = None, num_cpus: int | None = None, first: int | None = None
@@ -34,12 +34,12 @@ class Governor:
         self._first = first
         self._trials: dict[int, Trials] = {}
         self._last = (0, most)
-        """Tokens of the last step, and the cores that were free for it."""
+        """Number of tokens of the last step, and of cores that were free for it."""
         self._demand = 0.0
-        """Demand of others when all trials were last restarted."""
+        """Number of cores wanted by others when all trials were last restarted."""
 
     def threads(self, num_tokens: int) -> int:
-        """Threads for a step of `num_tokens`."""
+        """Number of threads for a step of `num_tokens`."""
         free = min(self.room.threads, self._most_small if num_tokens <= MOST_TRIED_TOKENS else self._most_batch)
         if self._last != (num_tokens, free):
             self._interrupt()
@@ -56,7 +56,7 @@ class Governor:
             trials.observe(threads, seconds, self._last[1])
 
     def used(self, usage: CoreUsage, now_s: float) -> None:
-        """CPU time since the last call."""
+        """Record the CPU time used since the last call."""
         self.room.observe(usage, now_s)
         if abs(self.room.demand - self._demand) > OTHER_CONDITIONS:
             self._demand = self.room.demand
@@ -80,5 +80,5 @@ class Governor:
 
 
 def sampler_threads(num_rows: int, vocabulary: int, most: int) -> int:
-    """Where a GPU computes and cores sleep: one thread, and more only if there is much to sample from."""
+    """Number of sampling threads where a GPU computes and cores sleep: one, and more only for many logits."""
     return max(1, min(most, num_rows, num_rows * vocabulary // LOGITS_A_THREAD))

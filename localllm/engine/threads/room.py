@@ -12,11 +12,11 @@ import math
 from typing import NamedTuple
 
 SMOOTHING_S = 0.2
-"""Time constant of averaging; readings have a resolution of 10 ms."""
+"""Time constant for averaging the demand; readings have a resolution of 10 ms."""
 GIVES_WAY, COMES_BACK = 0.65, 0.35
 """Hysteresis: a core is yielded when others want more than the first share of it, and reclaimed below the second."""
 HOLD_S, LONGEST_HOLD_S = 0.3, 30.0
-"""How long cores must be free before they are reclaimed; doubled each time that proves too early."""
+"""Time that cores must be free before they are reclaimed: at first, and at most. Doubled whenever it is too short."""
 SETTLED_S = 1.0
 """Work that has occupied cores for this long is not a brief burst such as handing over a request."""
 TOO_EARLY_S = 5.0
@@ -37,7 +37,7 @@ class CoreUsage(NamedTuple):
 
     wall_s: float
     others_s: float | None
-    """Of everything but our model workers, on the CPUs that this process may use; None: unknown."""
+    """CPU time of everything but our model workers, on the CPUs that this process may use; None: unknown."""
     wanted_s: float
     """CPU time of our threads had each had its own core during steps."""
     had_s: float
@@ -55,7 +55,7 @@ class Room:
         self._most = most
         self.num_cpus = max(num_cpus, most)
         self._others = self._siblings = 0.0
-        """Cores wanted by other programs and by siblings."""
+        """Number of cores wanted by other programs and by siblings."""
         self.threads = most
         self._free_since_s: float | None = None
         self._hold_s = HOLD_S
@@ -66,11 +66,11 @@ class Room:
 
     @property
     def demand(self) -> float:
-        """Cores wanted by everything but ourselves."""
+        """Number of cores wanted by everything but this process."""
         return self._others + self._siblings
 
     def observe(self, usage: CoreUsage, now_s: float) -> None:
-        """Update with the usage since the last call."""
+        """Update the demand with the usage since the last call."""
         if usage.wall_s <= 0:
             return
         self._learn(usage)
@@ -93,7 +93,7 @@ class Room:
 
     @property
     def _wait_s(self) -> float:
-        """How long cores must be free before they are reclaimed."""
+        """Time that cores must currently be free before they are reclaimed."""
         return HOLD_S if self._is_siblings else self._hold_s
 
     def _shrink(self, threads: int, now_s: float) -> None:

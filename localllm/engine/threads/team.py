@@ -14,18 +14,18 @@ from localllm.engine.threads.governor import MOST_TRIED_TOKENS, Governor, sample
 from localllm.engine.threads.room import COMES_BACK, CoreUsage, Family
 
 LOOK_S = 0.1
-"""Between two readings of what others use, whose resolution is hundredths of a second."""
+"""Interval between readings of what other programs use, whose resolution is hundredths of a second."""
 IDLE_S = 0.1
-"""After a pause this long, such as an agent makes for a tool, what others used during it may be over: of that, only
-threads running now count."""
+"""Length of a pause, such as an agent makes for a tool, after which earlier use by other programs may be over: only
+their threads that run now count."""
 SAMPLES, SAMPLED_S = 6, 0.0005
-"""Samples, and the time between them. A thread that runs in all of them is not just handing over a request."""
-MOST_LOOKING = 0.005
-"""Share of the time that may go into readings; they take longer on machines with many CPUs."""
+"""Number of samples, and the time between them. A thread that runs in all is not just handing over a request."""
+MAX_LOOKING_SHARE = 0.005
+"""Maximum share of the time that goes into readings, which take longer on machines with many CPUs."""
 
 
 class Reading(NamedTuple):
-    """All clocks at one moment."""
+    """Values of all clocks at one moment."""
 
     now: float
     process: float
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Clocks:
-    """All in seconds, from an arbitrary start."""
+    """The clocks that a team reads; all in seconds, from an arbitrary start."""
 
     now: Callable[[], float] = time.perf_counter
     process: Callable[[], float] = time.process_time
@@ -58,7 +58,7 @@ class Clocks:
 
 
 class Team:
-    """Used by the engine's thread: call `begin` and `end` around each step."""
+    """Chooses the threads of each step. Used by the engine's thread: call `begin` and `end` around each step."""
 
     def __init__(
         self, governor: Governor, clocks: Clocks, *, since: Reading | None = None, is_offloaded: bool = False
@@ -76,7 +76,7 @@ class Team:
         self._wanted_s = self._had_s = 0.0
         """CPU time of the steps since the last reading, as in `CoreUsage`."""
         self._stepped_s = self._siblings_s = 0.0
-        """Time in steps since the last reading, and what siblings had of it."""
+        """Time in steps since the last reading, and the CPU time of siblings during them."""
         self._next_look_s = clocks.now()
         self._seen = clocks.read() if since is None else since
 
@@ -133,10 +133,10 @@ class Team:
         self._governor.used(CoreUsage(wall_s, others_s, self._wanted_s, self._had_s, family), now.now)
         self._wanted_s = self._had_s = self._stepped_s = self._siblings_s = 0.0
         cost_s = self._clocks.now() - now.now
-        self._next_look_s = now.now + max(LOOK_S, cost_s / MOST_LOOKING)
+        self._next_look_s = now.now + max(LOOK_S, cost_s / MAX_LOOKING_SHARE)
 
     def _num_others(self, most: float) -> float:
-        """How many threads of others run now, if fewer than `most`."""
+        """Number of threads of other programs that run now, but at most `most`."""
         for sample in range(SAMPLES):
             if most < COMES_BACK:
                 break

@@ -9,61 +9,60 @@ preferred, because they leave cores to others. Knows nothing of other work, cloc
 from __future__ import annotations
 
 COMPARED = 6
-"""Steps on each side of a comparison."""
+"""Number of steps on each side of a comparison."""
 FIRST_AFTER, MOST_BETWEEN = 16, 4096
-"""Steps until the first trial, and the most between trials."""
-CLEARLY_SLOWER = 1.1
-"""A trial ends once it is this many times slower, after one step or more."""
-AS_FAST, FASTER = 1.01, 0.95
-"""Fewer threads are adopted if they need at most the first share of the time, more threads the second."""
-JUMP = 1.5
-"""Steps this many times slower or faster than at the last trial call for a new one."""
-STEADY = 1.1
-"""Steps within this factor of their duration at the last trial are the same: what fewer threads lost then, they lose
-now."""
+"""Number of steps until the first trial, and maximum number between trials."""
+LOST_TRIAL_FACTOR = 1.1
+"""Factor by which a trial may be slower before it ends, after one step or more."""
+FEWER_MAX_TIME, MORE_MAX_TIME = 1.01, 0.95
+"""Maximum share of the present time for which fewer threads are adopted, and for which more threads are."""
+JUMP_FACTOR = 1.5
+"""Factor between the duration of steps now and at the last trial that calls for a new trial."""
+STEADY_FACTOR = 1.1
+"""Factor within which steps count as unchanged since the last trial: what fewer threads lost then, they lose now."""
 MOST_SHARE = 0.02
-"""Share of all time that trials may cost, after the first few."""
+"""Maximum share of all time that trials may cost, after the first few."""
 
 
 class Trials:
-    """For one kind of step. Call `threads` before each step, `observe` after it."""
+    """Finds the fastest number of threads for one kind of step. Call `threads` before each step, `observe` after it."""
 
     def __init__(self, best: int | None = None, pause: int = FIRST_AFTER) -> None:
         """`best`: a guess; `pause`: steps until it is tried, more if it is more certain."""
         self.best = best
         """The fastest number of threads so far; None: as many as there are."""
         self._trying: int | None = None
-        """The number that a trial is computing with, until its steps are done."""
+        """Number of threads of the current trial, until its steps are done."""
         self._tried: int | None = None
-        """The number that was faster than the steps before; the steps after it must confirm that."""
+        """Number of threads that was faster than the steps before it; the steps after it must confirm that."""
         self._tried_s: list[float] = []
         self._present_s: list[float] = []
-        """Durations of the last steps with the present number, without other steps in between."""
+        """Durations of the last steps with the present number of threads, without other steps in between."""
         self._since = 0
-        """Steps since the last trial."""
+        """Number of steps since the last trial."""
         self.pause = self._next_after = pause
-        """Steps between trials, growing with trials that had no effect; and until the next one."""
+        """Number of steps between trials, which grows with trials without effect; and until the next trial."""
         self._tries_more = False
         self._went_up: bool | None = None
-        """The direction of the last change."""
+        """Whether the last change was to more threads; None: there was none."""
         self._reference_s = 0.0
         """Duration of a step at the last trial."""
         self._total_s = self._cost_s = 0.0
         self._may_be_wrong = False
-        """Conditions changed since the last trial; whether the steps did too is seen once there are enough of them."""
+        """Whether conditions changed since the last trial; whether steps did, too, shows after enough of them."""
         self._lost_at: tuple[int, float] | None = None
-        """The number of threads that was clearly faster than fewer at the last trial, and the duration of its steps."""
+        """Number of threads that was clearly faster than fewer at the last trial, and the duration of its steps."""
         self._skips = False
-        """The next step starts or wakes threads, so it does not count."""
+        """Whether the next step starts or wakes threads and so does not count."""
 
     def threads(self, most: int) -> int:
-        """Threads for the next step; `most`: cores that are free."""
+        """Number of threads for the next step; `most`: number of free cores."""
         if self._trying is not None and self._trying > most:
             self.interrupt()
         return self._present(most) if self._trying is None else self._trying
 
     def interrupt(self) -> None:
-        """Something else was computed, or the number of free cores changed: earlier and later steps do not compare."""
+        """Record that earlier and later steps do not compare: something else was computed, or free cores changed."""
         if self._trying is not None or self._tried is not None:
             self._since = 0
         self._trying = self._tried = None
@@ -71,12 +70,12 @@ class Trials:
         self._skips = True
 
     def retry(self) -> None:
-        """Conditions changed: earlier results may be wrong."""
+        """Record that conditions changed, so that earlier results may be wrong."""
         self._may_be_wrong = True
         self._went_up = None
 
     def observe(self, threads: int, seconds: float, most: int) -> None:
-        """A step of this kind took `seconds`, with the number of threads that `threads` returned."""
+        """Record that a step of this kind took `seconds` with the number of threads that `threads` returned."""
         self._total_s += seconds
         if self._skips:
             self._skips = False
@@ -99,7 +98,7 @@ class Trials:
             self._may_be_wrong = False
             if present < most or not self._is_as_it_was(present, typical_s):
                 self.pause = self._next_after = FIRST_AFTER
-        has_jumped = not self._reference_s / JUMP <= typical_s <= self._reference_s * JUMP
+        has_jumped = not self._reference_s / JUMP_FACTOR <= typical_s <= self._reference_s * JUMP_FACTOR
         allowed_s = MOST_SHARE * self._total_s + COMPARED * typical_s
         if (
             self._since < (min(FIRST_AFTER, self._next_after) if has_jumped else self._next_after)
@@ -120,19 +119,19 @@ class Trials:
         if self._lost_at is None:
             return False
         threads, before_s = self._lost_at
-        return threads == present and before_s / STEADY <= typical_s <= before_s * STEADY
+        return threads == present and before_s / STEADY_FACTOR <= typical_s <= before_s * STEADY_FACTOR
 
     def _judge(self, most: int) -> None:
-        """After a step of a trial: whether it continues, has failed, or needs confirmation."""
+        """Decide, after a step of a trial, whether the trial continues, has failed, or needs confirmation."""
         count, trying = len(self._tried_s), self._trying
         assert trying is not None
         present_s, tried_s = _typical(self._present_s), _typical(self._tried_s)
-        if count < COMPARED and tried_s < CLEARLY_SLOWER * present_s:
+        if count < COMPARED and tried_s < LOST_TRIAL_FACTOR * present_s:
             return
         self._cost_s += max(0.0, sum(self._tried_s) - count * present_s) * (count + 1) / count
         self.interrupt()
         present = self._present(most)
-        is_lost = trying < present and tried_s >= CLEARLY_SLOWER * present_s
+        is_lost = trying < present and tried_s >= LOST_TRIAL_FACTOR * present_s
         self._lost_at = (present, present_s) if is_lost else None
         if count == COMPARED and tried_s <= self._wanted(trying, most) * present_s:
             self._tried = trying
@@ -140,7 +139,7 @@ class Trials:
             self._failed()
 
     def _confirm(self, most: int) -> None:
-        """Check with the steps after a trial whether its gain came from the number of threads."""
+        """Check, with the steps after a trial, whether its gain came from the number of threads."""
         tried, present_s = self._tried, _typical(self._present_s)
         assert tried is not None
         if tried > most or _typical(self._tried_s) > self._wanted(tried, most) * present_s:
@@ -166,12 +165,12 @@ class Trials:
         self.pause = self._next_after = min(2 * self.pause, MOST_BETWEEN)
 
     def _wanted(self, tried: int, most: int) -> float:
-        """Share of the present time below which that number is the better one."""
-        return AS_FAST if tried < self._present(most) else FASTER
+        """Share of the present time below which this number of threads is the better one."""
+        return FEWER_MAX_TIME if tried < self._present(most) else MORE_MAX_TIME
 
 
 def _typical(seconds: list[float]) -> float:
-    """The mean without the slowest, which something else may have held up."""
+    """Mean duration without the slowest, which something else may have held up."""
     return (sum(seconds) - max(seconds)) / (len(seconds) - 1) if len(seconds) > 1 else seconds[0]
 
 

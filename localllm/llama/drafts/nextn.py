@@ -128,7 +128,7 @@ class LlamaHeads:
             self._api.llama_set_n_threads(self._context, threads, threads)
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:  # noqa: ARG002
-        """As `Backend.decode`; never interrupted. What the last call gave is gone."""
+        """As `BatchDecoder.decode`; never interrupted. What the last call gave is gone."""
         api, batch = self._api, self._batch
         api.llama_batch_ext_clear(batch)
         self._outputs = []

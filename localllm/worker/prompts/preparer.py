@@ -89,7 +89,7 @@ class Preparer:
     ) -> None:
         """`defaults`: for requests without values of their own; `grammars`: for structured answers; `experience`: for
         guesses, None if none are made."""
-        self.model = model
+        self._model = model
         self._vocab = vocab
         self._renderer = renderer
         self._engine = engine
@@ -105,6 +105,10 @@ class Preparer:
         """Requests and calls."""
         self._drafts: dict[Source, _Draft] = {}
         self._turns = Turns("preparer")
+
+    def drop_drafts(self, model: LoadedModel) -> None:
+        """Its draft failed: notes on later requests are about this description of the model. From any thread."""
+        self._model = model
 
     def submit(self, message: Submit) -> None:
         source = source_of(message.request)
@@ -148,7 +152,7 @@ class Preparer:
 
     def _begin(self, draft: _Draft) -> None:
         messages = draft.source.messages
-        if messages is None or self._renderer is None or not self.model.info.causal:
+        if messages is None or self._renderer is None or not self._model.info.causal:
             self._turns.add(self._prepare(draft, None), lambda: self._has_takers(draft))
         else:
             self._renderer.add(
@@ -183,8 +187,8 @@ class Preparer:
                 yield
 
     def _check_kind(self, source: Source) -> None:
-        if not self.model.info.causal:
-            raise InvalidParameter(f"{self.model.id} is an embedding model; it cannot generate text", param="model")
+        if not self._model.info.causal:
+            raise InvalidParameter(f"{self._model.id} is an embedding model; it cannot generate text", param="model")
         if source.messages is not None and self._renderer is None:
             raise self._no_template()
 
@@ -235,12 +239,12 @@ class Preparer:
     def _hand_over(self, taker: _Taker, prompt: Prompt, guesser: Guesser | None) -> None:
         with errors_to(partial(self._reject, taker)):
             request = taker.message.request
-            shape = shape_of(request, self.model.format, prompt.ending)
+            shape = shape_of(request, self._model.format, prompt.ending)
             if shape.structure is None:
                 self._submit(taker, prompt, shape, None, guesser)
             elif self._grammars is None:
                 raise UnsupportedParameter(
-                    f"{self.model.id} cannot write structured answers", param=shape.structure.param
+                    f"{self._model.id} cannot write structured answers", param=shape.structure.param
                 )
             else:
                 self._sequences.check_end(request)
@@ -275,19 +279,18 @@ class Preparer:
     ) -> None:
 
         def submit() -> None:
-            self._send(Accepted(sequence.id, sequence.num_prompt, notes, shape.beginning, report, making))
+            self._send(Accepted(sequence.id, sequence.progress.num_prompt, notes, shape.beginning, report, making))
             self.remembered.begun(prompt.asked, sequence, request)
             self._engine.submit(sequence)
 
         request = taker.message.request
-        check_sources(request.speculative, self.model)
-        sequence = self._sequences.make(taker.message, taker.arrived_s, prompt, constraint)
-        sequence.guesser = guesser if sequence.takes_guesses else None
+        check_sources(request.speculative, self._model)
+        sequence = self._sequences.make(taker.message, taker.arrived_s, prompt, constraint, guesser)
         notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
-        notes += notes_on(request.speculative, self.model, takes_guesses=sequence.takes_guesses)
+        notes += notes_on(request.speculative, self._model, takes_guesses=sequence.request.takes_guesses)
         making = None
         if request.detail is not None and request.detail.making:
-            making = Making(prompt.text, sequence.sampling, sequence.max_tokens)
+            making = Making(prompt.text, sequence.request.sampling, sequence.request.max_tokens)
         report = self.remembered.explain(prompt.asked) if request.explains_cache and prompt.asked else None
         self._wanted.hand_over(sequence.id, submit)
 
@@ -324,10 +327,10 @@ class Preparer:
         if method == "render":
             raise self._no_template()
         if method in SLOT_METHODS:
-            raise SlotNotFound(f"{self.model.id} does not generate text and has no slots", param="id_slot")
+            raise SlotNotFound(f"{self._model.id} does not generate text and has no slots", param="id_slot")
         raise InternalError(f"the worker knows no method {method!r}")
 
     def _no_template(self) -> NoChatTemplate:
         return NoChatTemplate(
-            f"{self.model.id} has no chat template; use /v1/completions (`run --raw`)", param="messages"
+            f"{self._model.id} has no chat template; use /v1/completions (`run --raw`)", param="messages"
         )

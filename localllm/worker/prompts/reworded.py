@@ -140,7 +140,7 @@ class Remembered:
 
     def begun(self, asked: Asked | None, sequence: Generated, request: GenerationRequest) -> None:
         """Call before the engine gets the sequence; `take` learns how it ends."""
-        if asked is not None and not sequence.ignore_eos:
+        if asked is not None and not sequence.request.ending.ignore_eos:
             calling = request.calling
             reads_calls = calling is not None and calling.choice != "none" and request.structure is None
             functions = calling.functions if calling is not None and reads_calls else ()
@@ -163,14 +163,14 @@ class Remembered:
     def _turn(self, running: _Running, finish: FinishReason) -> Turn | None:
         """The answered turn; None if a context shift removed tokens of its prompt."""
         asked, sequence, functions = running
-        if sequence.num_shifted:
+        if sequence.progress.num_shifted:
             return None
-        made = np.asarray(sequence.tokens[sequence.num_prompt :], np.int32)
-        text = None if sequence.text.stopped else self._turn_ends.spelled(made.tolist())
+        made = np.asarray(sequence.progress.tokens[sequence.progress.num_prompt :], np.int32)
+        text = None if sequence.progress.text.stopped else self._turn_ends.spelled(made.tolist())
         read = read_answer(text or "", self._format, functions, in_thought=asked.ending.in_thought)
         is_cut = read.ends_in_thought or (finish != "stop" and bool(read.message.tool_calls))
         if asked.prompt is None:
-            asked.prompt = sequence.prompt[0 if asked.taken is None else len(asked.taken.tokens) :].copy()
+            asked.prompt = sequence.progress.prompt[0 if asked.taken is None else len(asked.taken.tokens) :].copy()
         restored, parent = asked.restored, asked.restored.parent
         is_rendered_alike = parent is not None and parent.rendering == restored.rendering
         return Turn(

@@ -9,10 +9,12 @@ import math
 
 import msgspec
 
+from localllm.engine.cache.domain import Domain
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Ending, Reported, Reuse, Shift
+from localllm.engine.requests.terms import Due, Ending, Reported, Request, Reuse, Shift
 from localllm.engine.sampling.dry import Dry
+from localllm.engine.speculation.guesser import Guesser
 from localllm.errors import InvalidParameter
 from localllm.types import NO_LIMIT, GenerationRequest, LoadedModel, ModelDefaults, ResolvedSampling, SamplingParams
 from localllm.worker.messages import Submit
@@ -37,7 +39,14 @@ class Sequences:
         self._defaults = defaults
         self._markers = markers
 
-    def make(self, message: Submit, arrived_s: float, prompt: Prompt, constraint: MatcherConstraint | None) -> Sequence:
+    def make(
+        self,
+        message: Submit,
+        arrived_s: float,
+        prompt: Prompt,
+        constraint: MatcherConstraint | None,
+        guesser: Guesser | None,
+    ) -> Sequence:
         """The sequence. Raises `InvalidParameter`."""
         request = message.request
         params = with_defaults(request.params, self._defaults.params)
@@ -46,24 +55,26 @@ class Sequences:
         keep = prompt.keep if request.shift.keep is None else request.shift.keep
         caches = request.cache_prompt and params.prompt_logprobs is None
         stays_open = params.min_tokens and not params.ignore_eos
-        return Sequence(
+        wanted = Request(
             message.id,
-            list(prompt.tokens),
+            prompt.tokens,
             sampling=sampling,
             max_tokens=None if params.max_tokens == NO_LIMIT else params.max_tokens,
             ending=Ending(
                 min_tokens=params.min_tokens,
                 stop=params.stop,
-                stop_tokens=params.stop_token_ids,
+                stop_tokens=frozenset(params.stop_token_ids),
                 end_tokens=(*(self._vocab.end_tokens if stays_open else ()), *params.stop_token_ids),
                 ignore_eos=params.ignore_eos,
                 lines=request.lines,
             ),
-            reported=Reported(params.logprobs, params.prompt_logprobs, request.detail),
-            dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, prompt.tokens),
-            constraint=constraint,
-            markers=self._markers if request.messages is not None else frozenset(),
-            reuse=Reuse(caches, request.cache_salt, prompt.pauses, request.slot),
+            reported=Reported(
+                params.logprobs,
+                params.prompt_logprobs,
+                request.detail,
+                self._markers if request.messages is not None else frozenset(),
+            ),
+            reuse=Reuse(caches, Domain.of(cache_salt=request.cache_salt), prompt.pauses, request.slot),
             shift=Shift(len(prompt.tokens) if keep == KEEP_ALL else keep, request.shift.discard),
             due=Due(
                 priority=request.priority,
@@ -72,6 +83,8 @@ class Sequences:
                 queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),
             ),
         )
+        dry = None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, prompt.tokens)
+        return Sequence(wanted, dry=dry, constraint=constraint, guesser=guesser)
 
     def check_end(self, request: GenerationRequest) -> None:
         """Raises `InvalidParameter` for an answer that has a grammar and ignores its end."""

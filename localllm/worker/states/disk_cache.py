@@ -6,13 +6,14 @@ Knows nothing of requests.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm.engine.cache.tiers import DiskTier
+from localllm.engine.cache.tiers import OpenDisk
 from localllm.kvdisk import folder, named
 from localllm.kvdisk.cache import DiskCache
+from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.fingerprint import Parts
 from localllm.kvdisk.named import NamedStates, named_bytes
 from localllm.llama.context import LlamaBackend
@@ -28,7 +29,7 @@ logger = logging.getLogger("localllm")
 class DiskStates(NamedTuple):
     """A model's saved states on disk."""
 
-    tier: DiskTier
+    open_cache: OpenDisk
     named: NamedStates
 
 
@@ -42,13 +43,15 @@ def open_disk(
     computed_by = by_devices(layers_per_device, library.devices())
     parts = _parts(library, load, backend, computed_by)
     conversations, slots = data_dir / folder.FOLDER, data_dir / named.FOLDER
-    tier = DiskTier(
-        lambda on_read: DiskCache(
+
+    def open_cache(on_read: Callable[[DiskEntry], None]) -> DiskCache:
+        return DiskCache(
             conversations, model=load.model_id, parts=parts, max_bytes=max_bytes, on_read=on_read,
             beside_bytes=lambda: named_bytes(slots), warn=lambda text: logger.warning("%s", text),
-        )
-    )  # fmt: skip
-    return DiskStates(tier, NamedStates(slots, conversations, model=load.model_id, parts=parts, max_bytes=max_bytes))
+        )  # fmt: skip
+
+    states = NamedStates(slots, conversations, model=load.model_id, parts=parts, max_bytes=max_bytes)
+    return DiskStates(open_cache, states)
 
 
 def by_devices(layers_per_device: Mapping[str, int], devices: Sequence[DeviceInfo]) -> dict[str, str]:

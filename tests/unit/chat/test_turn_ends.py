@@ -13,7 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from localllm.chat.formats.finding import format_of
@@ -21,6 +20,8 @@ from localllm.chat.formats.writer import written
 from localllm.chat.request import RenderRequest
 from localllm.chat.template import render
 from localllm.chat.thoughts import beginning_of
+from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.types import (
     Calling,
     Delta,
@@ -29,6 +30,7 @@ from localllm.types import (
     GenerationRequest,
     Message,
     Rendering,
+    ResolvedSampling,
     Timings,
     ToolCall,
     Usage,
@@ -138,10 +140,8 @@ def test_a_call_is_used_again_behind_its_prompt_wherever_the_template_keeps_it(p
     if beginning == "thought" and format.thought is not None:
         made = made.strip().removeprefix(format.thought.opening.strip()).lstrip()
     tokens = words.tokens(prompt)
-    sequence: Any = SimpleNamespace(
-        id=1, ignore_eos=False, tokens=[*tokens, *words.tokens(made)], num_prompt=len(tokens),
-        prompt=np.asarray(tokens, np.int32), num_shifted=0, text=SimpleNamespace(stopped=False),
-    )  # fmt: skip
+    sequence = Sequence(Request(1, tokens, sampling=ResolvedSampling()))
+    sequence.progress.tokens += words.tokens(made)
     remembered.begun(first, sequence, GenerationRequest(messages=(USER,), calling=Calling(functions=FUNCTIONS)))
     finish = Finish("stop", Usage(1, 1), Timings(0, 0, 0))
     remembered.take(SimpleNamespace(deltas=[(1, Delta(finish=finish))], failures=[]))
@@ -152,7 +152,7 @@ def test_a_call_is_used_again_behind_its_prompt_wherever_the_template_keeps_it(p
     leaves_out = path.stem in LEAVE_OUT_THOUGHTS and beginning != "text"
     assert (second.taken is None) is leaves_out
     if second.taken is not None:
-        assert second.taken.tokens == sequence.tokens
+        assert second.taken.tokens == sequence.progress.tokens
         behind = text[second.taken.num_characters :]
         assert "sunny" in behind or "sunny" not in text
         assert "Ulm" not in behind, "nothing of the answer is there twice"

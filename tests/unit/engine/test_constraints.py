@@ -14,11 +14,12 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.constraint.constraint import ConstraintFailed
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Ending, Reported, Shift
+from localllm.engine.requests.terms import Due, Ending, Reported, Request, Shift
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.speculation.proposers import Proposer, Proposers
@@ -150,16 +151,21 @@ def held(sequences: list[Sequence], constraints: Many[FakeConstraint | None]) ->
         sequence
         if constraint is None
         else Sequence(
-            sequence.id,
-            list(sequence.prompt),
-            sampling=sequence.sampling,
-            ending=Ending(
-                min_tokens=sequence.min_tokens,
-                stop=sequence.text._stop,
-                end_tokens=[END] if sequence.min_tokens else (),
+            Request(
+                sequence.id,
+                list(sequence.progress.prompt),
+                sampling=sequence.request.sampling,
+                ending=Ending(
+                    min_tokens=sequence.request.ending.min_tokens,
+                    stop=sequence.progress.text._stop,
+                    end_tokens=[END] if sequence.request.ending.min_tokens else (),
+                ),
+                max_tokens=sequence.request.max_tokens,
+                reported=Reported(
+                    logprobs=sequence.request.reported.logprobs,
+                    prompt_logprobs=sequence.request.reported.prompt_logprobs,
+                ),
             ),
-            max_tokens=sequence.max_tokens,
-            reported=Reported(logprobs=sequence.logprobs, prompt_logprobs=sequence.prompt_logprobs),
             constraint=constraint,
         )
         for sequence, constraint in zip(sequences, constraints, strict=True)
@@ -185,7 +191,7 @@ def run(
         if len(ended) == len(sequences):
             engine.stop()
 
-    engine = Engine(backend, emit, sampler=SAMPLER, debug=True, proposers=Proposers(proposer))
+    engine = build_engine(backend, emit, sampler=SAMPLER, debug=True, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = rows
     for sequence in sequences:
         engine.submit(sequence)
@@ -283,7 +289,7 @@ def test_nobody_waits_for_anothers_mask() -> None:
         if len(finished) == 10:
             engine.stop()
 
-    engine = Engine(backend, emit, sampler=SAMPLER, debug=True)
+    engine = build_engine(backend, emit, sampler=SAMPLER, debug=True)
     for sequence in sequences:
         engine.submit(sequence)
     engine.run()
@@ -314,13 +320,13 @@ def test_who_sits_out_can_be_cancelled_and_frees_its_slot(cost_s: float, beside:
             opened.set()
             engine.stop()
 
-    engine = Engine(backend, emit, sampler=SAMPLER, debug=True)
+    engine = build_engine(backend, emit, sampler=SAMPLER, debug=True)
     for sequence in sequences:
         engine.submit(sequence)
     for _ in range(6):
         engine.step()
     assert sequences[0].slot == 0
-    assert sequences[0].num_pending == 0, "it sits out"
+    assert sequences[0].progress.num_pending == 0, "it sits out"
     engine.cancel(0)
     engine.run()
     assert finished == {0: "cancelled", 1: "length", 2: "stop"}
@@ -331,11 +337,11 @@ def test_the_time_of_one_that_sits_out_may_be_over() -> None:
     opened = threading.Event()
     now_s = 0.0
     sequence = Sequence(
-        0, [1, 9, 3], sampling=GREEDY, due=Due(deadline_s=5.0),
+        Request(0, [1, 9, 3], sampling=GREEDY, due=Due(deadline_s=5.0)),
         constraint=FakeConstraint(0, 12, cost_s=SLOW_S, gate=lambda: _wait(opened)),
-    )  # fmt: skip
+    )
     answers = Answers([sequence])
-    engine = Engine(FakeBackend(), answers, clock=lambda: now_s)
+    engine = build_engine(FakeBackend(), answers, clock=lambda: now_s)
     engine.submit(sequence)
     engine.step()
     now_s = 6.0
@@ -370,7 +376,7 @@ def test_a_constraint_that_fails_fails_its_own_request_and_says_where(cost_s: fl
             engine.stop()
 
     proposer = Always(42, 7) if guesses else None
-    engine = Engine(FakeBackend(), emit, sampler=SAMPLER, debug=True, proposers=Proposers(proposer))
+    engine = build_engine(FakeBackend(), emit, sampler=SAMPLER, debug=True, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = free
     for sequence in sequences:
         engine.submit(sequence)
@@ -394,18 +400,20 @@ def test_a_constraint_that_fails_after_a_shift_leaves_a_slot_that_can_be_saved(w
 
     bad = FakeConstraint(3, 500, forces=False, gate=fail, fails_at=num_taken if where == "take" else None)
     failing = Sequence(
-        0,
-        list(range(1, 81)),
-        sampling=GREEDY,
-        max_tokens=300,
+        Request(
+            0,
+            list(range(1, 81)),
+            sampling=GREEDY,
+            max_tokens=300,
+            ending=Ending(min_tokens=300, end_tokens=[END]),
+            shift=Shift(keep=70),
+        ),
         constraint=bad,
-        ending=Ending(min_tokens=300, end_tokens=[END]),
-        shift=Shift(keep=70),
     )
-    other = Sequence(1, [9, 8, 7], sampling=GREEDY, max_tokens=20)
+    other = Sequence(Request(1, [9, 8, 7], sampling=GREEDY, max_tokens=20))
     answers = Answers([failing, other])
     backend = FakeBackend(num_slots=1, slot_capacity=160, batch_capacity=80)
-    engine = Engine(backend, answers, sampler=SAMPLER, context_shift=True, tiers=Tiers(10_000))
+    engine = build_engine(backend, answers, sampler=SAMPLER, context_shift=True, tiers=Tiers(10_000))
     engine.submit(failing)
     engine.submit(other)
     engine.step()
@@ -413,9 +421,9 @@ def test_a_constraint_that_fails_after_a_shift_leaves_a_slot_that_can_be_saved(w
         engine.step()
         engine.check_integrity()
     assert "a limit was reached" in answers.of(0).failure
-    assert failing.num_shifted > 0
+    assert failing.progress.num_shifted > 0
     assert answers.of(1).reason == "length"
-    assert [len(entry.tokens) for entry in engine.kv.host.entries] == [failing.keep]
+    assert [len(entry.tokens) for entry in engine.kv.host.entries] == [failing.progress.keep]
 
 
 @pytest.mark.parametrize("min_tokens", [0, 8, 60])
@@ -477,13 +485,14 @@ def test_tokens_are_drawn_as_of_the_allowed_ones_alone() -> None:
     count, likely = 600, next_token([1, 9, 3])
     sequences = [
         Sequence(
-            id, [1, 9, 3], max_tokens=1, constraint=Half(0, 9), sampling=ResolvedSampling(seed=id, top_k=0, min_p=0.0)
+            Request(id, [1, 9, 3], max_tokens=1, sampling=ResolvedSampling(seed=id, top_k=0, min_p=0.0)),
+            constraint=Half(0, 9),
         )
         for id in range(count)
     ]
     run(sequences, FakeBackend(num_slots=16, batch_capacity=64))
-    drawn = [sequence.tokens[-1] for sequence in sequences]
-    weights = {token: math.exp((token == likely) / sequences[0].sampling.temperature) for token in range(1, 49)}
+    drawn = [sequence.progress.tokens[-1] for sequence in sequences]
+    weights = {token: math.exp((token == likely) / sequences[0].request.sampling.temperature) for token in range(1, 49)}
     expected = sum(weights[token] for token in range(25, 49)) / sum(weights.values())
     assert set(drawn) <= set(weights)
     assert abs(sum(token > 24 for token in drawn) / count - expected) < 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.building import build_engine
+from localllm.engine.cache.domain import Domain
 from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending, Reuse
+from localllm.engine.requests.terms import Ending, Request, Reuse
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.speculation.account import Accounts
@@ -24,7 +27,7 @@ from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.head_streams import HeadStreams
 from localllm.engine.speculation.lengths import Stream, best_length
-from localllm.engine.speculation.proposers import Proposers
+from localllm.engine.speculation.proposers import DraftTarget, Proposers
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.speculation.trust import Trust
 from localllm.types import ResolvedSampling, Speculative
@@ -137,6 +140,20 @@ class Tied(Draft):
 WAYS = {"chain": Draft, "block": Block, "tied": Tied}
 
 
+def drafting(
+    draft: Draft, clock: Clock, made: list[Drafts] | None = None, streams: DraftStreams | None = None
+) -> Callable[[DraftTarget], Drafts]:
+    """For an engine that makes its draft; `made` gets what was made."""
+
+    def make(target: DraftTarget) -> Drafts:
+        drafts = Drafts(draft, target, clock=clock, share=0.1, streams=streams)
+        if made is not None:
+            made.append(drafts)
+        return drafts
+
+    return make
+
+
 def steps(
     sequences: list[Sequence], backend: Timed, draft: Draft, clock: Clock, *, cost: Cost | None = None, **how: Any
 ) -> tuple[Answers, Drafts]:
@@ -144,8 +161,16 @@ def steps(
     streams: DraftStreams | None = BlockStreams(draft) if isinstance(draft, Block) else None
     if isinstance(draft, Tied):
         draft.target, streams = backend, HeadStreams(draft)
-    answers, drafts = Answers(sequences), Drafts(draft, clock=clock, share=0.1, streams=streams)
-    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(Speculator(), drafts), **how)
+    answers, made = Answers(sequences), list[Drafts]()
+    engine = build_engine(
+        backend,
+        answers,
+        sampler=SAMPLER,
+        clock=clock,
+        proposers=Proposers(Speculator(), drafting(draft, clock, made, streams)),
+        **how,
+    )
+    (drafts,) = made
     if cost is not None:
         engine.scheduler.drafter.cost = cost
     for sequence in sequences:
@@ -171,12 +196,12 @@ MEMORIES: dict[str, dict[str, Any]] = {
 def guessed(sequences: list[Sequence], experience: Experience | None = None, **wanted: Any) -> list[Sequence]:
     experience = experience or Experience(drafted_by="draft")
     for one in sequences:
-        one.guesser = Guesser(Speculative(**wanted), experience) if one.takes_guesses else None
+        one.drawing.guesser = Guesser(Speculative(**wanted), experience) if one.request.takes_guesses else None
     return sequences
 
 
 def answer(prompt: Many[int], count: int, id: int = 0) -> Sequence:
-    return Sequence(id, prompt, sampling=GREEDY, max_tokens=count, ending=Ending(ignore_eos=True))
+    return Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=count, ending=Ending(ignore_eos=True)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -251,7 +276,7 @@ def test_a_good_draft_saves_time(way: str, count: int, memory: str) -> None:
     sequences = guessed([answer([id, 2, 3], 100, id) for id in range(count)])
     answers, _ = steps(sequences, backend, draft, clock)
     for one in sequences:
-        assert answers.of(one.id).tokens[3:] == tuple(alone(one.tokens[:3], 100))
+        assert answers.of(one.id).tokens[3:] == tuple(alone(one.progress.tokens[:3], 100))
         accepted, rejected = answers.guesses(one.id)
         assert accepted > 60
         assert rejected < 10
@@ -267,10 +292,11 @@ def test_nothing_is_drafted_for_an_answer_whose_grammar_is_too_slow_for_guesses(
     backend = Timed(clock, slot_capacity=256)
     draft = Draft(clock, slot_capacity=256, batch_capacity=64)
     constraint = Wide(0, 60, cost_s=SLOW_S)
-    (one,) = guessed([Sequence(0, [1, 2, 3], sampling=GREEDY, constraint=constraint)], sources=("draft",))
+    (one,) = guessed([Sequence(Request(0, [1, 2, 3], sampling=GREEDY), constraint=constraint)], sources=("draft",))
     answers = Answers([one])
-    drafts = Drafts(draft, clock=clock, share=0.1)
-    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(Speculator(), drafts))
+    engine = build_engine(
+        backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(Speculator(), drafting(draft, clock))
+    )
     engine.submit(one)
     for _ in range(4000):
         engine.step()
@@ -362,32 +388,37 @@ def finish(engine: Engine, sequence: Sequence) -> None:
 def test_the_next_turn_of_a_conversation_goes_on_where_the_draft_was() -> None:
     clock, experience = Clock(), Experience(drafted_by="draft")
     backend, draft = Timed(clock, slot_capacity=512, batch_capacity=64), Draft(clock, slot_capacity=512)
-    drafts = Drafts(draft, clock=clock, share=0.1)
     first = guessed([answer(list(range(1, 90)), 40)], experience)[0]
-    engine = Engine(backend, lambda _: None, clock=clock, sampler=SAMPLER, proposers=Proposers(Speculator(), drafts))
+    engine = build_engine(
+        backend, lambda _: None, clock=clock, sampler=SAMPLER, proposers=Proposers(Speculator(), drafting(draft, clock))
+    )
     finish(engine, first)
     num_before = sum(len(each.tokens) for batch in draft.batches for each in batch)
     assert num_before > 89
-    second = guessed([answer([*first.tokens, 7, 8, 9], 20, 1)], experience)[0]
+    second = guessed([answer([*first.progress.tokens, 7, 8, 9], 20, 1)], experience)[0]
     finish(engine, second)
     num_more = sum(len(each.tokens) for batch in draft.batches for each in batch) - num_before
     assert num_more < 60, "not the 132 tokens before it"
-    assert second.num_right_guesses > 10
+    assert second.drawing.num_right_guesses > 10
 
 
 def test_conversations_of_others_are_no_help_to_a_draft() -> None:
     """A salt keeps what is computed apart."""
     backend = FakeBackend()
     streams = DraftStreams(backend)
-    first = Sequence(0, [1, 2, 3, 4, 5], sampling=GREEDY, reuse=Reuse(cache_salt="one"))
+    first = Sequence(Request(0, [1, 2, 3, 4, 5], sampling=GREEDY, reuse=Reuse(domain=Domain.of(cache_salt="one"))))
     stream = streams.follow(first, 8)
     backend.cells[stream.slot] = [1, 2, 3, 4]
     streams.computed(stream, [1, 2, 3, 4])
     streams.release(())
-    same = streams.follow(Sequence(1, [1, 2, 3, 9], sampling=GREEDY, reuse=Reuse(cache_salt="one")), 8)
+    same = streams.follow(
+        Sequence(Request(1, [1, 2, 3, 9], sampling=GREEDY, reuse=Reuse(domain=Domain.of(cache_salt="one")))), 8
+    )
     assert same.tokens == [1, 2, 3]
     streams.release(())
-    other = streams.follow(Sequence(2, [1, 2, 3, 9], sampling=GREEDY, reuse=Reuse(cache_salt="two")), 8)
+    other = streams.follow(
+        Sequence(Request(2, [1, 2, 3, 9], sampling=GREEDY, reuse=Reuse(domain=Domain.of(cache_salt="two")))), 8
+    )
     assert other.tokens == []
 
 
@@ -395,12 +426,12 @@ def test_whoever_is_cancelled_leaves_the_draft_to_others() -> None:
     """One after the other, more than there are streams."""
     clock = Clock()
     backend, draft = Timed(clock, num_slots=2), Draft(clock, num_slots=2)
-    engine = Engine(
+    engine = build_engine(
         backend,
         lambda _: None,
         clock=clock,
         sampler=SAMPLER,
-        proposers=Proposers(Speculator(), Drafts(draft, clock=clock, share=0.1)),
+        proposers=Proposers(Speculator(), drafting(draft, clock)),
     )
     experience = Experience(drafted_by="draft")
     for id in range(9):
@@ -408,7 +439,7 @@ def test_whoever_is_cancelled_leaves_the_draft_to_others() -> None:
         engine.submit(one)
         for _ in range(8):
             engine.step()
-        assert one.num_right_guesses > 0
+        assert one.drawing.num_right_guesses > 0
         if id % 2:
             engine.cancel(id - 1)
             engine.cancel(id)
@@ -524,7 +555,7 @@ def test_the_cost_of_a_block_lies_between_those_measured(costs: dict[int, float]
 
 def test_a_block_whose_rows_cost_equally_much_more_is_known_from_two() -> None:
     cost = BlockCost(0.1)
-    cost.target_s = 3.0
+    cost.beside(3.0)
     assert cost.guesses_s(2, 5) == pytest.approx(0.3), "a share of the target's, until it is measured"
     cost.observe_guesses(1, 1, 1.0)
     cost.observe_guesses(1, 15, 2.4)

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Ending, Reported, Shift
+from localllm.engine.requests.terms import Due, Ending, Reported, Request, Shift
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.pace import StepLimits
@@ -75,9 +76,9 @@ def test_every_request_answers_as_if_it_were_alone(
     requests: list[tuple[list[int], int]], slots: int, batch: int
 ) -> None:
     backend, collector = FakeBackend(num_slots=slots, batch_capacity=batch), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     for id, (prompt, count) in enumerate(requests):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=count))
+        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=count)))
     drain(engine)
     for id, (prompt, count) in enumerate(requests):
         room = min(count, backend.slot_capacity - len(prompt))
@@ -90,10 +91,10 @@ def test_every_request_answers_as_if_it_were_alone(
 def test_a_stream_gets_a_token_after_each_part_of_a_long_prompt_and_the_prompt_a_row_with_it() -> None:
     """A partitioned cache computes them in passes of their own in any case."""
     backend, collector = FakeBackend(slot_capacity=256, batch_capacity=8), Collector()
-    engine = Engine(backend, collector)
-    engine.submit(Sequence(1, [5], sampling=GREEDY, max_tokens=100))
+    engine = build_engine(backend, collector)
+    engine.submit(Sequence(Request(1, [5], sampling=GREEDY, max_tokens=100)))
     engine.step()
-    engine.submit(Sequence(2, [7] * 70, sampling=GREEDY, max_tokens=2))
+    engine.submit(Sequence(Request(2, [7] * 70, sampling=GREEDY, max_tokens=2)))
     for _ in range(8):
         before = collector.num_tokens[1]
         engine.step()
@@ -107,10 +108,10 @@ def test_a_stream_gets_a_token_after_each_part_of_a_long_prompt_and_the_prompt_a
 
 def test_a_prompt_loses_no_step_to_the_turn_of_a_stream_that_has_ended() -> None:
     backend = FakeBackend(slot_capacity=256, batch_capacity=8)
-    engine = Engine(backend, Collector())
-    engine.submit(Sequence(1, [5], sampling=GREEDY, max_tokens=100))
+    engine = build_engine(backend, Collector())
+    engine.submit(Sequence(Request(1, [5], sampling=GREEDY, max_tokens=100)))
     engine.step()
-    engine.submit(Sequence(2, [7] * 70, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(2, [7] * 70, sampling=GREEDY, max_tokens=1)))
     engine.step()
     engine.cancel(1)
     engine.step()
@@ -119,10 +120,10 @@ def test_a_prompt_loses_no_step_to_the_turn_of_a_stream_that_has_ended() -> None
 
 def test_in_a_unified_cache_a_stream_gets_its_token_in_every_step_while_a_long_prompt_is_computed() -> None:
     backend, collector = FakeBackend(slot_capacity=256, batch_capacity=8, num_cells=512), Collector()
-    engine = Engine(backend, collector)
-    engine.submit(Sequence(1, [5], sampling=GREEDY, max_tokens=100))
+    engine = build_engine(backend, collector)
+    engine.submit(Sequence(Request(1, [5], sampling=GREEDY, max_tokens=100)))
     engine.step()
-    engine.submit(Sequence(2, [7] * 70, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(2, [7] * 70, sampling=GREEDY, max_tokens=1)))
     for _ in range(10):
         before = collector.num_tokens[1]
         engine.step()
@@ -132,9 +133,9 @@ def test_in_a_unified_cache_a_stream_gets_its_token_in_every_step_while_a_long_p
 
 def test_two_prompts_share_the_batch_evenly() -> None:
     backend = FakeBackend(slot_capacity=256, batch_capacity=20)
-    engine = Engine(backend, Collector())
+    engine = build_engine(backend, Collector())
     for id in (1, 2):
-        engine.submit(Sequence(id, [id] * 100, sampling=GREEDY, max_tokens=1))
+        engine.submit(Sequence(Request(id, [id] * 100, sampling=GREEDY, max_tokens=1)))
     engine.step()
     assert [len(segment.tokens) for segment in backend.batches[0]] == [10, 10]
 
@@ -145,12 +146,12 @@ def test_chunks_are_whole_tiles_of_the_part_of_the_batch_that_they_are_computed_
 ) -> None:
     """Beside streams, a row goes with each of their tokens."""
     backend = FakeBackend(slot_capacity=1024, batch_capacity=230 if streams == 0 else 192)
-    engine = Engine(backend, Collector(), limits=StepLimits(60, 60))
+    engine = build_engine(backend, Collector(), limits=StepLimits(60, 60))
     for id in range(streams):
-        engine.submit(Sequence(id, [id + 1], sampling=GREEDY, max_tokens=100))
+        engine.submit(Sequence(Request(id, [id + 1], sampling=GREEDY, max_tokens=100)))
     engine.step()
     before = len(backend.batches)
-    engine.submit(Sequence(9, [5] * 500, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(9, [5] * 500, sampling=GREEDY, max_tokens=1)))
     drain(engine, limit=200)
     chunks = [len(segment.tokens) for batch in backend.batches[before:] for segment in batch if segment.slot == streams]
     assert chunks == sizes
@@ -158,9 +159,9 @@ def test_chunks_are_whole_tiles_of_the_part_of_the_batch_that_they_are_computed_
 
 def test_waiting_requests_enter_the_lowest_free_slot_in_order() -> None:
     backend, collector = FakeBackend(num_slots=2), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     for id, count in ((1, 1), (2, 5), (3, 2), (4, 2)):
-        engine.submit(Sequence(id, [id], sampling=GREEDY, max_tokens=count))
+        engine.submit(Sequence(Request(id, [id], sampling=GREEDY, max_tokens=count)))
     engine.step()
     engine.step()
     assert [(s.id, s.slot) for s in engine.scheduler.running] == [(3, 0), (2, 1)]
@@ -173,9 +174,9 @@ def test_a_cancelled_request_frees_its_slot_by_the_next_step_and_changes_nobody_
     prompt_length: int,
 ) -> None:
     backend, collector = FakeBackend(batch_capacity=8), Collector()
-    engine = Engine(backend, collector)
-    engine.submit(Sequence(1, [9, 8], sampling=GREEDY, max_tokens=20))
-    engine.submit(Sequence(2, [3] * prompt_length, sampling=GREEDY))
+    engine = build_engine(backend, collector)
+    engine.submit(Sequence(Request(1, [9, 8], sampling=GREEDY, max_tokens=20)))
+    engine.submit(Sequence(Request(2, [3] * prompt_length, sampling=GREEDY)))
     engine.step()
     engine.step()
     engine.cancel(2)
@@ -188,9 +189,9 @@ def test_a_cancelled_request_frees_its_slot_by_the_next_step_and_changes_nobody_
 
 def test_a_waiting_request_can_be_cancelled_and_an_unknown_one_ignored() -> None:
     collector = Collector()
-    engine = Engine(FakeBackend(num_slots=1), collector)
+    engine = build_engine(FakeBackend(num_slots=1), collector)
     for id in (1, 2):
-        engine.submit(Sequence(id, [id], sampling=GREEDY, max_tokens=3))
+        engine.submit(Sequence(Request(id, [id], sampling=GREEDY, max_tokens=3)))
     engine.step()
     engine.cancel(2)
     engine.cancel(99)
@@ -202,9 +203,9 @@ def test_a_waiting_request_can_be_cancelled_and_an_unknown_one_ignored() -> None
 
 def test_the_end_token_stops_and_is_not_counted_unless_it_is_ignored() -> None:
     collector = Collector()
-    engine = Engine(FakeBackend(ends_at=5), collector)
-    engine.submit(Sequence(1, [1, 2, 3], sampling=GREEDY))
-    engine.submit(Sequence(2, [1, 2, 3], sampling=GREEDY, ending=Ending(ignore_eos=True), max_tokens=9))
+    engine = build_engine(FakeBackend(ends_at=5), collector)
+    engine.submit(Sequence(Request(1, [1, 2, 3], sampling=GREEDY)))
+    engine.submit(Sequence(Request(2, [1, 2, 3], sampling=GREEDY, ending=Ending(ignore_eos=True), max_tokens=9)))
     drain(engine)
     assert collector.finish[1].reason == "stop"
     assert collector.finish[1].usage.completion_tokens == collector.num_tokens[1] == 2
@@ -215,8 +216,8 @@ def test_the_end_token_stops_and_is_not_counted_unless_it_is_ignored() -> None:
 def test_a_stop_string_ends_the_answer_before_it_is_shown() -> None:
     expected = text_of(alone([4, 4], 12))
     collector = Collector()
-    engine = Engine(FakeBackend(), collector)
-    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, ending=Ending(stop=[expected[6:9]])))
+    engine = build_engine(FakeBackend(), collector)
+    engine.submit(Sequence(Request(1, [4, 4], sampling=GREEDY, ending=Ending(stop=[expected[6:9]]))))
     drain(engine)
     assert collector.text[1] == expected[: expected.find(expected[6:9])]
     assert collector.finish[1].reason == "stop"
@@ -224,8 +225,8 @@ def test_a_stop_string_ends_the_answer_before_it_is_shown() -> None:
 
 def test_a_stop_token_ends_the_answer_and_is_not_shown() -> None:
     tokens = alone([4, 4], 12)
-    engine = Engine(FakeBackend(), collector := Collector())
-    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, ending=Ending(stop_tokens=[tokens[5]])))
+    engine = build_engine(FakeBackend(), collector := Collector())
+    engine.submit(Sequence(Request(1, [4, 4], sampling=GREEDY, ending=Ending(stop_tokens=frozenset({tokens[5]})))))
     drain(engine)
     assert collector.text[1] == text_of(tokens[: tokens.index(tokens[5])])
     assert collector.finish[1].reason == "stop"
@@ -233,18 +234,22 @@ def test_a_stop_token_ends_the_answer_and_is_not_shown() -> None:
 
 def test_before_min_tokens_nothing_ends_the_answer() -> None:
     """Neither the model's end token, which then comes as soon as it may, nor a stop string."""
-    engine = Engine(FakeBackend(ends_at=3), collector := Collector())
-    engine.submit(Sequence(1, [1, 2, 3], sampling=GREEDY, ending=Ending(min_tokens=6, end_tokens=[END])))
+    engine = build_engine(FakeBackend(ends_at=3), collector := Collector())
+    engine.submit(Sequence(Request(1, [1, 2, 3], sampling=GREEDY, ending=Ending(min_tokens=6, end_tokens=[END]))))
     engine.submit(
-        Sequence(2, [1, 2, 3], sampling=GREEDY, ending=Ending(min_tokens=9, stop=["!"], end_tokens=[END]), max_tokens=9)
+        Sequence(
+            Request(
+                2, [1, 2, 3], sampling=GREEDY, ending=Ending(min_tokens=9, stop=["!"], end_tokens=[END]), max_tokens=9
+            )
+        )
     )
     drain(engine)
     assert (collector.num_tokens[1], collector.finish[1].reason) == (6, "stop")
     assert (collector.num_tokens[2], collector.finish[2].reason) == (9, "length")
     tokens = alone([4, 4], 12)
-    engine = Engine(FakeBackend(), collector := Collector())
+    engine = build_engine(FakeBackend(), collector := Collector())
     stop = [text_of(tokens[1:3]), text_of(tokens[7:9])]
-    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, ending=Ending(min_tokens=5, stop=stop)))
+    engine.submit(Sequence(Request(1, [4, 4], sampling=GREEDY, ending=Ending(min_tokens=5, stop=stop))))
     drain(engine)
     assert collector.text[1] == text_of(tokens[:7])
 
@@ -252,10 +257,10 @@ def test_before_min_tokens_nothing_ends_the_answer() -> None:
 def test_a_request_whose_time_is_over_fails_while_it_waits_and_ends_while_it_runs() -> None:
     now = 0.0
     backend, collector = FakeBackend(num_slots=1), Collector()
-    engine = Engine(backend, collector, clock=lambda: now)
-    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=50, due=Due(deadline_s=10.0)))
-    engine.submit(Sequence(2, [2], sampling=GREEDY, max_tokens=5, due=Due(deadline_s=20.0)))
-    engine.submit(Sequence(3, [3], sampling=GREEDY, max_tokens=5, due=Due(priority=1, deadline_s=3.0)))
+    engine = build_engine(backend, collector, clock=lambda: now)
+    engine.submit(Sequence(Request(1, [1], sampling=GREEDY, max_tokens=50, due=Due(deadline_s=10.0))))
+    engine.submit(Sequence(Request(2, [2], sampling=GREEDY, max_tokens=5, due=Due(deadline_s=20.0))))
+    engine.submit(Sequence(Request(3, [3], sampling=GREEDY, max_tokens=5, due=Due(priority=1, deadline_s=3.0))))
     for _ in range(4):
         engine.step()
     now = 5.0
@@ -270,10 +275,10 @@ def test_a_request_whose_time_is_over_fails_while_it_waits_and_ends_while_it_run
 
 def test_a_request_that_has_no_slot_in_time_fails_and_one_that_has_may_take_longer() -> None:
     now = 0.0
-    engine = Engine(FakeBackend(num_slots=1), collector := Collector(), clock=lambda: now)
-    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=5, due=Due(queue_deadline_s=2.0)))
-    engine.submit(Sequence(2, [2], sampling=GREEDY, max_tokens=5, due=Due(queue_deadline_s=2.0)))
-    engine.submit(Sequence(3, [3], sampling=GREEDY, max_tokens=5, due=Due(queue_deadline_s=4.0)))
+    engine = build_engine(FakeBackend(num_slots=1), collector := Collector(), clock=lambda: now)
+    engine.submit(Sequence(Request(1, [1], sampling=GREEDY, max_tokens=5, due=Due(queue_deadline_s=2.0))))
+    engine.submit(Sequence(Request(2, [2], sampling=GREEDY, max_tokens=5, due=Due(queue_deadline_s=2.0))))
+    engine.submit(Sequence(Request(3, [3], sampling=GREEDY, max_tokens=5, due=Due(queue_deadline_s=4.0))))
     engine.step()
     now = 3.0
     drain(engine)
@@ -284,10 +289,12 @@ def test_a_request_that_has_no_slot_in_time_fails_and_one_that_has_may_take_long
 
 def test_the_waiting_enter_by_priority_then_deadline_then_arrival() -> None:
     backend, collector = FakeBackend(num_slots=1), Collector()
-    engine = Engine(backend, collector, clock=lambda: 0.0)
+    engine = build_engine(backend, collector, clock=lambda: 0.0)
     for id, priority, deadline_s in ((1, 0, math.inf), (2, 5, 1e9), (3, 0, math.inf), (4, 0, 1e9), (5, -2, math.inf)):
         engine.submit(
-            Sequence(id, [id], sampling=GREEDY, max_tokens=2, due=Due(priority=priority, deadline_s=deadline_s))
+            Sequence(
+                Request(id, [id], sampling=GREEDY, max_tokens=2, due=Due(priority=priority, deadline_s=deadline_s))
+            )
         )
     drain(engine)
     assert list(collector.finish) == [5, 4, 1, 3, 2]
@@ -296,8 +303,8 @@ def test_the_waiting_enter_by_priority_then_deadline_then_arrival() -> None:
 def test_mirostat_keeps_its_state_from_token_to_token() -> None:
     """Of 97 nearly equal tokens each surprises by 6.6 bits; aimed at 1, ever fewer are left, in the end one."""
     sampling = ResolvedSampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, mirostat=2, mirostat_tau=1.0, seed=1)
-    engine = Engine(FakeBackend(num_slots=1), collector := Collector())
-    engine.submit(Sequence(1, [1], sampling=sampling, max_tokens=40))
+    engine = build_engine(FakeBackend(num_slots=1), collector := Collector())
+    engine.submit(Sequence(Request(1, [1], sampling=sampling, max_tokens=40)))
     drain(engine)
     tokens = [ord(char) - 31 for char in collector.text[1]]
     assert tokens[-1] == next_token([1, *tokens[:-1]]), "the likeliest"
@@ -307,9 +314,9 @@ def test_mirostat_keeps_its_state_from_token_to_token() -> None:
 def test_what_was_repeated_is_not_gone_on_with() -> None:
     sampling = ResolvedSampling(temperature=0, logit_bias={50: 3.0}, dry=DrySampling(multiplier=5.0))
     backend = FakeBackend(num_slots=1)
-    engine = Engine(backend, collector := Collector())
+    engine = build_engine(backend, collector := Collector())
     dry = Dry(DrySampling(multiplier=5.0, allowed_length=2), backend.token_bytes, [9, 9])
-    engine.submit(Sequence(1, [9, 9], sampling=sampling, dry=dry, max_tokens=6))
+    engine.submit(Sequence(Request(1, [9, 9], sampling=sampling, max_tokens=6), dry=dry))
     drain(engine)
     tokens = [ord(char) - 31 for char in collector.text[1]]
     assert tokens[:3] == [50, 50, 50], "two may be repeated, as 50 50 is once"
@@ -319,9 +326,9 @@ def test_what_was_repeated_is_not_gone_on_with() -> None:
 @pytest.mark.parametrize("can_rewind", [True, False])
 def test_a_step_that_fails_is_tried_again_one_request_at_a_time_and_nobody_notices(can_rewind: bool) -> None:
     backend, collector = FakeBackend(fails_at_step=1, can_rewind=can_rewind), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     for id in (1, 2):
-        engine.submit(Sequence(id, [id, 7], sampling=GREEDY, max_tokens=5))
+        engine.submit(Sequence(Request(id, [id, 7], sampling=GREEDY, max_tokens=5)))
     drain(engine)
     assert not collector.failures
     for id in (1, 2):
@@ -334,9 +341,9 @@ def test_a_request_that_cannot_be_computed_fails_alone_and_its_slot_serves_again
     can_rewind: bool, poisoned: list[int]
 ) -> None:
     backend, collector = FakeBackend(poison=95, can_rewind=can_rewind), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     for id, prompt in ((1, [1, 2]), (2, poisoned), (3, [5, 6])):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=5))
+        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=5)))
     drain(engine)
     assert list(collector.failures) == [2]
     assert "a token that nobody can compute" in str(collector.failures[2])
@@ -353,9 +360,9 @@ def test_a_model_that_computes_nonsense_fails_the_request_and_no_other(
     nonsense: float, sampling: ResolvedSampling, is_compiled: bool
 ) -> None:
     backend, collector = FakeBackend(broken_at=96, nonsense=nonsense), Collector()
-    engine = Engine(backend, collector, sampler=native.load(threads=2) if is_compiled else None)
-    engine.submit(Sequence(1, [1, 96], sampling=sampling, max_tokens=5))
-    engine.submit(Sequence(2, [1, 2], sampling=GREEDY, max_tokens=5))
+    engine = build_engine(backend, collector, sampler=native.load(threads=2) if is_compiled else None)
+    engine.submit(Sequence(Request(1, [1, 96], sampling=sampling, max_tokens=5)))
+    engine.submit(Sequence(Request(2, [1, 2], sampling=GREEDY, max_tokens=5)))
     drain(engine)
     assert "not finite numbers" in str(collector.failures[1])
     assert collector.text == {2: text_of(alone([1, 2], 5))}
@@ -365,13 +372,13 @@ def test_a_model_that_computes_nonsense_fails_the_request_and_no_other(
 def test_a_cache_that_is_cleaned_while_a_failed_batch_is_computed_one_by_one_fails_the_culprit_only() -> None:
     """The others' cells are gone by then: what the failed batch would have computed no longer follows them."""
     backend = FakeBackend(num_slots=3, num_cells=200, broken_at=96, fails_at_step=2)
-    engine = Engine(backend, collector := Collector())
-    engine.submit(Sequence(0, [7], sampling=GREEDY, max_tokens=1))
-    engine.submit(Sequence(2, [1, 2], sampling=GREEDY, max_tokens=9))
-    engine.submit(Sequence(3, [1, 3], sampling=GREEDY, max_tokens=9))
+    engine = build_engine(backend, collector := Collector())
+    engine.submit(Sequence(Request(0, [7], sampling=GREEDY, max_tokens=1)))
+    engine.submit(Sequence(Request(2, [1, 2], sampling=GREEDY, max_tokens=9)))
+    engine.submit(Sequence(Request(3, [1, 3], sampling=GREEDY, max_tokens=9)))
     engine.step()
     engine.step()
-    engine.submit(Sequence(1, [1, 96], sampling=GREEDY, max_tokens=9))
+    engine.submit(Sequence(Request(1, [1, 96], sampling=GREEDY, max_tokens=9)))
     drain(engine)
     assert "not finite numbers" in str(collector.failures.pop(1))
     assert not collector.failures
@@ -379,8 +386,10 @@ def test_a_cache_that_is_cleaned_while_a_failed_batch_is_computed_one_by_one_fai
 
 
 def test_a_request_that_forbids_every_token_fails_with_that_reason() -> None:
-    engine = Engine(FakeBackend(), collector := Collector())
-    engine.submit(Sequence(1, [1], sampling=GREEDY, ending=Ending(min_tokens=1, end_tokens=range(97)), max_tokens=5))
+    engine = build_engine(FakeBackend(), collector := Collector())
+    engine.submit(
+        Sequence(Request(1, [1], sampling=GREEDY, ending=Ending(min_tokens=1, end_tokens=range(97)), max_tokens=5))
+    )
     drain(engine)
     assert "forbids every token" in str(collector.failures[1])
 
@@ -398,17 +407,19 @@ def test_a_request_that_forbids_every_token_fails_with_that_reason() -> None:
 )
 def test_biases_and_penalties_look_at_the_tokens_they_are_for(sampling: dict[str, Any], expected: list[int]) -> None:
     """Those for presence and frequency at what was generated, that for repeats at the last tokens, the prompt's too."""
-    engine = Engine(FakeBackend(), collector := Collector())
-    engine.submit(Sequence(1, [7], sampling=ResolvedSampling(temperature=0, **sampling), max_tokens=4))
+    engine = build_engine(FakeBackend(), collector := Collector())
+    engine.submit(Sequence(Request(1, [7], sampling=ResolvedSampling(temperature=0, **sampling), max_tokens=4)))
     drain(engine)
     assert collector.text[1] == text_of(expected)
 
 
 def test_log_probabilities_come_with_their_tokens_and_only_when_asked_for() -> None:
     collected: list[Delta] = []
-    engine = Engine(FakeBackend(), lambda output: collected.extend(delta for _, delta in output.deltas))
+    engine = build_engine(FakeBackend(), lambda output: collected.extend(delta for _, delta in output.deltas))
     engine.submit(
-        Sequence(1, [7], sampling=GREEDY, max_tokens=3, reported=Reported(logprobs=2), ending=Ending(stop=["zzz"]))
+        Sequence(
+            Request(1, [7], sampling=GREEDY, max_tokens=3, reported=Reported(logprobs=2), ending=Ending(stop=["zzz"]))
+        )
     )
     drain(engine)
     logprobs = [logprob for delta in collected for logprob in delta.logprobs]
@@ -418,7 +429,7 @@ def test_log_probabilities_come_with_their_tokens_and_only_when_asked_for() -> N
         assert logprob.top[0] == (logprob.piece, logprob.logprob)
         assert math.isclose(logprob.top[1][1], -math.log(96 + math.e), abs_tol=1e-5)
     collected.clear()
-    engine.submit(Sequence(2, [7], sampling=GREEDY, max_tokens=3))
+    engine.submit(Sequence(Request(2, [7], sampling=GREEDY, max_tokens=3)))
     drain(engine)
     assert not any(delta.logprobs for delta in collected)
 
@@ -426,10 +437,10 @@ def test_log_probabilities_come_with_their_tokens_and_only_when_asked_for() -> N
 def test_the_engine_thread_sleeps_until_work_arrives_and_stops_when_told() -> None:
     collector = Collector()
     collector.expected = 1
-    engine = Engine(FakeBackend(), collector)
+    engine = build_engine(FakeBackend(), collector)
     thread = threading.Thread(target=engine.run)
     thread.start()
-    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=3))
+    engine.submit(Sequence(Request(1, [1], sampling=GREEDY, max_tokens=3)))
     assert collector.all_done.wait(10)
     engine.stop()
     thread.join(10)
@@ -439,7 +450,7 @@ def test_the_engine_thread_sleeps_until_work_arrives_and_stops_when_told() -> No
 
 def test_in_debug_mode_an_idle_engine_notices_what_is_left_in_a_slot() -> None:
     backend = FakeBackend()
-    engine = Engine(backend, Collector(), debug=True)
+    engine = build_engine(backend, Collector(), debug=True)
     backend.cells[2].append(7)
     with pytest.raises(AssertionError, match="slot 2 holds 1 tokens, not 0"):
         engine.run()
@@ -448,8 +459,8 @@ def test_in_debug_mode_an_idle_engine_notices_what_is_left_in_a_slot() -> None:
 def test_timings_tell_waiting_from_prefill_from_decode() -> None:
     clock = iter(range(100))
     collector = Collector()
-    engine = Engine(FakeBackend(num_slots=1), collector, clock=lambda: float(next(clock)))
-    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=3, due=Due(created_s=-5.0)))
+    engine = build_engine(FakeBackend(num_slots=1), collector, clock=lambda: float(next(clock)))
+    engine.submit(Sequence(Request(1, [1], sampling=GREEDY, max_tokens=3, due=Due(created_s=-5.0))))
     drain(engine)
     timings = collector.finish[1].timings
     assert timings.queue_s == 5.0
@@ -458,10 +469,10 @@ def test_timings_tell_waiting_from_prefill_from_decode() -> None:
 
 
 def test_an_engine_says_what_its_slots_do_between_two_steps() -> None:
-    engine = Engine(FakeBackend(num_slots=2), Collector())
+    engine = build_engine(FakeBackend(num_slots=2), Collector())
     seen: list[EngineStatus] = []
     for id in (1, 2, 3):
-        engine.submit(Sequence(id, [id] * 5, sampling=GREEDY, max_tokens=4))
+        engine.submit(Sequence(Request(id, [id] * 5, sampling=GREEDY, max_tokens=4)))
     engine.step()
     engine.step()
     engine.inspect(seen.append)
@@ -493,9 +504,9 @@ def shifted_alone(prompt: list[int], count: int, capacity: int, keep: int) -> tu
 
 def test_a_full_context_shifts_where_that_was_asked_for_and_says_so() -> None:
     backend, collector = FakeBackend(slot_capacity=64), Collector()
-    engine = Engine(backend, collector, context_shift=True)
-    engine.submit(Sequence(1, [7] * 40, sampling=GREEDY, max_tokens=200, shift=Shift(keep=5)))
-    engine.submit(Sequence(2, [8] * 40, sampling=GREEDY, max_tokens=5))
+    engine = build_engine(backend, collector, context_shift=True)
+    engine.submit(Sequence(Request(1, [7] * 40, sampling=GREEDY, max_tokens=200, shift=Shift(keep=5))))
+    engine.submit(Sequence(Request(2, [8] * 40, sampling=GREEDY, max_tokens=5)))
     drain(engine)
     made, forgotten = shifted_alone([7] * 40, 200, 64, 5)
     assert collector.text[1] == text_of(made)
@@ -507,11 +518,11 @@ def test_a_full_context_shifts_where_that_was_asked_for_and_says_so() -> None:
 
 def test_after_a_shift_only_what_was_never_moved_is_used_again() -> None:
     backend, collector = FakeBackend(num_slots=1, slot_capacity=64), Collector()
-    engine = Engine(backend, collector, context_shift=True)
-    engine.submit(Sequence(1, [7] * 40, sampling=GREEDY, max_tokens=100, shift=Shift(keep=9)))
+    engine = build_engine(backend, collector, context_shift=True)
+    engine.submit(Sequence(Request(1, [7] * 40, sampling=GREEDY, max_tokens=100, shift=Shift(keep=9))))
     drain(engine)
     engine.check_integrity()
-    engine.submit(Sequence(2, [7] * 40, sampling=GREEDY, max_tokens=3))
+    engine.submit(Sequence(Request(2, [7] * 40, sampling=GREEDY, max_tokens=3)))
     drain(engine)
     assert collector.finish[2].usage.cached_tokens == 9
     assert collector.text[2] == text_of(alone([7] * 40, 3))
@@ -519,8 +530,8 @@ def test_after_a_shift_only_what_was_never_moved_is_used_again() -> None:
 
 def test_an_answer_without_a_limit_ends_although_the_context_shifts() -> None:
     backend, collector = FakeBackend(slot_capacity=64), Collector()
-    engine = Engine(backend, collector, context_shift=True)
-    engine.submit(Sequence(1, [7] * 10, sampling=GREEDY))
+    engine = build_engine(backend, collector, context_shift=True)
+    engine.submit(Sequence(Request(1, [7] * 10, sampling=GREEDY)))
     drain(engine)
     assert collector.finish[1].reason == "length"
     assert collector.finish[1].usage.completion_tokens == 8 * 64
@@ -529,7 +540,7 @@ def test_an_answer_without_a_limit_ends_although_the_context_shifts() -> None:
 @pytest.mark.parametrize("memory", [{"can_rewind": False}, {"window": 8}, {"num_cells": 256}])
 def test_a_memory_that_cannot_shift_refuses_to(memory: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter, match="context_shift"):
-        Engine(FakeBackend(**memory), Collector(), context_shift=True)
+        build_engine(FakeBackend(**memory), Collector(), context_shift=True)
 
 
 ARRIVALS = st.lists(
@@ -554,7 +565,7 @@ def test_a_step_like_the_one_before_is_planned_as_if_everything_were_looked_at(
     def batches(*, quickly: bool) -> tuple[list[Any], list[tuple[int, int, int]], int]:
         backend = FakeBackend(num_slots=4, batch_capacity=24, can_rewind=can_rewind)
         quick, calls = 0, itertools.count()
-        engine = Engine(backend, Collector(), tiers=Tiers(kv_ram_bytes), clock=lambda: 0.001 * next(calls))
+        engine = build_engine(backend, Collector(), tiers=Tiers(kv_ram_bytes), clock=lambda: 0.001 * next(calls))
         engine.kv.residency.copy_tokens = 2
         ask = engine.scheduler.next_tokens
 
@@ -573,7 +584,7 @@ def test_a_step_like_the_one_before_is_planned_as_if_everything_were_looked_at(
                 for each in [each for each, left in cancels.items() if left < 0]:
                     engine.cancel(each)
                     del cancels[each]
-            engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=count))
+            engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=count)))
             if cancelled_after is not None:
                 cancels[id] = cancelled_after
         drain(engine)

@@ -10,8 +10,9 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from localllm.engine.engine import Engine
+from localllm.engine.building import build_engine
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
@@ -67,18 +68,14 @@ class Asked:
     options: dict[str, Any] = field(default_factory=dict)
 
     def sequence(self, id: int) -> Sequence:
-        options, dry = dict(self.options), self.sampling.dry
+        options, dry, constraint = dict(self.options), self.sampling.dry, None
         if self.grammar is not None:
-            options |= {
-                "ignore_eos": False,
-                "constraint": FakeConstraint(self.grammar, self.length, cost_s=self.masks_s),
-            }
+            options["ignore_eos"] = False
+            constraint = FakeConstraint(self.grammar, self.length, cost_s=self.masks_s)
         return Sequence(
-            id,
-            self.prompt,
-            sampling=self.sampling,
+            Request(id, self.prompt, sampling=self.sampling, **grouped({"end_tokens": [END], **options})),
             dry=None if dry is None else Dry(dry, lambda token: bytes([31 + token]), self.prompt),
-            **grouped({"end_tokens": [END], **options}),
+            constraint=constraint,
         )
 
 
@@ -124,13 +121,13 @@ def answers(
     sequences = [each.sequence(id) for id, each in enumerate(asked)]
     told = Answers(sequences)
     proposer = Speculator() if guesses else None
-    engine = Engine(backend, told, context_shift=shifts, sampler=SAMPLER, proposers=Proposers(proposer))
+    engine = build_engine(backend, told, context_shift=shifts, sampler=SAMPLER, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = rows
     waiting = set(range(len(asked)))
     for step in range(3000):
         for id in [id for id in waiting if asked[id].arrives_at <= step]:
             waiting.discard(id)
-            sequences[id].guesser = guesses.get(id) if sequences[id].takes_guesses else None
+            sequences[id].drawing.guesser = guesses.get(id) if sequences[id].request.takes_guesses else None
             engine.submit(sequences[id])
         engine.step()
         engine.check_integrity()

@@ -11,17 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.engine import HEEDED_S, Engine, StepOutput
+from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.inbox import Cancel, Inbox, Item
+from localllm.engine.interrupting import ARRIVAL_DELAY_S
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Reuse
+from localllm.engine.requests.terms import Due, Request, Reuse
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import StepBudget, StepLimits
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.whole import (
     ALLOWED_LOSS_S,
-    LEAST_LOSS_S,
+    INTERRUPTION_COST_S,
     LONGEST_UBATCH_S,
     LOSS_SHARE,
     Interruptions,
@@ -48,7 +50,7 @@ def make(
     if others_s is not None:
         clocks = Clocks(lambda: fake.now_s, lambda: fake.now_s, machine=lambda: fake.now_s + others_s())
         team = Team(Governor(2), clocks)
-    engine = Engine(
+    engine = build_engine(
         fake,
         collector,
         clock=lambda: fake.now_s,
@@ -57,7 +59,7 @@ def make(
         team=team,
         proposers=Proposers(proposer),
     )
-    engine.submit(Sequence(-1, [3] * 20, sampling=GREEDY, max_tokens=1, reuse=Reuse(cache_prompt=False)))
+    engine.submit(Sequence(Request(-1, [3] * 20, sampling=GREEDY, max_tokens=1, reuse=Reuse(cache_prompt=False))))
     drain(engine)
     fake.batches.clear()
     return fake, engine, collector
@@ -76,12 +78,12 @@ def at(fake: FakeBackend, seconds: float, act: Any) -> None:
 
 def test_a_prompt_alone_gets_whole_batches_and_beside_a_stream_it_does_not() -> None:
     fake, engine, collector = make()
-    engine.submit(Sequence(1, [5] * 200, sampling=GREEDY, max_tokens=30))
+    engine.submit(Sequence(Request(1, [5] * 200, sampling=GREEDY, max_tokens=30)))
     engine.step()
     assert [len(segment.tokens) for segment in fake.batches[-1]] == [BATCH]
     while engine.scheduler.num_streams == 0:
         engine.step()
-    engine.submit(Sequence(2, [6] * 200, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(2, [6] * 200, sampling=GREEDY, max_tokens=1)))
     engine.step()
     assert sum(len(segment.tokens) for segment in fake.batches[-1]) <= 33
     drain(engine)
@@ -90,11 +92,11 @@ def test_a_prompt_alone_gets_whole_batches_and_beside_a_stream_it_does_not() -> 
 
 def test_where_a_decode_cannot_be_interrupted_steps_stay_short() -> None:
     fake, engine, _ = make(ubatch_capacity=None)
-    engine.submit(Sequence(1, [5] * 200, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [5] * 200, sampling=GREEDY, max_tokens=1)))
     engine.step()
     assert [len(segment.tokens) for segment in fake.batches[-1]] == [BATCH], "64 tokens are taken in any case"
     fake, engine, _ = make(ubatch_capacity=None, batch_capacity=512)
-    engine.submit(Sequence(1, [5] * 500, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [5] * 500, sampling=GREEDY, max_tokens=1)))
     engine.step()
     assert [len(segment.tokens) for segment in fake.batches[-1]] == [64], "of 512 that fit"
 
@@ -104,7 +106,7 @@ def test_after_a_core_was_given_up_a_batch_is_short_so_that_it_is_soon_taken_bac
     others_s = 0.0
     fake, engine, _ = make(others_s=lambda: others_s, batch_capacity=512)
     fake.now_s, others_s = fake.now_s + 1, 1.0
-    engine.submit(Sequence(1, [5] * 400, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [5] * 400, sampling=GREEDY, max_tokens=1)))
     engine.step()
     assert [len(segment.tokens) for segment in fake.batches[-1]] == [32]
     engine.step()
@@ -114,26 +116,26 @@ def test_after_a_core_was_given_up_a_batch_is_short_so_that_it_is_soon_taken_bac
 @pytest.mark.parametrize("after_s", [0.005, 0.1, 0.2, 0.3])
 def test_whoever_is_cancelled_frees_its_slot_soon_in_the_middle_of_a_batch(after_s: float) -> None:
     fake, engine, collector = make()
-    engine.submit(Sequence(1, [5] * 300, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [5] * 300, sampling=GREEDY, max_tokens=1)))
     asked_s = fake.now_s + after_s
     at(fake, asked_s, lambda: engine.cancel(1))
     engine.step()
     engine.step()
     assert collector.finish[1].reason == "cancelled"
     assert engine.scheduler.running == []
-    assert fake.now_s <= asked_s + HEEDED_S + 0.02
+    assert fake.now_s <= asked_s + ARRIVAL_DELAY_S + 0.02
     engine.check_integrity()
 
 
 def test_who_arrives_in_the_middle_of_a_long_prompt_is_computed_next() -> None:
     fake, engine, collector = make()
-    engine.submit(Sequence(1, [5] * 400, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [5] * 400, sampling=GREEDY, max_tokens=1)))
     engine.step()
     arrived_s = fake.now_s + 0.2
-    at(fake, arrived_s, lambda: engine.submit(Sequence(2, [6] * 10, sampling=GREEDY, max_tokens=2)))
+    at(fake, arrived_s, lambda: engine.submit(Sequence(Request(2, [6] * 10, sampling=GREEDY, max_tokens=2))))
     while 2 not in collector.text:
         engine.step()
-    assert fake.now_s - arrived_s < HEEDED_S + 13 * fake.token_s, "alone, since it ends much sooner"
+    assert fake.now_s - arrived_s < ARRIVAL_DELAY_S + 13 * fake.token_s, "alone, since it ends much sooner"
     drain(engine)
     assert collector.text[1] == text_of(alone([5] * 400, 1))
 
@@ -146,15 +148,17 @@ class Forces:
         self._proposal = Proposal((forced,))
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        return self._proposal if sequence.num_tokens == self._num_prompt == sequence.num_prompt else None
+        return (
+            self._proposal if sequence.progress.num_tokens == self._num_prompt == sequence.progress.num_prompt else None
+        )
 
 
 def test_a_forced_first_token_is_not_lost_with_an_interrupted_batch() -> None:
     """No row is computed for it: a whole ubatch that computed the prompt's last token must not count as its draw."""
     prompt = [4] * 20
     fake, engine, collector = make(proposer=Forces(20, next_token(prompt)), window=8, slack=UBATCH)
-    engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=4))
-    engine.submit(Sequence(2, [6] * 300, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, prompt, sampling=GREEDY, max_tokens=4)))
+    engine.submit(Sequence(Request(2, [6] * 300, sampling=GREEDY, max_tokens=1)))
     engine.step()
     assert [len(segment.tokens) for segment in fake.batches[-1]] == [19], "up to its checkpoint; then all take part"
     at(fake, fake.now_s + 0.07, lambda: engine.call_soon(lambda: None))
@@ -167,9 +171,9 @@ def test_a_forced_first_token_is_not_lost_with_an_interrupted_batch() -> None:
 
 def test_who_finds_no_slot_ends_a_batch_only_where_that_costs_nothing() -> None:
     fake, engine, collector = make(num_slots=1)
-    engine.submit(Sequence(1, [5] * 400, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [5] * 400, sampling=GREEDY, max_tokens=1)))
     engine.step()
-    at(fake, fake.now_s + 0.2, lambda: engine.submit(Sequence(2, [6] * 10, sampling=GREEDY, max_tokens=2)))
+    at(fake, fake.now_s + 0.2, lambda: engine.submit(Sequence(Request(2, [6] * 10, sampling=GREEDY, max_tokens=2))))
     before = len(fake.cells[0])
     engine.step()
     assert len(fake.cells[0]) - before == 2 * UBATCH
@@ -180,10 +184,13 @@ def test_who_finds_no_slot_ends_a_batch_only_where_that_costs_nothing() -> None:
 
 def test_who_begins_with_a_prefix_that_is_awaited_already_ends_no_batch_and_who_does_not_is_computed_next() -> None:
     fake, engine, collector = make(num_slots=4)
-    engine.submit(Sequence(1, [5] * 60 + [6], sampling=GREEDY, max_tokens=1))
-    engine.submit(Sequence(2, [5] * 60 + [7], sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [5] * 60 + [6], sampling=GREEDY, max_tokens=1)))
+    engine.submit(Sequence(Request(2, [5] * 60 + [7], sampling=GREEDY, max_tokens=1)))
     began_s = fake.now_s
-    late = [Sequence(id, prompt, sampling=GREEDY, max_tokens=2) for id, prompt in ((3, [5] * 60 + [8]), (4, [9] * 10))]
+    late = [
+        Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=2))
+        for id, prompt in ((3, [5] * 60 + [8]), (4, [9] * 10))
+    ]
     at(fake, began_s + 0.03, lambda: engine.submit(late[0]))
     engine.step()
     assert fake.lost_s == pytest.approx(0.01), "the first token of the ubatch after"
@@ -192,24 +199,26 @@ def test_who_begins_with_a_prefix_that_is_awaited_already_ends_no_batch_and_who_
     assert fake.lost_s == pytest.approx(0.03), "little is lost, and it need not wait"
     drain(engine)
     assert [collector.finish[id].usage.cached_tokens for id in (2, 3)] == [60, 60]
-    assert [collector.text[each.id] for each in late] == [text_of(alone(each.prompt.tolist(), 2)) for each in late]
+    assert [collector.text[each.id] for each in late] == [
+        text_of(alone(each.progress.prompt.tolist(), 2)) for each in late
+    ]
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
 def test_a_deadline_ends_a_batch_whether_its_request_runs_or_waits(is_waiting: bool) -> None:
     fake, engine, collector = make(num_slots=1)
     ends_s = fake.now_s + 0.37
-    first = Sequence(1, [5] * 300, sampling=GREEDY, due=Due(deadline_s=math.inf if is_waiting else ends_s))
+    first = Sequence(Request(1, [5] * 300, sampling=GREEDY, due=Due(deadline_s=math.inf if is_waiting else ends_s)))
     engine.submit(first)
     if is_waiting:
-        engine.submit(Sequence(2, [6] * 10, sampling=GREEDY, due=Due(queue_deadline_s=ends_s)))
+        engine.submit(Sequence(Request(2, [6] * 10, sampling=GREEDY, due=Due(queue_deadline_s=ends_s))))
     failed_s: list[float] = []
 
     def emit(output: StepOutput) -> None:
         collector(output)
         failed_s.extend(fake.now_s for _ in output.failures)
 
-    engine._emit = emit
+    engine._cycle.reporter._emit = emit
     while not failed_s:
         engine.step()
     assert ends_s <= failed_s[0] <= ends_s + 0.02
@@ -224,7 +233,7 @@ def test_a_call_a_look_and_a_stop_end_a_batch() -> None:
         lambda: engine.inspect(lambda _: done.append(fake.now_s)),
         engine.stop,
     ):
-        engine.submit(Sequence(len(done), [5 + len(done)] * 300, sampling=GREEDY, max_tokens=1))
+        engine.submit(Sequence(Request(len(done), [5 + len(done)] * 300, sampling=GREEDY, max_tokens=1)))
         asked_s = fake.now_s + 0.2
         at(fake, asked_s, ask)
         engine.step()
@@ -234,7 +243,7 @@ def test_a_call_a_look_and_a_stop_end_a_batch() -> None:
             engine.cancel(len(done) - 1)
             engine.step()
     assert engine._stopping
-    assert fake.now_s <= asked_s + HEEDED_S + 0.02, "no other batch was begun"
+    assert fake.now_s <= asked_s + ARRIVAL_DELAY_S + 0.02, "no other batch was begun"
 
 
 def test_texts_to_embed_that_arrive_are_computed_between_short_steps() -> None:
@@ -247,8 +256,8 @@ def test_texts_to_embed_that_arrive_are_computed_between_short_steps() -> None:
     texts = Texts()
     fake = FakeBackend(slot_capacity=512, batch_capacity=256, ubatch_capacity=UBATCH)
     fake.token_s = 0.01
-    engine = Engine(fake, Collector(), clock=lambda: fake.now_s, limits=StepLimits(0.7), beside=texts)
-    engine.submit(Sequence(1, [5] * 500, sampling=GREEDY, max_tokens=1))
+    engine = build_engine(fake, Collector(), clock=lambda: fake.now_s, limits=StepLimits(0.7), beside=texts)
+    engine.submit(Sequence(Request(1, [5] * 500, sampling=GREEDY, max_tokens=1)))
     engine.step()
     engine.step()
     assert len(fake.batches[-1][0].tokens) > 64
@@ -274,18 +283,18 @@ def test_whatever_arrives_every_prompt_is_answered_as_if_alone_and_little_is_los
     fake, engine, collector = make(num_slots=3, **layout)
     patient = {id: [id + 1] * length for id, length in enumerate(prompts)}
     for id, prompt in patient.items():
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=3))
+        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=3)))
     ids, gap, kind = itertools.count(1000), itertools.cycle(gaps), itertools.cycle(kinds)
     next_s = fake.now_s + next(gap)
     lost_s, started_s = 0.0, fake.now_s
-    lose = engine._interruptions.lost
+    lose = engine._cycle._planner._interrupter._interruptions.lost
 
     def lost(seconds: float) -> None:
         nonlocal lost_s
         lost_s += seconds
         lose(seconds)
 
-    engine._interruptions.lost = lost  # type: ignore[method-assign]
+    engine._cycle._planner._interrupter._interruptions.lost = lost  # type: ignore[method-assign]
 
     def during() -> None:
         nonlocal next_s
@@ -294,10 +303,12 @@ def test_whatever_arrives_every_prompt_is_answered_as_if_alone_and_little_is_los
             what = next(kind)
             if what in ("submit", "hopeless"):
                 deadline_s = fake.now_s + 0.15 if what == "hopeless" else math.inf
-                one = Sequence(next(ids), [9, 8], sampling=GREEDY, max_tokens=1, due=Due(queue_deadline_s=deadline_s))
+                one = Sequence(
+                    Request(next(ids), [9, 8], sampling=GREEDY, max_tokens=1, due=Due(queue_deadline_s=deadline_s))
+                )
                 engine.submit(one)
             elif what == "cancel":
-                engine.submit(Sequence(id := next(ids), [7] * 40, sampling=GREEDY, max_tokens=1))
+                engine.submit(Sequence(Request(id := next(ids), [7] * 40, sampling=GREEDY, max_tokens=1)))
                 engine.cancel(id)
             elif what == "call":
                 engine.call_soon(lambda: None)
@@ -321,7 +332,7 @@ def test_whatever_arrives_every_prompt_is_answered_as_if_alone_and_little_is_los
     events=st.lists(st.tuples(st.booleans(), st.floats(0, 3)), max_size=200),
 )
 def test_no_more_is_lost_than_is_said(events: list[tuple[bool, float]]) -> None:
-    interruptions, lost_s, computed_s, largest_s = Interruptions(), 0.0, 0.0, LEAST_LOSS_S
+    interruptions, lost_s, computed_s, largest_s = Interruptions(), 0.0, 0.0, INTERRUPTION_COST_S
     for is_interrupted, seconds in events:
         if is_interrupted and interruptions.are_allowed:
             interruptions.lost(seconds)
@@ -333,7 +344,7 @@ def test_no_more_is_lost_than_is_said(events: list[tuple[bool, float]]) -> None:
 
 
 def prompts_of(*lengths: int) -> list[Sequence]:
-    return [Sequence(id, [1] * length, sampling=GREEDY) for id, length in enumerate(lengths)]
+    return [Sequence(Request(id, [1] * length, sampling=GREEDY)) for id, length in enumerate(lengths)]
 
 
 @pytest.mark.parametrize(
@@ -373,8 +384,8 @@ def test_short_prompts_get_their_first_tokens_in_one_step_beside_longer_ones() -
 
 def test_a_batch_ends_where_a_prefix_ends_that_others_wait_for() -> None:
     fake, engine, collector = make(batch_capacity=256)
-    engine.submit(Sequence(1, [5] * 400, sampling=GREEDY, max_tokens=1))
-    engine.submit(Sequence(2, [5] * 100 + [6] * 20, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [5] * 400, sampling=GREEDY, max_tokens=1)))
+    engine.submit(Sequence(Request(2, [5] * 100 + [6] * 20, sampling=GREEDY, max_tokens=1)))
     drain(engine)
     computed = list(itertools.accumulate(len(batch[0].tokens) for batch in fake.batches if len(batch) == 1))
     assert 100 in computed, "the prefix, and no more before the other begins"
@@ -383,8 +394,8 @@ def test_a_batch_ends_where_a_prefix_ends_that_others_wait_for() -> None:
 
 def test_a_prefix_that_others_wait_for_is_computed_to_its_end_and_not_in_whole_tiles() -> None:
     fake, engine, collector = make(batch_capacity=512)
-    engine.submit(Sequence(1, [5] * 133 + [6] * 20, sampling=GREEDY, max_tokens=1))
-    engine.submit(Sequence(2, [5] * 133 + [7] * 20, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [5] * 133 + [6] * 20, sampling=GREEDY, max_tokens=1)))
+    engine.submit(Sequence(Request(2, [5] * 133 + [7] * 20, sampling=GREEDY, max_tokens=1)))
     first = len(fake.batches)
     drain(engine)
     assert [len(part.tokens) for part in fake.batches[first]] == [133]
@@ -396,7 +407,7 @@ def test_prefixes_that_end_nearly_together_are_computed_in_one_step_and_waited_f
     fake, engine, collector = make(batch_capacity=256)
     shared = [5] * 100
     for id, tail in enumerate(([6, 7, 8] + [6] * 30, [9] * 20, [6] + [9] * 20, [6, 7] + [9] * 20), start=1):
-        engine.submit(Sequence(id, shared + tail, sampling=GREEDY, max_tokens=1))
+        engine.submit(Sequence(Request(id, shared + tail, sampling=GREEDY, max_tokens=1)))
     drain(engine)
     first = itertools.takewhile(lambda batch: len(batch) == 1, fake.batches)
     assert [len(batch[0].tokens) for batch in first] == [102], "the longest of the prefixes"
@@ -406,11 +417,11 @@ def test_prefixes_that_end_nearly_together_are_computed_in_one_step_and_waited_f
 def test_nobody_waits_for_a_step_that_would_compute_one_shared_token_more() -> None:
     fake, engine, collector = make(batch_capacity=256, num_slots=4)
     shared = [5] * 100
-    engine.submit(Sequence(1, [*shared, 6, *([7] * 30)], sampling=GREEDY, max_tokens=1))
-    engine.submit(Sequence(2, [*shared, 9, 9], sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [*shared, 6, *([7] * 30)], sampling=GREEDY, max_tokens=1)))
+    engine.submit(Sequence(Request(2, [*shared, 9, 9], sampling=GREEDY, max_tokens=1)))
     while sum(len(segment.tokens) for batch in fake.batches for segment in batch) < 100:
         engine.step()
-    engine.submit(Sequence(3, [*shared, 6, 9], sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(3, [*shared, 6, 9], sampling=GREEDY, max_tokens=1)))
     engine.step()
     assert {2, 3} <= collector.finish.keys(), "computed side by side at once"
     assert collector.finish[3].usage.cached_tokens == 100

@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.held import Held
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.cache.tiers import DiskTier
-from localllm.engine.engine import STORE_AFTER_S, Engine
+from localllm.engine.cache.tiers import OpenDisk
+from localllm.engine.engine import Engine
+from localllm.engine.idling import STORE_AFTER_S
 from localllm.engine.inbox import Inspect, Item, Stop
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Reuse
+from localllm.engine.requests.terms import Due, Request, Reuse
 from localllm.engine.scheduling.admission import MAX_LEADERS
 from localllm.engine.scheduling.aging import AGED_S, EVERY, Turns
 from localllm.engine.scheduling.pace import StepBudget
@@ -42,9 +44,13 @@ class Clock:
 def with_disk(disk: FakeDiskCache, **backend: Any) -> tuple[Engine, Collector, Clock]:
     """An engine whose disk has the answer to a prompt of 150 fives, and whose slots are empty."""
     collector, clock = Collector(), Clock()
-    tier = DiskTier(lambda _: cast(Any, disk))
-    engine = Engine(FakeBackend(slot_capacity=256, **backend), collector, tiers=Tiers(disk=tier), clock=clock)
-    engine.submit(Sequence(0, [5] * 150, sampling=GREEDY, max_tokens=4))
+    engine = build_engine(
+        FakeBackend(slot_capacity=256, **backend),
+        collector,
+        tiers=Tiers(open_disk=lambda _: cast(Any, disk)),
+        clock=clock,
+    )
+    engine.submit(Sequence(Request(0, [5] * 150, sampling=GREEDY, max_tokens=4)))
     drain(engine)
     assert engine.writeback is not None
     engine.writeback.store_while(lambda: True)
@@ -57,11 +63,11 @@ def test_who_waits_for_room_is_read_from_the_disk_once_and_is_not_passed_for_eve
     disk = FakeDiskCache(looks=2)
     engine, collector, _ = with_disk(disk, num_cells=256)
     for id in (1, 2):
-        engine.submit(Sequence(id, [id, 7], sampling=GREEDY, max_tokens=40 + id))
+        engine.submit(Sequence(Request(id, [id, 7], sampling=GREEDY, max_tokens=40 + id)))
     engine.step()
-    engine.submit(Sequence(3, [5] * 150 + [6], sampling=GREEDY, max_tokens=20))
+    engine.submit(Sequence(Request(3, [5] * 150 + [6], sampling=GREEDY, max_tokens=20)))
     for id in range(4, 40):
-        engine.submit(Sequence(id, [id, 3], sampling=GREEDY, max_tokens=60))
+        engine.submit(Sequence(Request(id, [id, 3], sampling=GREEDY, max_tokens=60)))
         for _ in range(10):
             disk.tick()
             engine.step()
@@ -74,7 +80,7 @@ def test_who_waits_for_room_is_read_from_the_disk_once_and_is_not_passed_for_eve
 
 def test_a_disk_that_hangs_holds_a_request_up_for_a_bounded_time_only() -> None:
     engine, collector, clock = with_disk(FakeDiskCache(hangs=True))
-    engine.submit(Sequence(1, [5] * 150 + [6], sampling=GREEDY, max_tokens=4))
+    engine.submit(Sequence(Request(1, [5] * 150 + [6], sampling=GREEDY, max_tokens=4)))
     for _ in range(10):
         engine.step()
         clock.now_s += (MAX_READING_S - 0.01) / 10
@@ -89,7 +95,7 @@ def test_what_is_read_for_a_request_that_is_gone_does_not_stay_in_memory() -> No
     disk = FakeDiskCache(looks=10)
     engine, collector, _ = with_disk(disk)
     for id in (1, 2):
-        engine.submit(Sequence(id, [5] * 150 + [6], sampling=GREEDY, max_tokens=4))
+        engine.submit(Sequence(Request(id, [5] * 150 + [6], sampling=GREEDY, max_tokens=4)))
     engine.step()
     assert disk.num_held == 1
     engine.cancel(1)
@@ -98,7 +104,7 @@ def test_what_is_read_for_a_request_that_is_gone_does_not_stay_in_memory() -> No
     engine.cancel(2)
     engine.step()
     assert disk.num_held == 0
-    engine.submit(Sequence(3, [5] * 150 + [6], sampling=GREEDY, max_tokens=4))
+    engine.submit(Sequence(Request(3, [5] * 150 + [6], sampling=GREEDY, max_tokens=4)))
     drain(engine)
     assert collector.finish[3].usage.cached_tokens == 150, "read again"
 
@@ -106,7 +112,7 @@ def test_what_is_read_for_a_request_that_is_gone_does_not_stay_in_memory() -> No
 def test_what_was_read_too_late_does_not_stay_in_memory() -> None:
     disk = FakeDiskCache(hangs=True)
     engine, collector, clock = with_disk(disk)
-    engine.submit(Sequence(1, [5] * 150 + [6], sampling=GREEDY, max_tokens=4))
+    engine.submit(Sequence(Request(1, [5] * 150 + [6], sampling=GREEDY, max_tokens=4)))
     engine.step()
     clock.now_s = MAX_READING_S
     drain(engine)
@@ -116,18 +122,18 @@ def test_what_was_read_too_late_does_not_stay_in_memory() -> None:
 
 def test_a_state_that_can_never_be_read_is_computed() -> None:
     engine, collector, _ = with_disk(FakeDiskCache(fails=True))
-    engine.submit(Sequence(1, [5] * 150 + [6], sampling=GREEDY, max_tokens=4))
+    engine.submit(Sequence(Request(1, [5] * 150 + [6], sampling=GREEDY, max_tokens=4)))
     drain(engine)
     assert collector.text[1] == text_of(alone([5] * 150 + [6], 4))
 
 
 def test_a_request_does_not_wait_for_the_prefixes_of_ever_new_others() -> None:
     """Each of them is cancelled before it has computed what both share, and begins anew."""
-    engine = Engine(FakeBackend(num_slots=2, slot_capacity=512, batch_capacity=32), collector := Collector())
+    engine = build_engine(FakeBackend(num_slots=2, slot_capacity=512, batch_capacity=32), collector := Collector())
     prompt = [8] * 400
-    engine.submit(Sequence(0, prompt, sampling=GREEDY, max_tokens=4, reuse=Reuse(cache_prompt=False)))
+    engine.submit(Sequence(Request(0, prompt, sampling=GREEDY, max_tokens=4, reuse=Reuse(cache_prompt=False))))
     engine.step()
-    engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=4))
+    engine.submit(Sequence(Request(1, prompt, sampling=GREEDY, max_tokens=4)))
     for leader in range(2, 40):
         engine.step()
         if engine.scheduler.num_waiting == 0:
@@ -135,7 +141,9 @@ def test_a_request_does_not_wait_for_the_prefixes_of_ever_new_others() -> None:
         engine.cancel(leader - 2 if leader == 2 else leader - 1)
         engine.submit(
             Sequence(
-                leader, prompt, sampling=GREEDY, max_tokens=4, reuse=Reuse(cache_prompt=False), due=Due(priority=-1)
+                Request(
+                    leader, prompt, sampling=GREEDY, max_tokens=4, reuse=Reuse(cache_prompt=False), due=Due(priority=-1)
+                )
             )
         )
     assert engine.scheduler.num_waiting == 0
@@ -146,19 +154,21 @@ def test_a_request_does_not_wait_for_the_prefixes_of_ever_new_others() -> None:
 
 def test_a_request_that_everybody_outranks_enters_in_its_turn_once_it_is_aged() -> None:
     """Priority 1000 against an endless stream of -1000, and no deadline against an endless stream of them."""
-    engine = Engine(FakeBackend(num_slots=2), Collector(), clock=(clock := Clock()))
-    engine.submit(Sequence(0, [1], sampling=GREEDY, max_tokens=2, due=Due(priority=1000)))
-    engine.submit(Sequence(1, [2], sampling=GREEDY, max_tokens=2))
+    engine = build_engine(FakeBackend(num_slots=2), Collector(), clock=(clock := Clock()))
+    engine.submit(Sequence(Request(0, [1], sampling=GREEDY, max_tokens=2, due=Due(priority=1000))))
+    engine.submit(Sequence(Request(1, [2], sampling=GREEDY, max_tokens=2)))
     entered: list[int] = []
     for id in range(2, 400, 2):
         for each, priority in ((id, -1000), (id + 1, 0)):
             engine.submit(
                 Sequence(
-                    each,
-                    [3],
-                    sampling=GREEDY,
-                    max_tokens=2,
-                    due=Due(priority=priority, created_s=clock.now_s, deadline_s=1e6 + id),
+                    Request(
+                        each,
+                        [3],
+                        sampling=GREEDY,
+                        max_tokens=2,
+                        due=Due(priority=priority, created_s=clock.now_s, deadline_s=1e6 + id),
+                    )
                 )
             )
         engine.step()
@@ -230,8 +240,8 @@ class Storm(RuleBasedStateMachine):
     ) -> None:  # fmt: skip
         self.collector, self.clock = Collector(), Clock()
         backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, **layout)
-        tier = None if disk is None else DiskTier(lambda _: cast(Any, FakeDiskCache(**disk)))
-        self.engine = Engine(backend, self.collector, tiers=Tiers(host, most, tier), clock=self.clock)
+        tier: OpenDisk | None = None if disk is None else lambda _: cast(Any, FakeDiskCache(**disk))
+        self.engine = build_engine(backend, self.collector, tiers=Tiers(host, most, tier), clock=self.clock)
         if backend.num_cells is None:
             self.engine.kv.residency.copy_tokens = price
         self.ids = itertools.count()
@@ -285,12 +295,14 @@ class Storm(RuleBasedStateMachine):
     ) -> Sequence:
         now_s = self.clock.now_s
         sequence = Sequence(
-            next(self.ids),
-            prompt,
-            sampling=GREEDY,
-            max_tokens=count,
-            due=Due(priority=priority, created_s=now_s, deadline_s=now_s + timeout_s),
-            reuse=Reuse(cache_prompt=cache_prompt),
+            Request(
+                next(self.ids),
+                prompt,
+                sampling=GREEDY,
+                max_tokens=count,
+                due=Due(priority=priority, created_s=now_s, deadline_s=now_s + timeout_s),
+                reuse=Reuse(cache_prompt=cache_prompt),
+            )
         )
         self.engine.submit(sequence)
         return sequence
@@ -329,10 +341,13 @@ TestStorm.settings = settings(max_examples=120, stateful_step_count=15)
 def test_slots_are_kept_each_once_even_while_they_go_on() -> None:
     """What a stream has computed meanwhile is never on the disk."""
     disk = FakeDiskCache()
-    tier = DiskTier(lambda _: cast(Any, disk))
-    engine = Engine(FakeBackend(slot_capacity=512, batch_capacity=512), Collector(), tiers=Tiers(disk=tier))
+    engine = build_engine(
+        FakeBackend(slot_capacity=512, batch_capacity=512),
+        Collector(),
+        tiers=Tiers(open_disk=lambda _: cast(Any, disk)),
+    )
     for id in (1, 2):
-        engine.submit(Sequence(id, [id] * 70, sampling=GREEDY, max_tokens=400))
+        engine.submit(Sequence(Request(id, [id] * 70, sampling=GREEDY, max_tokens=400)))
     while engine.scheduler.num_streams < 2:
         engine.step()
     assert engine.writeback is not None
@@ -350,10 +365,10 @@ def test_a_conversation_is_written_although_somebody_looks_at_the_engine_all_the
 ) -> None:
     """The chat page asks twice a second what slots do."""
     disk, clock = FakeDiskCache(), Clock()
-    engine = Engine(
+    engine = build_engine(
         FakeBackend(slot_capacity=256, batch_capacity=128),
         Collector(),
-        tiers=Tiers(disk=DiskTier(lambda _: cast(Any, disk))),
+        tiers=Tiers(open_disk=lambda _: cast(Any, disk)),
         clock=clock,
     )
     stored_s: list[float] = []
@@ -372,7 +387,7 @@ def test_a_conversation_is_written_although_somebody_looks_at_the_engine_all_the
 
     monkeypatch.setattr(disk, "store", remembering)
     monkeypatch.setattr(engine._inbox, "wait", wait)
-    engine.submit(Sequence(0, [5] * 100, sampling=GREEDY, max_tokens=4))
+    engine.submit(Sequence(Request(0, [5] * 100, sampling=GREEDY, max_tokens=4)))
     drain(engine)
     engine.run()
     assert len(stored_s) == 1
@@ -381,7 +396,7 @@ def test_a_conversation_is_written_although_somebody_looks_at_the_engine_all_the
 
 def in_a_slot(sequence: Sequence) -> Sequence:
     """With nothing computed."""
-    sequence.held = Held(0, 0)
+    sequence.progress.held = Held(0, 0)
     return sequence
 
 
@@ -397,21 +412,23 @@ def test_every_prompt_goes_on_beside_streams_and_ever_new_short_ones(
 ) -> None:
     """However slow the machine, whatever a tile costs there, and whatever changes from step to step."""
     shares = Shares(batch_capacity=128)
-    running = [in_a_slot(Sequence(id, [1], sampling=GREEDY)) for id in range(num_streams)]
-    patient = [in_a_slot(Sequence(100 + id, [1] * length, sampling=GREEDY)) for id, length in enumerate(prompts)]
+    running = [in_a_slot(Sequence(Request(id, [1], sampling=GREEDY))) for id in range(num_streams)]
+    patient = [
+        in_a_slot(Sequence(Request(100 + id, [1] * length, sampling=GREEDY))) for id, length in enumerate(prompts)
+    ]
     running += patient
     budgets = itertools.cycle([StepBudget(step_s, 2 * step_s, machine.known()) for machine, step_s in machines])
     for number in range(700 * len(patient) * (len(machines) + 1)):
         share = shares.of(running, next(budgets))
         assert sum(share.values()) <= 128
         for one in running:
-            if one.num_prompt > 1:
-                one.held.length += share[one.id]
-        running = [one for one in running if one.num_prompt == 1 or one.num_pending > 0]
+            if one.progress.num_prompt > 1:
+                one.progress.held.length += share[one.id]
+        running = [one for one in running if one.progress.num_prompt == 1 or one.progress.num_pending > 0]
         while len(running) < 8:
-            one = Sequence(1000 + number, [1] * newcomer, sampling=GREEDY, due=Due(created_s=number + 1))
+            one = Sequence(Request(1000 + number, [1] * newcomer, sampling=GREEDY, due=Due(created_s=number + 1)))
             running.append(in_a_slot(one))
             number += 10_000
-        if all(one.num_pending <= 0 for one in patient):
+        if all(one.progress.num_pending <= 0 for one in patient):
             return
     raise AssertionError("somebody's prompt is never computed")

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.held import Held
 from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.engine.scheduling.cost import MAX_SLOWDOWN, TILE, CostModel, Part, StepCost
 from localllm.engine.scheduling.pace import LONGEST_TILE, Pace, StepBudget, StepLimits
-from localllm.engine.scheduling.shares import LEAST_PART, MOST_ENDING, OVERHEAD, Shares
+from localllm.engine.scheduling.shares import MAX_FINISHING_STRETCH, MIN_PART_TOKENS, OVERHEAD, Shares
 from localllm.types import ResolvedSampling
 from tests.machines import AMX, GPU, MACHINES, SLOW, XEON, Machine, MachineBackend
 from tests.unit.engine.test_engine import Collector, drain
@@ -27,7 +29,7 @@ MAX_STEP_S, PREFILL_STEP_S = 0.3, 0.1
 def engine_on(backend: MachineBackend) -> tuple[Engine, Collector]:
     collector = Collector()
     clock = lambda: backend.now_s  # noqa: E731
-    return Engine(backend, collector, limits=StepLimits(MAX_STEP_S, PREFILL_STEP_S), clock=clock), collector
+    return build_engine(backend, collector, limits=StepLimits(MAX_STEP_S, PREFILL_STEP_S), clock=clock), collector
 
 
 def steps_of_a_server(machine: Machine, count: int, seed: int) -> list[list[Part]]:
@@ -112,9 +114,9 @@ def running_on(machine: Machine, depths: list[int], pending: list[int]) -> list[
     """A stream behind each of `depths`, and prompts of which so many tokens are left behind as many others."""
     running = []
     for slot, (depth, left) in enumerate([*((depth, 1) for depth in depths), *((2 * left, left) for left in pending)]):
-        sequence = Sequence(slot, [1] * (depth + left), sampling=GREEDY)
-        sequence.held = Held(slot, 0)
-        sequence.held.length = depth
+        sequence = Sequence(Request(slot, [1] * (depth + left), sampling=GREEDY))
+        sequence.progress.held = Held(slot, 0)
+        sequence.progress.held.length = depth
         running.append(sequence)
     return running
 
@@ -143,22 +145,22 @@ def test_no_step_is_planned_longer_than_it_may_be_and_none_wastes_its_time(
         assert set(shares.of(running, budget).values()) == {1}, "then every stream gets its token"
     else:
         assert all(share[one.id] == 1 for one in running[: len(depths)]), "every stream gets its token"
-    parts = [(one.slot or 0, one.num_computed, share[one.id]) for one in running if share[one.id]]
+    parts = [(one.slot or 0, one.progress.num_computed, share[one.id]) for one in running if share[one.id]]
     seconds = machine.seconds(parts)
     if depths and not share[0]:
         seconds += streams_s
     slow_s = OVERHEAD * (streams_s + machine.a_pass)
     most_rows = max(share.values())
     chosen = [one for one in running[len(depths) :] if share[one.id]]
-    ends = all(share[one.id] == one.num_pending for one in chosen)
-    allowed_s = max(budget.step_s, slow_s) * (MOST_ENDING if ends and depths else 1)
+    ends = all(share[one.id] == one.progress.num_pending for one in chosen)
+    allowed_s = max(budget.step_s, slow_s) * (MAX_FINISHING_STRETCH if ends and depths else 1)
     if most_rows >= TILE and not depths:
         assert seconds <= max(allowed_s, machine.seconds([parts[0]])) * 1.001
     else:
         longest_s = budget.longest_s if TILE <= most_rows <= TILE + 1 else 0
         assert seconds <= max(allowed_s, longest_s) * 1.001
     prompts = sum(share[one.id] for one in chosen)
-    is_one_done = any(share[one.id] == one.num_pending for one in chosen)
+    is_one_done = any(share[one.id] == one.progress.num_pending for one in chosen)
     if not is_one_done and 1 < most_rows < TILE and prompts + len(depths) < 512 / 2:
         assert seconds - streams_s > 0.2 * (max(budget.step_s, slow_s) - streams_s), "prompts wait for nothing"
 
@@ -170,11 +172,11 @@ def test_steps_beside_streams_are_short_on_a_machine_that_nobody_knew(name: str)
     backend = MachineBackend(machine, noise=0.05)
     engine, collector = engine_on(backend)
     for id in range(4):
-        engine.submit(Sequence(id, [id + 1] * 40, sampling=GREEDY, max_tokens=4000))
+        engine.submit(Sequence(Request(id, [id + 1] * 40, sampling=GREEDY, max_tokens=4000)))
     while engine.scheduler.num_streams < 4 or len(backend.steps_s) < 20:
         engine.step()
     began_s, first = backend.now_s, len(backend.steps_s)
-    engine.submit(Sequence(9, [7] * 3000, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(9, [7] * 3000, sampling=GREEDY, max_tokens=1)))
     while 9 not in collector.finish:
         engine.step()
     steps_s = backend.steps_s[first:]
@@ -194,7 +196,7 @@ def test_a_prompt_that_is_alone_is_computed_nearly_as_fast_as_in_tiles_without_a
     machine = KNOWN_MACHINES[name]
     backend = MachineBackend(machine, noise=0.05)
     engine, _ = engine_on(backend)
-    engine.submit(Sequence(1, [7] * 47 * TILE, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [7] * 47 * TILE, sampling=GREEDY, max_tokens=1)))
     drain(engine)
     assert backend.now_s < 1.4 * sum(machine.seconds([(0, start, TILE)]) for start in range(0, 3000, TILE))
     tile_s = machine.seconds([(0, 2944, TILE)])
@@ -226,14 +228,14 @@ def test_a_tile_too_slow_to_ride_along_comes_once_the_steps_before_left_the_time
 def test_long_prompts_beside_slow_streams_come_to_their_end_and_so_do_short_ones_among_them() -> None:
     backend = MachineBackend(SLOW, num_slots=4)
     engine, collector = engine_on(backend)
-    engine.submit(Sequence(0, [1], sampling=GREEDY, max_tokens=4000))
+    engine.submit(Sequence(Request(0, [1], sampling=GREEDY, max_tokens=4000)))
     for _ in range(8):
         engine.step()
-    engine.submit(Sequence(1, [7] * 700, sampling=GREEDY, max_tokens=1))
-    engine.submit(Sequence(2, [8] * 700, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, [7] * 700, sampling=GREEDY, max_tokens=1)))
+    engine.submit(Sequence(Request(2, [8] * 700, sampling=GREEDY, max_tokens=1)))
     for number in range(600):
         if number % 10 == 0:
-            engine.submit(Sequence(3 + number, [9 + number] * 30, sampling=GREEDY, max_tokens=1))
+            engine.submit(Sequence(Request(3 + number, [9 + number] * 30, sampling=GREEDY, max_tokens=1)))
         engine.step()
         if {1, 2} <= collector.finish.keys():
             break
@@ -245,22 +247,22 @@ def test_the_time_of_a_copy_is_not_taken_for_that_of_tokens() -> None:
     backend = MachineBackend(AMX, copy_s=5.0)
     engine, _ = engine_on(backend)
     for id in range(2):
-        engine.submit(Sequence(id, [7] * 2000 + [id] * 300, sampling=GREEDY, max_tokens=1))
+        engine.submit(Sequence(Request(id, [7] * 2000 + [id] * 300, sampling=GREEDY, max_tokens=1)))
     drain(engine)
     assert backend.copies
-    assert engine._pace.cost.seconds([(0, 2000, 64)]) < 3 * AMX.seconds([(0, 2000, 64)])
+    assert engine._cycle._planner._pace.cost.seconds([(0, 2000, 64)]) < 3 * AMX.seconds([(0, 2000, 64)])
 
 
 def test_prompts_that_come_together_beside_a_stream_begin_to_answer_one_after_the_other() -> None:
     backend = MachineBackend(XEON)
     engine, collector = engine_on(backend)
-    engine.submit(Sequence(0, [1], sampling=GREEDY, max_tokens=4000))
+    engine.submit(Sequence(Request(0, [1], sampling=GREEDY, max_tokens=4000)))
     for _ in range(8):
         engine.step()
     began_s = backend.now_s
     answered_s: dict[int, float] = {}
     for id in range(1, 8):
-        engine.submit(Sequence(id, [id] * 72, sampling=GREEDY, max_tokens=1))
+        engine.submit(Sequence(Request(id, [id] * 72, sampling=GREEDY, max_tokens=1)))
     while len(answered_s) < 7:
         engine.step()
         answered_s |= {id: backend.now_s - began_s for id in collector.finish if id and id not in answered_s}
@@ -280,7 +282,7 @@ def test_the_last_few_rows_of_a_prompt_do_not_take_a_step_of_their_own(takes_tur
     most = rows_of(60)
     assert 10 < most < 50
     assert rows_of(most + 5) == most + 5
-    assert rows_of(most + 2 * LEAST_PART) < most + LEAST_PART // 2, "more of them do"
+    assert rows_of(most + 2 * MIN_PART_TOKENS) < most + MIN_PART_TOKENS // 2, "more of them do"
 
 
 def test_prompts_that_are_alone_are_computed_side_by_side_in_parts_that_are_worth_a_pass() -> None:

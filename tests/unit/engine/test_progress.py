@@ -6,10 +6,12 @@ import threading
 from collections.abc import Sequence as Many
 
 from localllm.engine.backend import Segment
+from localllm.engine.building import build_engine
 from localllm.engine.embedding.encoder import EncoderEngine
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.engine import StepOutput
 from localllm.engine.progress import Progress
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend
 
@@ -40,12 +42,12 @@ def test_an_engine_is_busy_while_it_computes_gets_on_at_every_step_and_rests_whe
         if any(delta.finish is not None for _, delta in output.deltas):
             ended.set()
 
-    engine = Engine(backend, emit)
+    engine = build_engine(backend, emit)
     backend.progress = engine.progress
     assert not engine.progress.is_busy, "what happens before the first step is the load"
     thread = threading.Thread(target=engine.run)
     thread.start()
-    engine.submit(Sequence(1, [1, 2, 3], sampling=GREEDY, max_tokens=5))
+    engine.submit(Sequence(Request(1, [1, 2, 3], sampling=GREEDY, max_tokens=5)))
     assert ended.wait(TIMEOUT_S)
     # `rest` comes before it waits for this.
     engine.call_soon(rested.set)

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
+from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Reported, Reuse
-from localllm.engine.sampling.prompt_logprobs import CAREFUL_VOCABULARY, LEAST_TOKENS, MAX_BYTES, PromptScorer
+from localllm.engine.requests.terms import Reported, Request, Reuse
+from localllm.engine.sampling.prompt_logprobs import CAREFUL_VOCABULARY, MAX_BYTES, MIN_SCORED_TOKENS, PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.types import Delta, ResolvedSampling, TokenLogprob
@@ -92,16 +93,18 @@ def test_every_prompt_is_scored_once_whoever_runs_beside_it(
         FakeBackend(num_slots=slots, batch_capacity=batch, can_rewind=can_rewind, fails_at_step=fails_at_step),
         Told(),
     )
-    engine = Engine(backend, told)
+    engine = build_engine(backend, told)
     for id, (prompt, count, wanted) in enumerate(requests):
         engine.submit(
             Sequence(
-                id,
-                prompt,
-                sampling=GREEDY,
-                max_tokens=count,
-                reported=Reported(logprobs=wanted, prompt_logprobs=wanted),
-                reuse=Reuse(cache_prompt=wanted is None),
+                Request(
+                    id,
+                    prompt,
+                    sampling=GREEDY,
+                    max_tokens=count,
+                    reported=Reported(logprobs=wanted, prompt_logprobs=wanted),
+                    reuse=Reuse(cache_prompt=wanted is None),
+                )
             )
         )
     drain(engine)
@@ -123,15 +126,15 @@ def test_every_prompt_is_scored_once_whoever_runs_beside_it(
 
 
 def test_an_answer_of_no_tokens_leaves_its_prompt_in_the_cache() -> None:
-    engine = Engine(FakeBackend(), told := Told())
-    engine.submit(Sequence(1, list(range(1, 41)), sampling=GREEDY, max_tokens=0))
+    engine = build_engine(FakeBackend(), told := Told())
+    engine.submit(Sequence(Request(1, list(range(1, 41)), sampling=GREEDY, max_tokens=0)))
     drain(engine)
     (delta,) = told.deltas[1]
     assert delta.finish is not None
     assert (delta.text, delta.num_tokens, delta.finish.reason) == ("", 0, "length")
     assert (delta.finish.usage.prompt_tokens, delta.finish.usage.completion_tokens) == (40, 0)
     assert delta.finish.timings.decode_s == 0
-    engine.submit(Sequence(2, list(range(1, 41)), sampling=GREEDY, max_tokens=3))
+    engine.submit(Sequence(Request(2, list(range(1, 41)), sampling=GREEDY, max_tokens=3)))
     drain(engine)
     finish = told.deltas[2][-1].finish
     assert finish is not None
@@ -139,18 +142,20 @@ def test_an_answer_of_no_tokens_leaves_its_prompt_in_the_cache() -> None:
 
 
 def test_the_end_token_is_told_beside_a_prompts_log_probabilities_and_nowhere_else() -> None:
-    engine = Engine(FakeBackend(ends_at=5), told := Told())
+    engine = build_engine(FakeBackend(ends_at=5), told := Told())
     engine.submit(
         Sequence(
-            1,
-            [7, 8, 9],
-            sampling=GREEDY,
-            max_tokens=9,
-            reported=Reported(logprobs=1, prompt_logprobs=1),
-            reuse=Reuse(False),
+            Request(
+                1,
+                [7, 8, 9],
+                sampling=GREEDY,
+                max_tokens=9,
+                reported=Reported(logprobs=1, prompt_logprobs=1),
+                reuse=Reuse(False),
+            )
         )
     )
-    engine.submit(Sequence(2, [7, 8, 9], sampling=GREEDY, max_tokens=9, reported=Reported(logprobs=1)))
+    engine.submit(Sequence(Request(2, [7, 8, 9], sampling=GREEDY, max_tokens=9, reported=Reported(logprobs=1))))
     drain(engine)
     assert [each.piece for each in told.of_answer(1)][-1:] == [b"<end>"]
     assert len(told.of_answer(1)) == len(told.of_answer(2)) + 1 == 3
@@ -161,10 +166,10 @@ def test_the_end_token_is_told_beside_a_prompts_log_probabilities_and_nowhere_el
 
 
 def test_a_prompt_whose_rows_hold_no_probabilities_fails_alone() -> None:
-    engine = Engine(FakeBackend(broken_at=50), told := Told())
+    engine = build_engine(FakeBackend(broken_at=50), told := Told())
     reported, reuse = Reported(prompt_logprobs=1), Reuse(cache_prompt=False)
     for id, prompt in ((1, [50, 8, 9]), (2, [7, 8, 9])):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=2, reported=reported, reuse=reuse))
+        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=2, reported=reported, reuse=reuse)))
     drain(engine)
     assert "probability" in told.failures[1]
     check(told.of_prompt(2), [7, 8, 9], 1)
@@ -185,19 +190,16 @@ class SlowRows(FakeBackend):
 @pytest.mark.parametrize("num_prompts", [1, 3])
 def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompts: int) -> None:
     backend = SlowRows(slot_capacity=512, batch_capacity=512)
-    engine = Engine(backend, told := Told(), limits=StepLimits(0.3, 0.1), clock=lambda: backend.now_s)
-    engine.submit(Sequence(0, [7], sampling=GREEDY, max_tokens=400))
+    engine = build_engine(backend, told := Told(), limits=StepLimits(0.3, 0.1), clock=lambda: backend.now_s)
+    engine.submit(Sequence(Request(0, [7], sampling=GREEDY, max_tokens=400)))
     engine.step()
     prompts = [[place % 96 + 1 for place in range(id, id + 400)] for id in range(num_prompts)]
     for id, prompt in enumerate(prompts, start=1):
         engine.submit(
             Sequence(
-                id,
-                prompt,
-                sampling=GREEDY,
-                max_tokens=1,
-                reported=Reported(prompt_logprobs=1),
-                reuse=Reuse(False),
+                Request(
+                    id, prompt, sampling=GREEDY, max_tokens=1, reported=Reported(prompt_logprobs=1), reuse=Reuse(False)
+                )
             )
         )
     drain(engine)
@@ -215,7 +217,8 @@ def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompt
 
 class TestPace:
     def scorer(self) -> PromptScorer:
-        return PromptScorer(FakeBackend(batch_capacity=512), NumpySampler(), StepLimits(0.3, 0.1))
+        fake = FakeBackend(batch_capacity=512)
+        return PromptScorer(fake, fake, NumpySampler(), num_slots=fake.num_slots, limits=StepLimits(0.3, 0.1))
 
     def test_rows_never_take_more_memory_than_they_may(self) -> None:
         scorer = self.scorer()
@@ -245,5 +248,5 @@ class TestPace:
         assert has_learned(), "something held that step up"
         for _ in range(20):
             scorer.observe(1, 10.0, streams)
-        assert scorer.max_tokens(streams) == LEAST_TOKENS
+        assert scorer.max_tokens(streams) == MIN_SCORED_TOKENS
         assert has_learned()

@@ -14,8 +14,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
-from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.building import build_engine
+from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
@@ -73,7 +75,7 @@ class Answers:
             finish and finish.reason,
             finish and msgspec.structs.replace(finish.usage, accepted_guesses=0, rejected_guesses=0),
             self._failures.get(id, ""),
-            tuple(self._sequences[id].tokens),
+            tuple(self._sequences[id].progress.tokens),
         )
 
 
@@ -86,7 +88,7 @@ class Guesser:
         self._wrong = wrong
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        place = sequence.num_tokens + sequence.num_shifted
+        place = sequence.progress.num_tokens + sequence.progress.num_shifted
         known = [*self._answers[sequence.id][place:], END, 7, 7, 7]
         count = self._random.randrange(10)
         guesses = [
@@ -102,7 +104,7 @@ class Knowing:
         self._answers = answers
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        known = self._answers.get(sequence.id, ())[sequence.num_tokens :]
+        known = self._answers.get(sequence.id, ())[sequence.progress.num_tokens :]
         return Proposal((), known, (1.0,) * len(known))
 
 
@@ -113,7 +115,7 @@ class Always:
         self._proposal = Proposal((), guesses)
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        return self._proposal if sequence.num_tokens else None
+        return self._proposal if sequence.progress.num_tokens else None
 
 
 class Forcer:
@@ -123,7 +125,7 @@ class Forcer:
         self._guesser = guesser
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        place = sequence.num_generated % 7
+        place = sequence.progress.num_generated % 7
         forced = (42, 43, 44)[place - 2 :] if 2 <= place <= 4 else ()
         guess = self._guesser.propose(sequence) if self._guesser is not None else None
         until_forced = 8 - place - len(forced) if place >= 2 else 1 - place
@@ -134,11 +136,13 @@ def requests(count: int, sampling: ResolvedSampling, options: dict[str, Any]) ->
     prompts = [[id + 1, 9, id + 3] for id in range(count)]
     return [
         Sequence(
-            id,
-            prompt,
-            sampling=sampling,
+            Request(
+                id,
+                prompt,
+                sampling=sampling,
+                **grouped({"end_tokens": [END] if options.get("min_tokens") else (), **options}),
+            ),
             dry=None if sampling.dry is None else Dry(sampling.dry, lambda token: bytes([31 + token]), prompt),
-            **grouped({"end_tokens": [END] if options.get("min_tokens") else (), **options}),
         )
         for id, prompt in enumerate(prompts)
     ]
@@ -163,7 +167,7 @@ def run(
     proposer: Proposer | None = None,
 ) -> Answers:
     answers = Answers(sequences)
-    engine = Engine(backend, answers, context_shift=shifts, sampler=SAMPLER, proposers=Proposers(proposer))
+    engine = build_engine(backend, answers, context_shift=shifts, sampler=SAMPLER, proposers=Proposers(proposer))
     engine.scheduler.drafter.cost = rows
     for sequence in sequences:
         engine.submit(sequence)
@@ -309,12 +313,12 @@ def test_right_guesses_save_steps_and_are_nobodys_prompt(monkeypatch: pytest.Mon
     observed: list[int] = []
     sequences = requests(1, GREEDY, {"max_tokens": 30})
     answers = Answers(sequences)
-    engine = Engine(backend, answers, proposers=Proposers(Knowing(known)))
-    for learner in (engine._pace.cost, engine._pace.row_cost):
+    engine = build_engine(backend, answers, proposers=Proposers(Knowing(known)))
+    for learner in (engine._cycle._planner._pace.cost, engine._cycle._planner._pace.row_cost):
         monkeypatch.setattr(learner, "observe", lambda parts, _seconds: observed.append(sum(part[2] for part in parts)))
     engine.submit(sequences[0])
     engine.step()
-    assert sequences[0].is_prefilling is False
+    assert sequences[0].progress.is_prefilling is False
     while engine.scheduler.has_work:
         engine.step()
     assert len(backend.batches) <= 1 + -(-30 // MOST_ROWS)
@@ -340,7 +344,7 @@ def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer(kind: str) 
     sequences = requests(2, GREEDY, {"max_tokens": 9})
     answers = run(sequences, backend, proposer=Always(95, 95))
     for sequence in sequences:
-        assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.tokens[:3], 9))
+        assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.progress.tokens[:3], 9))
     assert all(95 not in cells for cells in backend.cells)
 
 
@@ -351,7 +355,7 @@ def test_a_guess_that_computes_no_numbers_fails_nobody_unless_it_is_right(kind: 
     answers = run(sequences, backend, proposer=Always(95, 95))
     for sequence in sequences:
         assert not answers.of(sequence.id).failure
-        assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.tokens[:3], 9))
+        assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.progress.tokens[:3], 9))
 
 
 def test_masks_hold_for_their_rows() -> None:
@@ -360,7 +364,9 @@ def test_masks_hold_for_their_rows() -> None:
     class Masks(FakeBackend):
         def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
             rows = range(segments[0].num_outputs)
-            sequences[0].masks = [allowing(10 + (sequences[0].num_generated + row) % 5) for row in rows]
+            sequences[0].drawing.masks = [
+                allowing(10 + (sequences[0].progress.num_generated + row) % 5) for row in rows
+            ]
             return super().decode(segments, within_s=within_s)
 
     def allowing(token: int) -> Any:
@@ -380,7 +386,10 @@ def test_masks_hold_for_their_rows() -> None:
 @pytest.mark.parametrize("what", ["guesses", "forced"])
 def test_beside_a_prompt_streams_get_one_row(what: str) -> None:
     backend = FakeBackend(slot_capacity=512, batch_capacity=16)
-    sequences = [*requests(1, GREEDY, {"max_tokens": 40}), Sequence(1, [5] * 200, sampling=GREEDY, max_tokens=1)]
+    sequences = [
+        *requests(1, GREEDY, {"max_tokens": 40}),
+        Sequence(Request(1, [5] * 200, sampling=GREEDY, max_tokens=1)),
+    ]
     proposer: Any = Guesser({0: (1, 9, 3, *alone([1, 9, 3], 40)), 1: (5,) * 201}) if what == "guesses" else Forcer()
     answers = run(sequences, backend, proposer=proposer)
     beside = [batch for batch in backend.batches if len(batch) == 2]
@@ -397,7 +406,7 @@ def test_rows_thrown_away_are_cut_from_the_cache() -> None:
     answers = run(sequences, backend, proposer=Knowing(known), rows=count_passes)
     assert any(segment.num_padding for batch in backend.batches for segment in batch)
     for sequence in sequences:
-        assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.tokens[:3], 20))
+        assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.progress.tokens[:3], 20))
 
 
 @pytest.mark.parametrize("row_s", [0.00002, 0.0005, 0.002], ids=["gpu", "amx", "cpu"])
@@ -410,17 +419,17 @@ def test_answers_that_nobody_guesses_are_hardly_later_beside_others_that_are_gue
         """When the last of the unknown ones has ended, and how many tokens the others have by then."""
         backend = MachineBackend(Machine(0.02, row_s, 0.0, 0.0), num_slots=4)
         sequences = [
-            *(Sequence(id, known[id][:3], sampling=GREEDY, max_tokens=3000) for id in range(2)),
-            *(Sequence(id, [id + 1, 9, id + 3], sampling=GREEDY, max_tokens=num_tokens) for id in (2, 3)),
+            *(Sequence(Request(id, known[id][:3], sampling=GREEDY, max_tokens=3000)) for id in range(2)),
+            *(Sequence(Request(id, [id + 1, 9, id + 3], sampling=GREEDY, max_tokens=num_tokens)) for id in (2, 3)),
         ]
         answers = Answers(sequences)
         clock = lambda: backend.now_s  # noqa: E731
-        engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(proposer))
+        engine = build_engine(backend, answers, sampler=SAMPLER, clock=clock, proposers=Proposers(proposer))
         for sequence in sequences:
             engine.submit(sequence)
         while any(answers.of(id).reason is None for id in (2, 3)):
             engine.step()
-        return backend.now_s, sum(sequence.num_generated for sequence in sequences[:2])
+        return backend.now_s, sum(sequence.progress.num_generated for sequence in sequences[:2])
 
     plain_s, num_plain = finished_s(None)
     guessed_s, num_guessed = finished_s(Knowing(known))
@@ -448,7 +457,7 @@ class Middling:
     def propose(self, sequence: Sequence) -> Proposal | None:
         if self._random.random() < 0.2:
             return None
-        guesses = self._answer[sequence.num_tokens :][:8]
+        guesses = self._answer[sequence.progress.num_tokens :][:8]
         wrong = [self._random.random() >= self._chance for _ in guesses]
         guessed = tuple(token % 90 + 1 if is_wrong else token for token, is_wrong in zip(guesses, wrong, strict=True))
         return Proposal((), guessed, (self._chance,) * len(guesses))
@@ -463,9 +472,9 @@ def test_where_rows_are_dear_guesses_that_do_not_pay_are_found_out_though_they_a
 
     def took_s(proposer: Proposer | None) -> float:
         backend = MachineBackend(DearRows(), num_slots=1, noise=0.05)
-        sequence = Sequence(0, answer[:3], sampling=GREEDY, max_tokens=600)
+        sequence = Sequence(Request(0, answer[:3], sampling=GREEDY, max_tokens=600))
         clock = lambda: backend.now_s  # noqa: E731
-        engine = Engine(backend, Answers([sequence]), sampler=SAMPLER, clock=clock, proposers=Proposers(proposer))
+        engine = build_engine(backend, Answers([sequence]), sampler=SAMPLER, clock=clock, proposers=Proposers(proposer))
         engine.submit(sequence)
         engine.step()
         while engine.scheduler.has_work:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import (
+    MAX_STREAM_SLOWDOWN,
     MOST_ROWS,
-    MOST_SLOWER,
     Layout,
     Rows,
     Wish,
@@ -89,7 +89,9 @@ def test_no_shape_is_worse_than_one_row_each(wishes: list[Wish], most: int, is_u
         return
     plain_s, took_s = took(wishes, [1] * len(wishes)), took(wishes, given_lengths)
     assert rate(wishes, shares) >= len(wishes) / plain_s * (1 - 1e-9)
-    assert min(expected(wishes, shares)) / took_s >= 1 / plain_s / MOST_SLOWER * (1 - 1e-9), "nobody is much slower"
+    assert min(expected(wishes, shares)) / took_s >= 1 / plain_s / MAX_STREAM_SLOWDOWN * (1 - 1e-9), (
+        "nobody is much slower"
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -103,7 +105,7 @@ def test_it_is_near_the_best_of_all_shapes(wishes: list[Wish]) -> None:
             continue
         tokens = [1 + sum(wish.gains[: length - 1]) for wish, length in zip(wishes, shape, strict=True)]
         took_s = took(wishes, shape)
-        if MOST_SLOWER * min(tokens) * plain_s >= took_s:
+        if MAX_STREAM_SLOWDOWN * min(tokens) * plain_s >= took_s:
             best = max(best, sum(tokens) / took_s)
     assert rate(wishes, share_rows(wishes, most=64).rows) >= 0.85 * best
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localllm.engine.engine import Engine
+from localllm.engine.building import build_engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Shift
+from localllm.engine.requests.terms import Request, Shift
 from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.row_cost import MOST_SHAPES, RowCost
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, share_rows
@@ -267,7 +267,7 @@ def test_the_answer_with_texts_to_guess_from_is_the_answer_without(
     sequences, experience = requests(count, sampling, options), Experience()
     for one in sequences:
         predicted = mutated(first.of(one.id).tokens[3:], seed)
-        one.guesser = Guesser(Speculative(n_max=n_max), experience, prediction=predicted)
+        one.drawing.guesser = Guesser(Speculative(n_max=n_max), experience, prediction=predicted)
     backend = made()
     guessed = run(sequences, backend, shifts=shifts, proposer=Speculator(), rows=cost)
     for id in range(count):
@@ -284,10 +284,10 @@ def test_what_came_of_each_sources_guesses_is_counted() -> None:
     plain = run(requests(2, GREEDY, {"max_tokens": 40}), Repeating())
     sequences = requests(2, GREEDY, {"max_tokens": 40})
     told: list[EngineStatus] = []
-    sequences[0].guesser = Guesser(Speculative(), Experience(), prediction=mutated(plain.of(0).tokens[3:], 1))
-    sequences[1].guesser = Guesser(Speculative(sources=("lookup",)), Experience())
+    sequences[0].drawing.guesser = Guesser(Speculative(), Experience(), prediction=mutated(plain.of(0).tokens[3:], 1))
+    sequences[1].drawing.guesser = Guesser(Speculative(sources=("lookup",)), Experience())
     answers = Answers(sequences)
-    engine = Engine(Repeating(), answers, proposers=Proposers(Speculator()))
+    engine = build_engine(Repeating(), answers, proposers=Proposers(Speculator()))
     engine.scheduler.drafter.cost = free
     for one in sequences:
         engine.submit(one)
@@ -308,7 +308,7 @@ def test_a_good_prediction_saves_steps_and_a_request_may_have_none() -> None:
 
     def steps(**wanted: Any) -> int:
         backend, sequences = FakeBackend(), requests(1, GREEDY, {"max_tokens": 40})
-        sequences[0].guesser = Guesser(Speculative(**wanted), Experience(), prediction=plain.tokens[3:])
+        sequences[0].drawing.guesser = Guesser(Speculative(**wanted), Experience(), prediction=plain.tokens[3:])
         answers = run(sequences, backend, proposer=Speculator(), rows=assumed_cost)
         assert answers.of(0) == plain
         return len(backend.batches)
@@ -366,12 +366,12 @@ def test_a_prompt_of_a_hundred_thousand_tokens_costs_two_megabytes_at_most() -> 
 
 
 def test_a_guesser_follows_a_context_that_shifts() -> None:
-    sequence = Sequence(0, [1, 2, 3, 4, 5] * 8, sampling=GREEDY, shift=Shift(keep=4))
-    sequence.guesser = Guesser(Speculative(), Experience())
-    assert sequence.guesser.propose(sequence) is not None
-    sequence.shift(10)
+    sequence = Sequence(Request(0, [1, 2, 3, 4, 5] * 8, sampling=GREEDY, shift=Shift(keep=4)))
+    sequence.drawing.guesser = Guesser(Speculative(), Experience())
+    assert sequence.drawing.guesser.propose(sequence) is not None
+    sequence.shift(4, 10)
     for token in (1, 2, 3):
         sequence.append(token)
-        proposal = sequence.guesser.propose(sequence)
+        proposal = sequence.drawing.guesser.propose(sequence)
     assert proposal is not None
     assert proposal.guessed[:3] == (4, 5, 1)

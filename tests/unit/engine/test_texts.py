@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.engine.backend import BackendError, Piece, Vectors
+from localllm.engine.building import build_engine
 from localllm.engine.embedding.embedder import Embedder, TextOutput, shaped
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.embedding.texts import Limits, TextJob, TextQueue
-from localllm.engine.engine import Engine
 from localllm.engine.scheduling.aging import AGED_S
 from localllm.errors import InternalError, LoadFailed, RequestTimeout
 from tests.fakes import FakeBackend
@@ -286,7 +286,7 @@ def test_a_context_that_cannot_be_made_fails_those_who_ask_and_is_tried_again() 
 def test_the_engine_computes_texts_between_its_steps_and_alone() -> None:
     backend, outputs = FakeEmbedder(), Outputs()
     embedder = embedder_with(backend, outputs)
-    for engine in (Engine(FakeBackend(), lambda _: None, beside=embedder), EncoderEngine(embedder)):
+    for engine in (build_engine(FakeBackend(), lambda _: None, beside=embedder), EncoderEngine(embedder)):
         engine.call_soon(lambda: embedder.add(TextJob(1, [[1] * 400] * 3)))
         engine.call_soon(lambda: embedder.add(TextJob(2, [[2]])))
         for _ in range(12):  # a stop that comes too soon would be seen as a missing text

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple, cast
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.cache.tiers import DiskTier
-from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Reuse
+from localllm.engine.requests.terms import Due, Request, Reuse
 from localllm.engine.scheduling.scheduler import MAX_LOOKS
 from tests.fakes import FakeBackend, FakeDiskCache
 from tests.unit.engine.test_engine import GREEDY, Collector
@@ -64,10 +63,10 @@ def traffic(
     backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, **layout)
     files = FakeDiskCache(looks=disk or 0, num_prefetched=2)
     collector = Collector()
-    engine = Engine(
+    engine = build_engine(
         backend,
         collector,
-        tiers=Tiers(host, 3, None if disk is None else DiskTier(lambda _: cast(Any, files))),
+        tiers=Tiers(host, 3, None if disk is None else lambda _: cast(Any, files)),
         clock=(clock := Clock()),
     )
     if backend.num_cells is None:
@@ -111,12 +110,14 @@ def traffic(
             engine.slots.restore(idle[0], taken[-1])
         engine.submit(
             Sequence(
-                id,
-                [arrival.family] * arrival.common + arrival.tail + [4],
-                sampling=GREEDY,
-                max_tokens=arrival.num_tokens,
-                due=Due(priority=arrival.priority, created_s=clock.now_s),
-                reuse=Reuse(cache_prompt=arrival.cache_prompt),
+                Request(
+                    id,
+                    [arrival.family] * arrival.common + arrival.tail + [4],
+                    sampling=GREEDY,
+                    max_tokens=arrival.num_tokens,
+                    due=Due(priority=arrival.priority, created_s=clock.now_s),
+                    reuse=Reuse(cache_prompt=arrival.cache_prompt),
+                )
             )
         )
         if arrival.cancelled_after is not None:
@@ -153,7 +154,7 @@ def test_what_is_remembered_decides_nothing_otherwise(
 def test_while_nothing_happens_nobody_is_looked_at_and_after_something_no_more_than_a_few_each_step() -> None:
     """256 wait for one prefix while streams go on; then its leader is cancelled, and another takes its place."""
     backend = FakeBackend(num_slots=8, slot_capacity=4096, batch_capacity=64)
-    engine = Engine(backend, Collector(), clock=Clock())
+    engine = build_engine(backend, Collector(), clock=Clock())
     admitter, looks = engine.scheduler._admitter, list[int]()
     admit = admitter.admit
 
@@ -163,10 +164,10 @@ def test_while_nothing_happens_nobody_is_looked_at_and_after_something_no_more_t
 
     admitter.admit = counted  # type: ignore[method-assign, assignment]
     for id in range(4):
-        engine.submit(Sequence(id, [id + 2] * 5, sampling=GREEDY, max_tokens=2000))
+        engine.submit(Sequence(Request(id, [id + 2] * 5, sampling=GREEDY, max_tokens=2000)))
     engine.step()
     for id in range(257):
-        engine.submit(Sequence(1000 + id, [1] * 4000, sampling=GREEDY, max_tokens=10))
+        engine.submit(Sequence(Request(1000 + id, [1] * 4000, sampling=GREEDY, max_tokens=10)))
 
     def steps_until_it_is_quiet() -> int:
         for count in range(30):
@@ -182,7 +183,7 @@ def test_while_nothing_happens_nobody_is_looked_at_and_after_something_no_more_t
     for _ in range(5):
         engine.step()
     assert looks == []
-    engine.submit(Sequence(5000, [9] * 10, sampling=GREEDY, max_tokens=2))
+    engine.submit(Sequence(Request(5000, [9] * 10, sampling=GREEDY, max_tokens=2)))
     engine.step()
     assert looks == [5000], "one who passes is compared with nobody else"
     engine.cancel(1000)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending, Reported, Reuse
+from localllm.engine.requests.terms import Ending, Reported, Request, Reuse
 from localllm.types import Delta, Detail, Lines, PromptProgress, ResolvedSampling
 from tests.fakes import FakeBackend, alone
 
@@ -34,15 +35,17 @@ def run(engine: Engine) -> None:
 
 def test_a_request_waits_for_the_slot_that_it_wants_while_others_pass() -> None:
     deltas = Deltas()
-    engine = Engine(FakeBackend(num_slots=2), deltas)
-    engine.submit(Sequence(1, [5, 6], sampling=GREEDY, max_tokens=6, reuse=Reuse(wanted_slot=1)))
+    engine = build_engine(FakeBackend(num_slots=2), deltas)
+    engine.submit(Sequence(Request(1, [5, 6], sampling=GREEDY, max_tokens=6, reuse=Reuse(wanted_slot=1))))
     engine.step()
     engine.submit(
         Sequence(
-            2, [7, 8], sampling=GREEDY, max_tokens=2, reuse=Reuse(wanted_slot=1), reported=Reported(detail=Detail())
+            Request(
+                2, [7, 8], sampling=GREEDY, max_tokens=2, reuse=Reuse(wanted_slot=1), reported=Reported(detail=Detail())
+            )
         )
     )
-    engine.submit(Sequence(3, [9, 10], sampling=GREEDY, max_tokens=20))
+    engine.submit(Sequence(Request(3, [9, 10], sampling=GREEDY, max_tokens=20)))
     engine.step()
     by_slot = [slot.request for slot in engine.scheduler.slot_status()]
     assert by_slot == [3, 1], "number 2 waits, though a slot was free"
@@ -55,8 +58,8 @@ def test_a_request_waits_for_the_slot_that_it_wants_while_others_pass() -> None:
 
 
 def test_a_request_in_the_slot_that_it_wants_is_not_moved_to_another() -> None:
-    engine = Engine(FakeBackend(num_slots=4, slot_capacity=256), Deltas())
-    engine.submit(Sequence(1, [5, 6], sampling=GREEDY, max_tokens=200, reuse=Reuse(wanted_slot=3)))
+    engine = build_engine(FakeBackend(num_slots=4, slot_capacity=256), Deltas())
+    engine.submit(Sequence(Request(1, [5, 6], sampling=GREEDY, max_tokens=200, reuse=Reuse(wanted_slot=3))))
     for _ in range(20):
         engine.step()
         assert engine.scheduler.slot_status()[3].request == 1
@@ -64,13 +67,17 @@ def test_a_request_in_the_slot_that_it_wants_is_not_moved_to_another() -> None:
 
 def test_progress_begins_with_what_is_cached_grows_with_every_step_and_ends_with_all() -> None:
     deltas = Deltas()
-    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256, batch_capacity=16), deltas)
+    engine = build_engine(FakeBackend(num_slots=1, slot_capacity=256, batch_capacity=16), deltas)
     prompt = [index % 90 + 1 for index in range(100)]
-    engine.submit(Sequence(1, prompt[:40], sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(1, prompt[:40], sampling=GREEDY, max_tokens=1)))
     run(engine)
     assert deltas.progress(1) == [], "nobody asked"
     engine.submit(
-        Sequence(2, prompt, sampling=GREEDY, max_tokens=3, reported=Reported(detail=Detail(progress=True, tokens=True)))
+        Sequence(
+            Request(
+                2, prompt, sampling=GREEDY, max_tokens=3, reported=Reported(detail=Detail(progress=True, tokens=True))
+            )
+        )
     )
     run(engine)
     told = deltas.progress(2)
@@ -87,8 +94,8 @@ def test_progress_begins_with_what_is_cached_grows_with_every_step_and_ends_with
 
 def test_without_progress_there_is_one_report_when_the_prompt_is_whole() -> None:
     deltas = Deltas()
-    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256, batch_capacity=16), deltas)
-    engine.submit(Sequence(1, [7] * 90, sampling=GREEDY, max_tokens=2, reported=Reported(detail=Detail())))
+    engine = build_engine(FakeBackend(num_slots=1, slot_capacity=256, batch_capacity=16), deltas)
+    engine.submit(Sequence(Request(1, [7] * 90, sampling=GREEDY, max_tokens=2, reported=Reported(detail=Detail()))))
     run(engine)
     assert [each.computed for each in deltas.progress(1)] == [90]
     assert all(not delta.tokens for delta in deltas.of[1])
@@ -103,8 +110,8 @@ class Lined(FakeBackend):
 
 def test_a_line_that_is_indented_too_little_ends_an_answer_as_a_limit_does() -> None:
     deltas = Deltas()
-    engine = Engine(Lined(num_slots=1, slot_capacity=256), deltas)
-    engine.submit(Sequence(1, [5], sampling=GREEDY, max_tokens=100, ending=Ending(lines=Lines(min_indent=1))))
+    engine = build_engine(Lined(num_slots=1, slot_capacity=256), deltas)
+    engine.submit(Sequence(Request(1, [5], sampling=GREEDY, max_tokens=100, ending=Ending(lines=Lines(min_indent=1)))))
     run(engine)
     whole = "".join("x" if token % 3 else "\n" for token in alone([5], 100))
     finish = deltas.of[1][-1].finish

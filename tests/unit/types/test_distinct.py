@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.engine.sampling.distinct import Distinct
 from localllm.types import ResolvedSampling
 
@@ -35,7 +36,7 @@ def test_a_step_behind_a_long_prompt_costs_as_much_as_behind_a_short_one(last_n:
 
     def least_s(num_tokens: int) -> float:
         sampling = ResolvedSampling(repeat_penalty=1.1, repeat_last_n=last_n)
-        sequence = Sequence(1, range(num_tokens), sampling=sampling)
+        sequence = Sequence(Request(1, range(num_tokens), sampling=sampling))
         times = []
         for token in range(50):
             started = time.perf_counter()

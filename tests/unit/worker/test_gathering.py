@@ -28,7 +28,7 @@ def rejected(id: int) -> Rejected:
 
 def gathering(interval_s: float = INTERVAL_S) -> Gathering:
     gathering = Gathering()
-    gathering.interval_s = interval_s
+    gathering.every(interval_s)
     return gathering
 
 

@@ -110,8 +110,8 @@ def test_answers_to_one_prompt_are_tokenized_once_and_have_parameters_of_their_o
         *range(1, 65)
     ]
     assert bench.letters.num_steps == 40 / STEP
-    assert {sequence.sampling.seed for sequence in bench.engine.sequences} == {*range(1, 65)}
-    assert len({id(sequence.tokens) for sequence in bench.engine.sequences}) == 64
+    assert {sequence.request.sampling.seed for sequence in bench.engine.sequences} == {*range(1, 65)}
+    assert len({id(sequence.progress.tokens) for sequence in bench.engine.sequences}) == 64
 
 
 def test_a_cancelled_request_costs_nothing_more_and_ends_at_once() -> None:
@@ -213,4 +213,4 @@ def test_neither_side_of_a_gap_to_fill_can_spell_a_special_token() -> None:
     bench.submit(1, "ab", suffix="c")
     assert isinstance(bench.next(), Accepted)
     assert bench.letters.parsed_special == [False, False]
-    assert list(bench.engine.sequences[0].tokens) == [1, 2, 1, 3, 2]
+    assert list(bench.engine.sequences[0].progress.tokens) == [1, 2, 1, 3, 2]

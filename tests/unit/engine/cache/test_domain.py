@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 from pathlib import Path
 from typing import Any, cast
@@ -14,14 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment, State
+from localllm.engine.building import build_engine
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
-from localllm.engine.cache.tiers import DiskTier
+from localllm.engine.cache.tiers import OpenDisk
 from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Reuse
+from localllm.engine.requests.terms import Request, Reuse
 from localllm.kvdisk.cache import DiskCache
+from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.file import Saved, encode
 from localllm.kvdisk.named import NamedStates
 from localllm.worker.messages import Call, Reply, Up
@@ -50,7 +53,7 @@ class LabellingBackend(FakeBackend):
         self.labels: list[list[str]] = [[] for _ in range(self.num_slots)]
 
     def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
-        owners = {sequence.slot: sequence.domain.digest for sequence in self.engine.scheduler.running}
+        owners = {sequence.slot: sequence.request.reuse.domain.digest for sequence in self.engine.scheduler.running}
         is_whole = super().decode(segments, within_s=within_s)
         for segment in segments:
             self.labels[segment.slot] += [owners[segment.slot]] * len(segment.tokens)
@@ -109,8 +112,8 @@ def test_no_cell_is_ever_used_for_another_salt(
     disk: bool,
 ) -> None:
     backend, collector = LabellingBackend(num_slots=slots, slot_capacity=128, batch_capacity=64, **layout), Collector()
-    tier = DiskTier(lambda _: cast(Any, FakeDiskCache())) if disk else None
-    engine = backend.engine = Engine(backend, collector, tiers=Tiers(host, 3, tier))
+    tier: OpenDisk | None = (lambda _: cast(Any, FakeDiskCache())) if disk else None
+    engine = backend.engine = build_engine(backend, collector, tiers=Tiers(host, 3, tier))
     if backend.num_cells is None:
         engine.kv.residency.copy_tokens = 2
     taken, prompts = [], []
@@ -126,14 +129,20 @@ def test_no_cell_is_ever_used_for_another_salt(
         elif action == "put" and idle and taken and engine.scheduler.to_restore(idle[-1], taken[-1]) is not None:
             engine.slots.restore(idle[-1], taken[-1])
         prompts.append([9] * common + tail)
-        engine.submit(Sequence(id, prompts[-1], sampling=GREEDY, max_tokens=5, reuse=Reuse(cache_salt=salt)))
+        engine.submit(
+            Sequence(
+                Request(id, prompts[-1], sampling=GREEDY, max_tokens=5, reuse=Reuse(domain=Domain.of(cache_salt=salt)))
+            )
+        )
     drain(engine)
     for id, prompt in enumerate(prompts):
         assert collector.text[id] == text_of(alone(prompt, 5))
 
 
 def ask(engine: Engine, id: int, salt: str) -> None:
-    engine.submit(Sequence(id, PROMPT, sampling=GREEDY, max_tokens=3, reuse=Reuse(cache_salt=salt)))
+    engine.submit(
+        Sequence(Request(id, PROMPT, sampling=GREEDY, max_tokens=3, reuse=Reuse(domain=Domain.of(cache_salt=salt))))
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -141,7 +150,7 @@ def test_cached_tokens_tell_nobody_what_another_salt_asked(layout: dict[str, Any
     """Nor does waiting: of three that come at once each salt computes its own."""
     layout = layout | ({"num_cells": 1024} if "num_cells" in layout else {})
     backend, collector = FakeBackend(slot_capacity=256, batch_capacity=64, **layout), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(10_000))
+    engine = build_engine(backend, collector, tiers=Tiers(10_000))
     for id, salt in enumerate(["", "a", "b"]):
         ask(engine, id, salt)
     engine.step()
@@ -155,7 +164,7 @@ def test_cached_tokens_tell_nobody_what_another_salt_asked(layout: dict[str, Any
 
 
 def test_a_slot_of_another_salt_is_emptied_and_main_memory_gives_each_its_own() -> None:
-    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), tiers=Tiers(10_000))
+    engine = build_engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), tiers=Tiers(10_000))
     for id, salt in enumerate(["a", "b", "a", "b", ""]):
         ask(engine, id, salt)
         drain(engine)
@@ -166,8 +175,11 @@ def test_a_slot_of_another_salt_is_emptied_and_main_memory_gives_each_its_own() 
 def test_the_disk_gives_each_salt_its_own_and_does_not_know_the_salt(tmp_path: Path) -> None:
     def life(*salts: str) -> list[int]:
         backend, collector = FakeBackend(num_slots=1, slot_capacity=256), Collector()
-        tier = DiskTier(lambda on_read: DiskCache(tmp_path, model="m", parts=PARTS, max_bytes=MIB, on_read=on_read))
-        engine = Engine(backend, collector, tiers=Tiers(disk=tier))
+
+        def tier(on_read: Callable[[DiskEntry], None]) -> DiskCache:
+            return DiskCache(tmp_path, model="m", parts=PARTS, max_bytes=MIB, on_read=on_read)
+
+        engine = build_engine(backend, collector, tiers=Tiers(open_disk=tier))
         for id, salt in enumerate(salts):
             ask(engine, id, salt)
             while id not in collector.finish:
@@ -212,7 +224,7 @@ def test_what_was_saved_before_there_were_salts_is_everybodys() -> None:
 
 def test_a_client_that_saves_and_restores_a_slot_does_not_move_it_to_another_domain(tmp_path: Path) -> None:
     """Whoever may do that need not know the salt."""
-    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector())
+    engine = build_engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector())
     named = NamedStates(tmp_path / "slots", tmp_path / "kv", model="m", parts=PARTS, max_bytes=MIB)
     replies: queue.SimpleQueue[Up] = queue.SimpleQueue()
     filer = SlotFiler(engine, named, replies.put)
@@ -244,7 +256,7 @@ def test_a_client_that_saves_and_restores_a_slot_does_not_move_it_to_another_dom
 
 
 def test_a_slot_that_is_restored_by_name_is_the_salts_that_it_was_saved_of(tmp_path: Path) -> None:
-    engine = Engine(FakeBackend(num_slots=2, slot_capacity=256), collector := Collector())
+    engine = build_engine(FakeBackend(num_slots=2, slot_capacity=256), collector := Collector())
     ask(engine, 1, "a")
     drain(engine)
     entry = engine.slots.save(0)

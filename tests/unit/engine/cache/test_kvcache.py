@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from localllm.engine.backend import Segment
+from localllm.engine.building import build_engine
 from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache, Tiers
 from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, Restore, Rewind, Save, Truncate
-from localllm.engine.cache.tiers import DiskTier
-from localllm.engine.engine import Engine
+from localllm.engine.cache.tiers import OpenDisk
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending, Reuse
+from localllm.engine.requests.terms import Ending, Request, Reuse
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
 
@@ -42,9 +42,14 @@ def filled(*slots: list[int], **options: Any) -> tuple[KvCache, FakeBackend]:
     return kv, backend
 
 
+def decode(kv: KvCache, segment: Segment) -> None:
+    kv.begin_step()
+    cast(FakeBackend, kv._cells).decode([segment])
+
+
 def compute(kv: KvCache, slot: int, tokens: list[int]) -> None:
     start = kv.residency.held[slot].length
-    kv.decode([Segment(slot, start, tokens, False)])
+    decode(kv, Segment(slot, start, tokens, False))
     kv.written(slot, start, tokens)
 
 
@@ -106,7 +111,7 @@ def test_rolling_back_keeps_as_much_as_the_memory_can_go_back_to(memory: dict[st
 @pytest.mark.parametrize("length", [None, 3, 9])
 def test_rolling_back_drops_what_a_decode_left_behind_what_was_written(length: int | None) -> None:
     kv, backend = filled([1, 2, 3])
-    kv.decode([Segment(0, 3, [4, 5], False)])
+    decode(kv, Segment(0, 3, [4, 5], False))
     assert kv.cut(0, length) == 3
     assert backend.cells[0] == [1, 2, 3]
     assert_sound(kv, backend)
@@ -168,11 +173,11 @@ def test_a_shifted_slot_is_cut_to_what_is_as_if_computed_before_it_is_saved() ->
 def test_of_two_idle_slots_that_hold_the_same_one_is_saved_when_both_make_room() -> None:
     """Each is elsewhere, as long as the other is."""
     backend, collector = FakeBackend(num_slots=3, slot_capacity=256, num_cells=256), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(10_000))
+    engine = build_engine(backend, collector, tiers=Tiers(10_000))
     same = entry_of(*[5] * 80)
     for slot in (0, 1):
         engine.slots.restore(slot, same)
-    engine.submit(Sequence(1, [6] * 200, sampling=GREEDY, max_tokens=2))
+    engine.submit(Sequence(Request(1, [6] * 200, sampling=GREEDY, max_tokens=2)))
     drain(engine)
     assert [len(cells) for cells in backend.cells] == [0, 0, 201]
     assert [entry.tokens.tolist() for entry in engine.kv.host.entries] == [[5] * 80]
@@ -206,9 +211,9 @@ class Owner(RuleBasedStateMachine):
             num_slots=slots, slot_capacity=128, batch_capacity=batch, poison=POISON, fails_at_step=fails_at, **memory
         )
         self.collector = Collector()
-        tier = DiskTier(lambda _: cast(Any, FakeDiskCache())) if disk else None
-        self.engine = Engine(
-            self.backend, self.collector, tiers=Tiers(host, disk=tier), context_shift=self.backend.can_shift
+        tier: OpenDisk | None = (lambda _: cast(Any, FakeDiskCache())) if disk else None
+        self.engine = build_engine(
+            self.backend, self.collector, tiers=Tiers(host, open_disk=tier), context_shift=self.backend.can_shift
         )
         self.kv = self.engine.kv
         if not self.kv.is_unified:
@@ -238,12 +243,14 @@ class Owner(RuleBasedStateMachine):
         self.asked[id] = prompt, count
         self.engine.submit(
             Sequence(
-                id,
-                prompt,
-                sampling=GREEDY,
-                max_tokens=count,
-                reuse=Reuse(cache_salt=salt, pauses=(pause,)),
-                ending=Ending(stop=stop),
+                Request(
+                    id,
+                    prompt,
+                    sampling=GREEDY,
+                    max_tokens=count,
+                    reuse=Reuse(domain=Domain.of(cache_salt=salt), pauses=(pause,)),
+                    ending=Ending(stop=stop),
+                )
             )
         )
 

@@ -11,9 +11,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
+from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Ending, Reported, Reuse
+from localllm.engine.requests.terms import Due, Ending, Reported, Request, Reuse
 from localllm.engine.speculation.proposals import Proposal
 from localllm.engine.speculation.proposers import Proposers
 from localllm.engine.threads.governor import Governor
@@ -50,7 +51,7 @@ def running(backend: Device, *requests: Sequence, **options: Any) -> Engine:
     def emit(output: StepOutput) -> None:
         backend.events.append("told " + " ".join(str(id) for id, _ in output.deltas))
 
-    engine = Engine(backend, emit, clock=lambda: backend.now_s, **options)
+    engine = build_engine(backend, emit, clock=lambda: backend.now_s, **options)
     for request in requests:
         engine.submit(request)
     return engine
@@ -69,7 +70,7 @@ class Guesser:
         self._num_right = num_right
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        return Proposal((), (*alone(sequence.tokens, self._num_right), 96))
+        return Proposal((), (*alone(sequence.progress.tokens, self._num_right), 96))
 
 
 REQUESTS = st.lists(
@@ -102,21 +103,25 @@ def answers(requests: list[dict[str, Any]], *, guesses: int, backend: FakeBacken
             told[id].append(str(error))
 
     proposer = Guesser(guesses - 1) if guesses else None
-    engine = Engine(backend, emit, proposers=Proposers(proposer), clock=lambda: 0.01 * num_steps, context_shift=True)
+    engine = build_engine(
+        backend, emit, proposers=Proposers(proposer), clock=lambda: 0.01 * num_steps, context_shift=True
+    )
     while num_steps < 12 or engine.scheduler.has_work:
         for id, request in enumerate(requests):
             if request["arrives"] == num_steps:
                 answer = "".join(chr(31 + token) for token in alone(request["prompt"], 20))
                 at, created_s = request["stop_at"], engine.clock()
                 sequence = Sequence(
-                    id,
-                    request["prompt"],
-                    sampling=GREEDY,
-                    max_tokens=request["max_tokens"],
-                    ending=Ending(stop=() if at is None else (answer[at : at + 2],)),
-                    reported=Reported(logprobs=request["logprobs"], prompt_logprobs=request["prompt_logprobs"]),
-                    reuse=Reuse(cache_prompt=request["prompt_logprobs"] is None),
-                    due=Due(created_s=created_s, deadline_s=created_s + request["deadline_s"]),
+                    Request(
+                        id,
+                        request["prompt"],
+                        sampling=GREEDY,
+                        max_tokens=request["max_tokens"],
+                        ending=Ending(stop=() if at is None else (answer[at : at + 2],)),
+                        reported=Reported(logprobs=request["logprobs"], prompt_logprobs=request["prompt_logprobs"]),
+                        reuse=Reuse(cache_prompt=request["prompt_logprobs"] is None),
+                        due=Due(created_s=created_s, deadline_s=created_s + request["deadline_s"]),
+                    )
                 )
                 engine.submit(sequence)
             if request["cancelled"] == num_steps:
@@ -164,7 +169,7 @@ def test_every_request_is_told_the_same_in_the_same_order(
 
 def test_tokens_are_told_while_the_next_are_computed() -> None:
     backend = Device([], is_asynchronous=True)
-    engine = running(backend, *(Sequence(id, [id + 1, 2], sampling=GREEDY, max_tokens=5) for id in range(2)))
+    engine = running(backend, *(Sequence(Request(id, [id + 1, 2], sampling=GREEDY, max_tokens=5)) for id in range(2)))
     assert events_of_a_step(engine, backend) == ["decode a prompt", "computed", "told 0 1"], (
         "nobody waits for the first"
     )
@@ -179,7 +184,7 @@ def test_tokens_are_told_while_the_next_are_computed() -> None:
 
 def test_where_the_decode_blocks_tokens_are_told_before_the_next() -> None:
     backend = Device([])
-    engine = running(backend, Sequence(7, [1, 2], sampling=GREEDY, max_tokens=4))
+    engine = running(backend, Sequence(Request(7, [1, 2], sampling=GREEDY, max_tokens=4)))
     engine.step()
     for _ in range(3):
         assert events_of_a_step(engine, backend) == ["decode", "computed", "told 7"]
@@ -188,10 +193,10 @@ def test_where_the_decode_blocks_tokens_are_told_before_the_next() -> None:
 def test_tokens_are_told_before_a_prompt_is_computed() -> None:
     """A batch of several ubatches blocks until the last of them begins."""
     backend = Device([], is_asynchronous=True)
-    engine = running(backend, Sequence(0, [1, 2], sampling=GREEDY))
+    engine = running(backend, Sequence(Request(0, [1, 2], sampling=GREEDY)))
     engine.step()
     engine.step()
-    engine.submit(Sequence(1, [3] * 9, sampling=GREEDY))
+    engine.submit(Sequence(Request(1, [3] * 9, sampling=GREEDY)))
     assert events_of_a_step(engine, backend) == ["told 0", "decode a prompt", "computed", "told 1"]
 
 
@@ -204,7 +209,7 @@ def test_tokens_are_told_before_texts_are_embedded() -> None:
         def step(self, num_streams: int) -> None:
             backend.events.append(f"texts beside {num_streams}")
 
-    engine = running(backend, Sequence(0, [1, 2], sampling=GREEDY), beside=Texts())
+    engine = running(backend, Sequence(Request(0, [1, 2], sampling=GREEDY)), beside=Texts())
     engine.step()
     assert events_of_a_step(engine, backend) == ["decode", "computed", "told 0", "texts beside 1"]
 
@@ -219,9 +224,9 @@ def test_texts_do_not_come_between_a_part_of_a_prompt_and_the_tokens_of_streams(
         def step(self, num_streams: int) -> None:
             backend.events.append(f"texts beside {num_streams}")
 
-    engine = running(backend, Sequence(0, [1], sampling=GREEDY), beside=Texts())
+    engine = running(backend, Sequence(Request(0, [1], sampling=GREEDY)), beside=Texts())
     engine.step()
-    engine.submit(Sequence(1, [3] * 40, sampling=GREEDY))
+    engine.submit(Sequence(Request(1, [3] * 40, sampling=GREEDY)))
     assert events_of_a_step(engine, backend) == ["decode a prompt", "computed"]
     assert events_of_a_step(engine, backend) == ["decode", "computed", "told 0", "texts beside 1"]
 
@@ -229,8 +234,8 @@ def test_texts_do_not_come_between_a_part_of_a_prompt_and_the_tokens_of_streams(
 @pytest.mark.parametrize("way", ["cancel", "deadline"])
 def test_who_ends_is_told_what_came_before(way: str) -> None:
     backend = Device([], is_asynchronous=True, decode_s=1.0)
-    ended = Sequence(0, [1], sampling=GREEDY, due=Due(deadline_s=2.0 if way == "deadline" else 99.0))
-    engine = running(backend, ended, Sequence(1, [3], sampling=GREEDY))
+    ended = Sequence(Request(0, [1], sampling=GREEDY, due=Due(deadline_s=2.0 if way == "deadline" else 99.0)))
+    engine = running(backend, ended, Sequence(Request(1, [3], sampling=GREEDY)))
     engine.step()
     engine.step()
     if way == "cancel":
@@ -241,7 +246,7 @@ def test_who_ends_is_told_what_came_before(way: str) -> None:
 
 def test_an_engine_that_stops_tells_what_it_knows() -> None:
     backend = Device([], is_asynchronous=True)
-    engine = running(backend, Sequence(0, [1, 2], sampling=GREEDY))
+    engine = running(backend, Sequence(Request(0, [1, 2], sampling=GREEDY)))
     engine.step()
     engine.step()
     engine.stop()
@@ -260,7 +265,7 @@ def test_a_step_lasts_until_its_logits_are_there() -> None:
     times: list[float] = []
     backend = Device([], is_asynchronous=True, decode_s=0.25)
     team = Timed(Governor(2), Clocks(now=lambda: backend.now_s, process=lambda: 0.0))
-    engine = running(backend, Sequence(0, [1, 2], sampling=GREEDY), team=team)
+    engine = running(backend, Sequence(Request(0, [1, 2], sampling=GREEDY)), team=team)
     for _ in range(3):
         engine.step()
     assert times == [0.25] * 3

@@ -7,6 +7,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.engine.scheduling.cost import TILE, Part, StepCost, passes
 from localllm.engine.scheduling.recompute import computed_again
 from tests.fakes import alone
@@ -62,10 +63,10 @@ def test_behind_a_long_prefix_a_part_that_is_nearly_a_tile_becomes_one() -> None
 def test_a_message_of_a_long_chat_is_computed_in_a_tile_and_answers_the_same() -> None:
     backend = MachineBackend(XEON, num_slots=1)
     engine, collector = engine_on(backend)
-    engine.submit(Sequence(0, [7] * 4000, sampling=GREEDY, max_tokens=20))
+    engine.submit(Sequence(Request(0, [7] * 4000, sampling=GREEDY, max_tokens=20)))
     drain(engine)
     prompt = [7] * 4000 + [8] * 50
-    engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=4))
+    engine.submit(Sequence(Request(1, prompt, sampling=GREEDY, max_tokens=4)))
     first = len(backend.batches)
     drain(engine)
     assert [(each.start, len(each.tokens)) for each in backend.batches[first]] == [(4050 - TILE, TILE)]
@@ -80,12 +81,12 @@ def test_before_anything_is_measured_nothing_is_computed_again() -> None:
 def test_a_prompt_of_a_burst_that_is_a_little_shorter_is_computed_with_the_others_and_answers_the_same() -> None:
     backend = MachineBackend(XEON, num_slots=2)
     engine, collector = engine_on(backend)
-    engine.submit(Sequence(9, [7] * 12, sampling=GREEDY, max_tokens=1))
+    engine.submit(Sequence(Request(9, [7] * 12, sampling=GREEDY, max_tokens=1)))
     drain(engine)
     prompts = [[7] * 5 + [8] * 20, [9] * 22]
     first = len(backend.batches)
     for id, prompt in enumerate(prompts):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=4))
+        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=4)))
     drain(engine)
     burst = backend.batches[first]
     assert [(each.start, len(each.tokens)) for each in burst] == [(3, 22), (0, 22)], "one pass instead of two"

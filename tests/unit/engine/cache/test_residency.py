@@ -10,13 +10,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
-from localllm.engine.cache.tiers import DiskTier
+from localllm.engine.cache.tiers import OpenDisk
 from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Reuse
+from localllm.engine.requests.terms import Request, Reuse
 from localllm.engine.scheduling.ways import cheapest
 from localllm.errors import InvalidParameter, SlotBusy
 from localllm.kvdisk.prefix import common_prefix
@@ -28,7 +29,7 @@ GREEDY = ResolvedSampling(temperature=0)
 
 
 def ask(engine: Engine, id: int, prompt: list[int], max_tokens: int = 4) -> None:
-    engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens))
+    engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=max_tokens)))
 
 
 def computed(backend: FakeBackend) -> int:
@@ -38,7 +39,7 @@ def computed(backend: FakeBackend) -> int:
 
 def test_the_next_turn_of_a_chat_computes_only_what_is_new() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     ask(engine, 1, [5] * 40)
     drain(engine)
     before = computed(backend)
@@ -51,7 +52,7 @@ def test_the_next_turn_of_a_chat_computes_only_what_is_new() -> None:
 
 
 def test_a_prompt_that_was_just_answered_computes_its_last_token_again() -> None:
-    engine = Engine(FakeBackend(), collector := Collector())
+    engine = build_engine(FakeBackend(), collector := Collector())
     for id in (1, 2):
         ask(engine, id, [3] * 20)
         drain(engine)
@@ -61,7 +62,7 @@ def test_a_prompt_that_was_just_answered_computes_its_last_token_again() -> None
 
 def test_a_prefix_is_copied_from_a_running_slot() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256, batch_capacity=256), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     ask(engine, 1, [5] * 100, max_tokens=50)
     engine.step()
     ask(engine, 2, [5] * 90 + [6] * 5)
@@ -74,7 +75,7 @@ def test_a_prefix_is_copied_from_a_running_slot() -> None:
 
 def test_a_burst_computes_its_shared_prefix_once_and_lets_others_pass() -> None:
     backend, collector = FakeBackend(num_slots=4, slot_capacity=512, batch_capacity=32), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     for id in range(12):
         ask(engine, id, [8] * 300 + [id + 1])
     ask(engine, 99, [4, 4])
@@ -89,7 +90,7 @@ def test_a_burst_computes_its_shared_prefix_once_and_lets_others_pass() -> None:
 
 def test_who_waits_for_a_prefix_goes_on_alone_when_its_leader_is_cancelled() -> None:
     backend, collector = FakeBackend(slot_capacity=512, batch_capacity=32), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     for id in (1, 2):
         ask(engine, id, [8] * 300 + [id])
     engine.step()
@@ -102,7 +103,7 @@ def test_who_waits_for_a_prefix_goes_on_alone_when_its_leader_is_cancelled() -> 
 
 
 def test_a_chat_that_went_idle_is_not_overwritten_while_another_slot_is_empty() -> None:
-    engine = Engine(FakeBackend(num_slots=3, slot_capacity=256), collector := Collector())
+    engine = build_engine(FakeBackend(num_slots=3, slot_capacity=256), collector := Collector())
     ask(engine, 1, [1] * 60)
     drain(engine)
     ask(engine, 2, [1, 1, 1] + [2] * 30)
@@ -113,7 +114,7 @@ def test_a_chat_that_went_idle_is_not_overwritten_while_another_slot_is_empty() 
 
 
 def test_of_two_idle_chats_the_one_that_was_used_longest_ago_goes() -> None:
-    engine = Engine(FakeBackend(num_slots=2, slot_capacity=256), collector := Collector())
+    engine = build_engine(FakeBackend(num_slots=2, slot_capacity=256), collector := Collector())
     for id, token in ((1, 1), (2, 2), (3, 1), (4, 3)):
         ask(engine, id, [token] * 60)
         drain(engine)
@@ -125,7 +126,7 @@ def test_of_two_idle_chats_the_one_that_was_used_longest_ago_goes() -> None:
 @pytest.mark.parametrize("memory", [{"can_rewind": False}, {"window": 8}], ids=["recurrent", "window"])
 def test_a_memory_that_cannot_rewind_goes_back_to_checkpoints(memory: dict[str, Any]) -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256, **memory), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(10_000))
+    engine = build_engine(backend, collector, tiers=Tiers(10_000))
     ask(engine, 1, [5] * 40, max_tokens=12)
     drain(engine)
     whole = [5] * 40 + alone([5] * 40, 11)
@@ -140,7 +141,7 @@ def test_a_memory_that_cannot_rewind_goes_back_to_checkpoints(memory: dict[str, 
 
 def test_without_main_memory_nothing_is_gone_back_to_and_nothing_is_wrong() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256, can_rewind=False), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     ask(engine, 1, [5] * 40)
     drain(engine)
     whole = [5] * 40 + alone([5] * 40, 3)
@@ -156,7 +157,7 @@ def test_without_main_memory_nothing_is_gone_back_to_and_nothing_is_wrong() -> N
 @pytest.mark.parametrize("memory", [{"can_rewind": False}, {"window": 8}], ids=["recurrent", "window"])
 def test_a_burst_computes_its_beginning_once_on_a_memory_that_cannot_rewind_too(memory: dict[str, Any]) -> None:
     backend, collector = FakeBackend(num_slots=4, slot_capacity=512, batch_capacity=32, **memory), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(100_000))
+    engine = build_engine(backend, collector, tiers=Tiers(100_000))
     for id in range(12):
         ask(engine, id, [8] * 300 + [id + 1, 9])
     drain(engine)
@@ -168,12 +169,14 @@ def test_a_burst_computes_its_beginning_once_on_a_memory_that_cannot_rewind_too(
 
 def test_an_edited_message_goes_back_to_the_turn_before() -> None:
     backend, collector = FakeBackend(num_slots=1, slot_capacity=512, can_rewind=False), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(10_000))
+    engine = build_engine(backend, collector, tiers=Tiers(10_000))
     turns = [5] * 100 + [6] * 50
-    engine.submit(Sequence(1, [*turns, 1, 2, 3], sampling=GREEDY, max_tokens=9, reuse=Reuse(pauses=(100, 150))))
+    engine.submit(
+        Sequence(Request(1, [*turns, 1, 2, 3], sampling=GREEDY, max_tokens=9, reuse=Reuse(pauses=(100, 150))))
+    )
     drain(engine)
     for id, prompt, cached in ((2, [*turns, 9, 9], 150), (3, [5] * 100 + [7] * 50, 100)):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=9, reuse=Reuse(pauses=(100,))))
+        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=9, reuse=Reuse(pauses=(100,)))))
         drain(engine)
         assert collector.finish[id].usage.cached_tokens == cached
         assert collector.text[id] == text_of(alone(prompt, 9))
@@ -181,7 +184,7 @@ def test_an_edited_message_goes_back_to_the_turn_before() -> None:
 
 def test_busy_slots_of_a_memory_that_wants_them_side_by_side_close_ranks() -> None:
     backend, collector = FakeBackend(num_slots=4, slot_capacity=256, can_rewind=False), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(10_000))
+    engine = build_engine(backend, collector, tiers=Tiers(10_000))
     for id, count in ((1, 40), (2, 2), (3, 2), (4, 40)):
         ask(engine, id, [id] * 20, max_tokens=count)
     drain(engine)
@@ -198,7 +201,7 @@ def test_busy_slots_of_a_memory_that_wants_them_side_by_side_close_ranks() -> No
 def slots_after_every_other_ended(capacity: int, max_tokens: int, prompt: int) -> tuple[list[int], FakeBackend]:
     """Of 8 requests every other is cancelled once all have a first token; where the rest is some steps later."""
     backend, collector = FakeBackend(num_slots=8, slot_capacity=capacity, batch_capacity=512), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     for id in range(8):
         ask(engine, id, [id + 1] * prompt, max_tokens)
     while not all(collector.text.get(id) for id in range(8)):
@@ -234,7 +237,7 @@ def test_streams_stay_where_they_are_if_moving_costs_more_than_the_gaps(
 
 def test_in_a_unified_cache_nothing_moves_into_an_empty_slot() -> None:
     backend, collector = FakeBackend(num_slots=4, slot_capacity=64, num_cells=200), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     for id in range(3):
         ask(engine, id, [id + 1] * 5, max_tokens=2 if id == 0 else 30)
     while 0 not in collector.finish:
@@ -246,10 +249,10 @@ def test_in_a_unified_cache_nothing_moves_into_an_empty_slot() -> None:
 
 def test_a_full_unified_cache_makes_requests_wait_and_fails_none() -> None:
     backend, collector = FakeBackend(num_slots=8, slot_capacity=256, num_cells=300, batch_capacity=64), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(10_000))
+    engine = build_engine(backend, collector, tiers=Tiers(10_000))
     asked = {id: ([id + 1] * (20 * id + 5), 30) for id in range(8)} | {8: ([9] * 100, None), 9: ([9, 9], 3)}
     for id, (prompt, count) in asked.items():
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=count))
+        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=count)))
     engine.step()
     assert 1 < len(engine.scheduler.running) < 8
     assert engine.scheduler.num_waiting
@@ -261,7 +264,7 @@ def test_a_full_unified_cache_makes_requests_wait_and_fails_none() -> None:
 
 def test_in_a_unified_cache_what_is_shared_takes_cells_once() -> None:
     backend, collector = FakeBackend(num_slots=8, slot_capacity=256, num_cells=320, batch_capacity=64), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     for id in range(8):
         ask(engine, id, [8] * 190 + [id + 1], max_tokens=8)
     while len(engine.scheduler.running) < 8:
@@ -274,7 +277,7 @@ def test_in_a_unified_cache_what_is_shared_takes_cells_once() -> None:
 
 def test_a_large_request_is_not_passed_for_ever_by_small_ones() -> None:
     backend, collector = FakeBackend(num_slots=4, slot_capacity=128, num_cells=128), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     ask(engine, 0, [1] * 10, max_tokens=30)
     engine.step()
     ask(engine, 1, [2] * 60, max_tokens=60)
@@ -290,8 +293,7 @@ def test_a_chat_goes_on_from_the_disk_and_others_pass_while_it_is_read(memory: d
     disk, texts = FakeDiskCache(), []
     for life in range(2):
         backend, collector = FakeBackend(num_slots=2, slot_capacity=256, **memory), Collector()
-        tier = DiskTier(lambda _: cast(Any, disk))
-        engine = Engine(backend, collector, tiers=Tiers(10_000, disk=tier))
+        engine = build_engine(backend, collector, tiers=Tiers(10_000, open_disk=lambda _: cast(Any, disk)))
         ask(engine, 1, [5] * 90 + [9] * (life * 3))
         ask(engine, 2, [6] * 10)
         engine.step()
@@ -306,10 +308,10 @@ def test_a_chat_goes_on_from_the_disk_and_others_pass_while_it_is_read(memory: d
 
 def test_checkpoints_are_bounded_in_number_and_bytes() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=512, window=16), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(200, 3))
+    engine = build_engine(backend, collector, tiers=Tiers(200, 3))
     for id in range(8):
         engine.submit(
-            Sequence(id, [id + 1] * 200, sampling=GREEDY, max_tokens=2, reuse=Reuse(pauses=range(20, 200, 20)))
+            Sequence(Request(id, [id + 1] * 200, sampling=GREEDY, max_tokens=2, reuse=Reuse(pauses=range(20, 200, 20))))
         )
         drain(engine)
         assert engine.kv.num_bytes <= 200
@@ -320,7 +322,7 @@ def test_checkpoints_are_bounded_in_number_and_bytes() -> None:
 
 def test_chats_that_outnumber_the_slots_come_back_from_main_memory() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(10_000))
+    engine = build_engine(backend, collector, tiers=Tiers(10_000))
     chats = {token: [token] * 80 for token in range(1, 6)}
     for turn in range(3):
         for token, chat in chats.items():
@@ -334,7 +336,9 @@ def test_chats_that_outnumber_the_slots_come_back_from_main_memory() -> None:
 
 @pytest.mark.parametrize("kv_ram_bytes", [0, 100])
 def test_main_memory_is_bounded_and_can_be_switched_off(kv_ram_bytes: int) -> None:
-    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), tiers=Tiers(kv_ram_bytes))
+    engine = build_engine(
+        FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), tiers=Tiers(kv_ram_bytes)
+    )
     for id, token in enumerate((1, 2, 3, 2, 1)):
         ask(engine, id, [token] * 90)
         drain(engine)
@@ -344,7 +348,7 @@ def test_main_memory_is_bounded_and_can_be_switched_off(kv_ram_bytes: int) -> No
 
 def test_what_another_slot_holds_anyway_is_not_saved() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256, batch_capacity=256), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(10_000))
+    engine = build_engine(backend, collector, tiers=Tiers(10_000))
     ask(engine, 1, [5] * 150, max_tokens=90)
     engine.step()
     for id, prompt in ((2, [5] * 101), (3, [6] * 100), (4, [7] * 100)):
@@ -372,7 +376,7 @@ def test_a_short_common_beginning_is_not_worth_a_copy() -> None:
 
 def test_what_a_slot_held_goes_on_in_another_one_after_it_was_erased() -> None:
     backend, collector = FakeBackend(num_slots=3, slot_capacity=256), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     ask(engine, 1, [5] * 40)
     drain(engine)
     entry = engine.slots.save(0)
@@ -385,7 +389,7 @@ def test_what_a_slot_held_goes_on_in_another_one_after_it_was_erased() -> None:
 
 
 def test_a_restored_slot_pushes_what_it_held_into_main_memory() -> None:
-    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), tiers=Tiers(10_000))
+    engine = build_engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), tiers=Tiers(10_000))
     for id, token in ((1, 5), (2, 6)):
         ask(engine, id, [token] * 80)
         drain(engine)
@@ -401,7 +405,7 @@ def test_a_restored_slot_pushes_what_it_held_into_main_memory() -> None:
 
 def test_in_a_unified_cache_idle_slots_make_room_for_what_is_restored_and_running_ones_do_not() -> None:
     backend, collector = FakeBackend(num_slots=3, slot_capacity=128, num_cells=128), Collector()
-    engine = Engine(backend, collector)
+    engine = build_engine(backend, collector)
     ask(engine, 1, [5] * 60)
     drain(engine)
     entry = engine.slots.save(0)
@@ -448,8 +452,8 @@ class Traffic(RuleBasedStateMachine):
         """`price` of a copy: for nothing, streams move to wherever there is less of a gap."""
         self.backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, **memory)
         self.collector = Collector()
-        tier = None if disk is None else DiskTier(lambda _: cast(Any, FakeDiskCache(disk)))
-        self.engine = Engine(self.backend, self.collector, tiers=Tiers(host, most, tier))
+        tier: OpenDisk | None = None if disk is None else lambda _: cast(Any, FakeDiskCache(disk))
+        self.engine = build_engine(self.backend, self.collector, tiers=Tiers(host, most, tier))
         if self.backend.num_cells is None:
             self.engine.kv.residency.copy_tokens = price
         self.asked: dict[int, tuple[list[int], int]] = {}
@@ -553,16 +557,16 @@ TestTraffic.settings = settings(max_examples=60, stateful_step_count=40)
 def test_a_request_that_wants_nothing_cached_computes_its_whole_prompt(kv_ram_bytes: int) -> None:
     """Not from a slot, nor from main memory, nor by waiting for another that computes the same."""
     backend, collector = FakeBackend(num_slots=3, slot_capacity=512, batch_capacity=64), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(kv_ram_bytes))
+    engine = build_engine(backend, collector, tiers=Tiers(kv_ram_bytes))
     prompt = [7] * 200
-    engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=2))
+    engine.submit(Sequence(Request(1, prompt, sampling=GREEDY, max_tokens=2)))
     drain(engine)
     for id in (2, 3):
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=2, reuse=Reuse(cache_prompt=False)))
+        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=2, reuse=Reuse(cache_prompt=False))))
     engine.step()
     assert len(engine.scheduler.running) == 2, "the second must not wait for the first"
     drain(engine)
-    engine.submit(Sequence(4, prompt, sampling=GREEDY, max_tokens=2))
+    engine.submit(Sequence(Request(4, prompt, sampling=GREEDY, max_tokens=2)))
     drain(engine)
     assert [collector.finish[id].usage.cached_tokens for id in (1, 2, 3, 4)] == [0, 0, 0, 199]
     assert len({collector.text[id] for id in (1, 2, 3, 4)}) == 1

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.building import build_engine
 from localllm.engine.cache.hostcache import HostCache, HostEntry
 from localllm.engine.cache.kvcache import Tiers
-from localllm.engine.cache.tiers import DiskTier
-from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.requests.terms import Request
 from localllm.llama.states import save_buffers
 from localllm.llama.states.save_buffers import BufferPool
 from localllm.types import ResolvedSampling
@@ -64,10 +64,10 @@ def test_answers_are_right_whatever_is_saved_evicted_and_restored(
 ) -> None:
     pool = BufferPool(pool_blocks * BLOCK)
     backend, collector = backend_with(pool), Collector()
-    engine = Engine(backend, collector, tiers=Tiers(kv_ram_bytes))
+    engine = build_engine(backend, collector, tiers=Tiers(kv_ram_bytes))
     for id, (number, length) in enumerate(chats):
         prompt = prompt_of(number, length)
-        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=3))
+        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=3)))
         drain(engine)
         assert collector.text[id] == text_of(alone(prompt, 3))
     held = [len(entry.state) for entry in engine.kv.host.entries]
@@ -80,11 +80,11 @@ def test_what_the_disk_writes_is_what_was_saved_however_soon_it_is_evicted(small
     """The fake's state of a slot is its tokens: each file says itself whether it is right."""
     pool = BufferPool(4 * BLOCK)
     with opened(tmp_path) as cache:
-        engine = Engine(
-            backend_with(pool), Collector(), tiers=Tiers(300, disk=DiskTier(lambda _: cache))
+        engine = build_engine(
+            backend_with(pool), Collector(), tiers=Tiers(300, open_disk=lambda _: cache)
         )  # of which two states are more
         for number in range(60):
-            engine.submit(Sequence(number, prompt_of(number, 65 + number * 2), sampling=GREEDY, max_tokens=2))
+            engine.submit(Sequence(Request(number, prompt_of(number, 65 + number * 2), sampling=GREEDY, max_tokens=2)))
             drain(engine)
         assert cache.flush(TIMEOUT_S)
     with opened(tmp_path) as again:

@@ -1,0 +1,125 @@
+"""Makes an engine: all its parts, in the order in which they need each other. Nothing is written into them afterwards.
+
+Knows nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from localllm.engine.answers.answering import Answers
+from localllm.engine.backend import Backend, Beside
+from localllm.engine.cache.kvcache import SLOTS_ONLY, KvCache, Tiers
+from localllm.engine.cache.tiers import DiskTier
+from localllm.engine.cache.writeback import Writeback
+from localllm.engine.constraint.masking import Masking
+from localllm.engine.cycle import Cycle
+from localllm.engine.decoding import StepDecoder
+from localllm.engine.engine import Engine
+from localllm.engine.idling import Idler
+from localllm.engine.inbox import Inbox, StepOutput
+from localllm.engine.interrupting import Interrupter
+from localllm.engine.planning import Planner
+from localllm.engine.progress import Progress
+from localllm.engine.reporting import Reporter
+from localllm.engine.sampling.drawing import Drawer
+from localllm.engine.sampling.prompt_logprobs import PromptScorer
+from localllm.engine.sampling.sampler import NumpySampler, Sampler
+from localllm.engine.scheduling.cost import StepCost
+from localllm.engine.scheduling.drafting import Drafter
+from localllm.engine.scheduling.pace import DEFAULT_LIMITS, Pace, StepLimits
+from localllm.engine.scheduling.rows import Layout
+from localllm.engine.scheduling.scheduler import Scheduler
+from localllm.engine.scheduling.whole import Interruptions, WholeBatches
+from localllm.engine.speculation.proposers import NOBODY, Asker, DraftTarget, Proposers
+from localllm.engine.stepping import Stepper
+from localllm.engine.threads.team import Team
+from localllm.errors import InvalidParameter
+
+
+def build_engine(
+    backend: Backend,
+    emit: Callable[[StepOutput], None],
+    *,
+    sampler: Sampler | None = None,
+    limits: StepLimits = DEFAULT_LIMITS,
+    tiers: Tiers = SLOTS_ONLY,
+    proposers: Proposers = NOBODY,
+    context_shift: bool = False,
+    debug: bool = False,
+    beside: Beside | None = None,
+    team: Team | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Engine:
+    """An engine whose `run` feeds the backend. Raises `InvalidParameter` if its memory cannot be shifted."""
+    if context_shift and not backend.can_shift:
+        raise InvalidParameter(
+            "context_shift needs a partitioned cache, a memory that can drop any tokens, and keys that can move: "
+            "f16 always can, --kv-type q8_0 and q4_0 only for some models; leave it out",
+            param="context_shift",
+        )
+    interruptions = Interruptions()
+    interrupter = Interrupter(backend, interruptions, max_step_s=limits.max_step_s, clock=clock)
+    inbox = Inbox(interrupter.announce, backend.clear_interrupts)
+    masking = Masking(inbox.wake)
+    disk = None if tiers.open_disk is None else DiskTier(tiers.open_disk, inbox.wake, can_rewind=backend.can_rewind)
+    kv = KvCache(backend, tiers, disk)
+    cost = StepCost(tile=backend.tile, grain=backend.grain, ubatch_tokens=backend.ubatch_capacity)
+    pace = Pace(cost, limits, is_unified=kv.is_unified)
+    asker = proposers.asker(DraftTarget(pace.row_cost, backend.max_rollback, backend.rolls_back_equals))
+    scheduler = Scheduler(kv, _drafter(backend, pace, asker), batch_capacity=backend.batch_capacity)
+    sampler = sampler or NumpySampler()
+    scorer = PromptScorer(backend, backend, sampler, num_slots=backend.num_slots, limits=limits, team=team)
+    answers = Answers(backend, kv, scheduler, clock, shifts=context_shift)
+    reporter = Reporter(answers, emit)
+    step_decoder = StepDecoder(
+        backend,
+        kv,
+        masking=masking,
+        interruptions=interruptions,
+        team=team,
+        clock=clock,
+        report_last=reporter.report_last,
+    )
+    stepper = Stepper(
+        backend,
+        scheduler,
+        step_decoder=step_decoder,
+        pace=pace,
+        scorer=scorer,
+        drawer=Drawer(backend, sampler, masking, team),
+        masking=masking,
+        answers=answers,
+        clock=clock,
+    )
+    planner = Planner(
+        scheduler,
+        asker=asker,
+        pace=pace,
+        scorer=scorer,
+        whole=WholeBatches(cost, batch_capacity=backend.batch_capacity, ubatch_capacity=backend.ubatch_capacity),
+        interrupter=interrupter,
+        team=team,
+    )
+    cycle = Cycle(
+        scheduler, planner=planner, stepper=stepper, answers=answers, reporter=reporter, beside=beside, clock=clock
+    )
+    progress = Progress(lambda: backend.num_nodes)
+    writeback = None if disk is None else Writeback(kv, disk)
+    idler = Idler(inbox, backend, writeback=writeback, progress=progress, clock=clock)
+    return Engine(inbox, cycle, idler, progress=progress, clock=clock, debug=debug)
+
+
+def _drafter(backend: Backend, pace: Pace, asker: Asker) -> Drafter:
+    layout: Layout = "partitioned" if backend.num_cells is None else "unified"
+    if backend.rolls_back_equals:
+        layout = "one pass"
+    return Drafter(
+        slot_capacity=backend.slot_capacity,
+        max_rows=min(backend.batch_capacity, backend.max_outputs),
+        max_rollback=backend.max_rollback,
+        layout=layout,
+        cost=pace.row_cost,
+        weighs_one_row=(lambda _: True) if asker.drafts_together else pace.row_cost.lacks_one_row,
+    )

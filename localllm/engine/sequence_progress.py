@@ -1,0 +1,167 @@
+"""How far a sequence has come: counters that catch up, the text made of its tokens, and what it waits for.
+
+    tokens          [0 ................ num_tokens)
+    in the KV cache [0 .. num_computed)      as its slot's `Held` says
+    still to compute          [num_computed .. num_tokens)
+    the prompt      [0 .. num_prompt), what was generated [num_prompt .. num_tokens)
+
+No phases: prefill and decode are both "compute what is pending". Tokens that a step computes after the last one,
+guessed or forced, do not belong to the sequence until they are taken. Knows nothing of sampling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from localllm.engine.answers.lines import LineRules
+from localllm.engine.answers.text import TextStream
+from localllm.engine.cache.held import NOWHERE, Held
+from localllm.engine.requests.prefill_reports import PromptReports
+from localllm.engine.requests.terms import Request
+from localllm.kvdisk.entry import DiskEntry
+from localllm.types import PromptProgress
+
+if TYPE_CHECKING:
+    from localllm.engine.scheduling.waits import Wait
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What is known of a sequence's wait for a slot. Written by `scheduling.admission` and `scheduling.waits`."""
+
+    wait: Wait | None = None
+    """What it waits for, as far as known."""
+    leaders: set[int] = field(default_factory=set)
+    """Ids of the sequences for whose work on a common prefix it has waited."""
+    reading: DiskEntry | None = None
+    """What was last read from the disk for it."""
+    reading_since_s: float | None = None
+    """When it first waited for the disk."""
+
+    def read(self, entry: DiskEntry, now_s: float) -> None:
+        """It waits for this entry to be read."""
+        if self.reading_since_s is None:
+            self.reading_since_s = now_s
+        self.reading = entry
+
+    def end(self) -> DiskEntry | None:
+        """It waits no longer; returns what was read for it."""
+        entry, self.wait, self.reading = self.reading, None, None
+        return entry
+
+
+class SequenceProgress:
+    """Mutable; owned by the engine thread. `held` and `num_cached` are changed by the scheduler only."""
+
+    def __init__(self, request: Request) -> None:
+        self.tokens = list(request.prompt)
+        self.num_prompt = len(self.tokens)
+        self.prompt = np.asarray(self.tokens, np.int32)
+        """What other prompts are compared with."""
+        self.num_prefill = self.num_prompt
+        """Tokens that are prefilled: the prompt, or everything there was when the cache lost it."""
+        self.num_shifted = 0
+        """Tokens that were removed from its middle."""
+        self.keep = request.shift.keep
+        """The first tokens stay when the context is shifted."""
+        self.num_cached = 0
+        """Tokens of the prompt that were already in the KV cache."""
+        self.num_scored = 0
+        """Tokens of the prompt whose log-probabilities were reported, if wanted."""
+        self.held: Held = NOWHERE
+        """What the KV cache has of it: its slot's content, or nothing."""
+        reuse = request.reuse
+        self.pauses = {self.num_prompt - 1} if reuse.cache_prompt and not reuse.pauses else set(reuse.pauses)
+        """Where it stops for a checkpoint, if its memory needs them."""
+        self.waiting = Waiting()
+        self.admitted_s: float | None = None
+        self.first_token_s: float | None = None
+        ending, detail = request.ending, request.reported.detail
+        self.text = TextStream(ending.stop)
+        self.lines = None if ending.lines is None else LineRules(ending.lines)
+        self.reports = None if detail is None else PromptReports(every_step=detail.progress)
+
+    @property
+    def slot(self) -> int | None:
+        return self.held.slot
+
+    @property
+    def num_computed(self) -> int:
+        """Tokens in the KV cache; recorded only there."""
+        return self.held.length
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def num_generated(self) -> int:
+        return len(self.tokens) - self.num_prompt + self.num_shifted
+
+    @property
+    def num_pending(self) -> int:
+        return len(self.tokens) - self.held.length
+
+    @property
+    def is_prefilling(self) -> bool:
+        """Whether it computes its prompt, or recomputes an answer that the cache lost: anything but the last token.
+
+        The last token costs as much as a stream's token, and a token is drawn after it.
+        """
+        return self.held.length < self.num_prefill - 1
+
+    @property
+    def text_may_end(self) -> bool:
+        """Whether the content of its text can end the answer."""
+        return self.text.may_stop or self.lines is not None
+
+    def can_score(self, end: int) -> int:
+        """For how many tokens of the prompt log-probabilities are known once `[0, end)` is computed."""
+        return min(end + 1, self.num_prompt)
+
+    def scored(self, until: int) -> None:
+        """Log-probabilities of `[0, until)` are reported."""
+        self.num_scored = until
+
+    def pause_at(self, num_tokens: int) -> None:
+        """Other sequences want to start from there."""
+        self.pauses.add(num_tokens)
+
+    def admitted(self, held: Held, num_cached: int, now_s: float) -> None:
+        """It has entered a slot that holds the first `num_cached` tokens of its prompt."""
+        self.held = held
+        self.num_cached = num_cached
+        self.admitted_s = now_s
+
+    def moved(self, held: Held) -> None:
+        """Another slot holds the same of it."""
+        self.held = held
+
+    def ended(self) -> int | None:
+        """It has no slot any more; returns the one it had."""
+        slot, self.held = self.held.slot, NOWHERE
+        return slot
+
+    def must_recompute(self, *, from_nothing: bool = False) -> None:
+        """The cache lost some of it; `from_nothing`: all."""
+        self.num_prefill = len(self.tokens)
+        if from_nothing:
+            self.num_cached = 0
+
+    def shift(self, keep: int, drop: int) -> None:
+        """Drop `drop` tokens after the first `keep`; other prompts are not compared with the rest."""
+        self.keep = keep
+        del self.tokens[keep : keep + drop]
+        self.prompt = self.prompt[:keep]
+        self.num_shifted += drop
+        self.num_prefill = 0
+
+    def of_prompt(self, now_s: float) -> PromptProgress:
+        """How far its prompt is computed."""
+        began_s = now_s if self.admitted_s is None else self.admitted_s
+        num_computed = min(max(self.num_computed, self.num_cached), self.num_prompt)  # some are computed again
+        slot = -1 if self.slot is None else self.slot
+        return PromptProgress(self.num_prompt, self.num_cached, num_computed, now_s - began_s, slot)
