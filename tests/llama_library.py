@@ -13,6 +13,7 @@ import sys
 from localllm.errors import LoadFailed
 from localllm.llama.runtimes import installed
 from localllm.system import machine
+from localllm.types import upstream
 
 
 def missing() -> str | None:
@@ -29,7 +30,7 @@ def main() -> int:
     if missing() is None:
         return 0
     flags = {"CMAKE_ARGS": installed.FAST_INSTALL_FLAGS} if machine.builds_cpu_variants() else {}
-    package = f"{installed.PACKAGE}=={installed.PACKAGE_VERSION}"
+    package = f"{upstream.PACKAGE}=={upstream.PACKAGE_VERSION}"
     options = ["--no-cache-dir", "--force-reinstall", "--no-deps"]
     return subprocess.run(
         [sys.executable, "-m", "pip", "install", *options, package], env=os.environ | flags

@@ -15,14 +15,13 @@ import msgspec
 from localllm.gguf.cursor import Cursor, Source
 from localllm.gguf.tables import BLOCK_TYPES, UINT32
 from localllm.gguf.values import Entry, read_metadata, read_name
+from localllm.types.upstream import MAX_TENSOR_NAME_BYTES
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
 MAX_TENSORS = 65_536
 MAX_DIMENSIONS = 4
-MAX_TENSOR_NAME_BYTES = 63
-"""GGML_MAX_NAME less its terminating zero."""
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")

@@ -10,34 +10,24 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from localllm.gguf.assistants import shared_keys
 from localllm.gguf.cursor import invalid_file
-from localllm.gguf.draft_heads import draft_head
 from localllm.gguf.header import Header, TensorInfo, read_header
-from localllm.gguf.memory import layer_memory, sliding_window
-from localllm.gguf.nextn import heads
-from localllm.gguf.products import products
+from localllm.gguf.rules.assistants import shared_keys
+from localllm.gguf.rules.draft_heads import draft_head
+from localllm.gguf.rules.encoders import has_ranking_head, is_causal, pooling_of
+from localllm.gguf.rules.fill_in_middle import fills_in_middle
+from localllm.gguf.rules.memory import layer_memory, sliding_window
+from localllm.gguf.rules.nextn import heads
+from localllm.gguf.rules.products import products
 from localllm.gguf.shards import read_all_shards
-from localllm.gguf.specials import fills_in_middle
-from localllm.gguf.tables import FILE_TYPES
 from localllm.gguf.values import MetadataValue, Undecoded
-from localllm.types import ModelInfo, Pooling
+from localllm.types import ModelInfo
+from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
 
 MAX_LAYERS = 4_096
-"""llama.cpp's LLAMA_MAX_LAYERS is 512."""
+"""Eight times as many as llama.cpp takes."""
 MAX_SIZE = 2**24
 """Limit on the size of a head, a window or a state; no real model comes close, and larger values break plans."""
-
-_NON_CAUSAL = frozenset({
-    "bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "neo-bert", "modern-bert", "eurobert",
-    "gemma-embedding", "t5encoder", "dream", "llada", "llada-moe", "rnd1",
-})  # fmt: skip
-"""Encoders and diffusion models, which attend in both directions even without the key `attention.causal`."""
-
-_POOLING: dict[int, Pooling] = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
-"""LLAMA_POOLING_TYPE_*."""
-_RANKING_HEAD = frozenset({"cls.weight", "cls.output.weight"})
-"""Tensors of a ranking head. Models have one or both (llama-graph.cpp, build_pooling)."""
 
 _SAMPLING_KEYS = {
     "temperature": ("general.sampling.temp", 0.0, 100.0),
@@ -56,7 +46,6 @@ _SAMPLING_KEYS = {
 
 _TEMPLATE = "tokenizer.chat_template"
 _BLOCK_NAME = re.compile(r"(?:(?:enc|dec)\.)?blk\.(\d{1,4})\.")
-_GUESSED_FILE_TYPE = 1024
 
 
 def read_model_info(path: Path) -> ModelInfo:
@@ -98,9 +87,9 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         other_bytes=other_bytes,
         tensors={tensor.name: tensor.n_bytes for tensor in tensors},
         split_count=len(headers),
-        causal=keys.causal(),
-        pooling=keys.pooling(),
-        has_ranking_head=any(tensor.name in _RANKING_HEAD for tensor in tensors),
+        causal=is_causal(keys.architecture, keys.flag("attention.causal")),
+        pooling=pooling_of(keys.model_count("pooling_type")),
+        has_ranking_head=has_ranking_head({tensor.name for tensor in tensors}),
         layer_memory=layer_memory(keys, num_layers),
         heads=of_heads,
         no_heads=no_heads,
@@ -221,7 +210,7 @@ class _Keys:
         number = self.count("general.file_type")
         if number is None:
             return None
-        return FILE_TYPES.get(number & ~_GUESSED_FILE_TYPE, f"unknown ({number})")
+        return FILE_TYPES.get(number & ~GUESSED_FILE_TYPE, f"unknown ({number})")
 
     def chat_templates(self) -> dict[str, str]:
         """Chat templates by name: `tokenizer.chat_template` is `default`, `tokenizer.chat_template.NAME` is NAME."""
@@ -237,17 +226,6 @@ class _Keys:
         """Recommended sampling parameters, except those out of range."""
         values = ((name, self.number(key), low, high) for name, (key, low, high) in _SAMPLING_KEYS.items())
         return {name: value for name, value, low, high in values if value is not None and low <= value <= high}
-
-    def causal(self) -> bool:
-        if self.architecture == "dflash":
-            return True  # there the key says how the tokens of a guess attend to each other
-        value = self.flag("attention.causal")
-        return self.architecture not in _NON_CAUSAL if value is None else value
-
-    def pooling(self) -> Pooling | None:
-        """The pooling type; None if it is missing or unknown to llama.cpp."""
-        number = self.model_count("pooling_type")
-        return None if number is None else _POOLING.get(number)
 
     def _value(self, key: str) -> MetadataValue | None:
         entry = self._header.metadata.get(key)

@@ -1,7 +1,7 @@
-"""The numbers that a GGUF file uses for tensor types, value types and file types. Plain data.
+"""The numbers that a GGUF file uses for tensor types and value types. Plain data.
 
 These are the tables of the `gguf` package, written out because importing it takes 0.2 s (it loads NumPy and YAML),
-which would slow down `show` and the server; a test keeps them equal. Two differences, both from llama.cpp 0c1e57098's
+which would slow down `show` and the server; a test keeps them equal. Two differences, both from llama.cpp's
 ggml-common.h: Q8_1 takes 36 bytes (gguf 0.19 says 40), and Q2_0 exists.
 """
 
@@ -77,43 +77,3 @@ SCALAR_FORMATS: dict[int, str] = {
 """Metadata value type -> `struct` format; strings and arrays are the other two types."""
 
 UINT32 = 4
-
-FILE_TYPES: dict[int, str] = {
-    0: "F32",
-    1: "F16",
-    2: "Q4_0",
-    3: "Q4_1",
-    7: "Q8_0",
-    8: "Q5_0",
-    9: "Q5_1",
-    10: "Q2_K",
-    11: "Q3_K_S",
-    12: "Q3_K_M",
-    13: "Q3_K_L",
-    14: "Q4_K_S",
-    15: "Q4_K_M",
-    16: "Q5_K_S",
-    17: "Q5_K_M",
-    18: "Q6_K",
-    19: "IQ2_XXS",
-    20: "IQ2_XS",
-    21: "Q2_K_S",
-    22: "IQ3_XS",
-    23: "IQ3_XXS",
-    24: "IQ1_S",
-    25: "IQ4_NL",
-    26: "IQ3_S",
-    27: "IQ3_M",
-    28: "IQ2_S",
-    29: "IQ2_M",
-    30: "IQ4_XS",
-    31: "IQ1_M",
-    32: "BF16",
-    36: "TQ1_0",
-    37: "TQ2_0",
-    38: "MXFP4_MOE",
-    39: "NVFP4",
-    40: "Q1_0",
-    41: "Q2_0",
-}
-"""`general.file_type` -> its label: `LlamaFileType` without the prefix."""

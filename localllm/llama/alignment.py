@@ -8,10 +8,10 @@ and a prompt 1.2 times (LOG.md, "Half a cache line"). AVX-512 and AVX2 alone are
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 
 from localllm.errors import LoadFailed
 from localllm.llama.devices import Ggml
+from localllm.llama.vtables import TakeBack, are_functions, replace, slots
 
 LINE_BYTES = 64
 _GET_ALIGNMENT = 2
@@ -22,29 +22,29 @@ _SIGNATURES = {
 }
 
 
-def align_to_lines(ggml: Ggml) -> Callable[[], None] | None:
+def align_to_lines(ggml: Ggml) -> TakeBack | None:
     """From now on CPU buffers align tensors to `LINE_BYTES`. Returns what takes that back, to be kept until then; None
     if nothing was changed.
 
-    ggml has no setting for it, so the function that tells the alignment is replaced. Nothing else is: where ggml does
-    not tell the new alignment afterwards, its structure is a different one, and is left as it was.
+    ggml has no setting for it, so the function that tells the alignment is replaced. Where the slot does not hold that
+    function, or ggml does not tell the new alignment afterwards, its structure is a different one, and is left as it
+    was.
     """
     try:
         ggml.bind(_SIGNATURES)
     except LoadFailed:  # a library without them, which computes all the same
         return None
     buffer_type = ggml.backend_cpu_buffer_type()
-    if ggml.backend_buft_get_alignment(buffer_type) >= LINE_BYTES:
+    alignment = ggml.backend_buft_get_alignment(buffer_type)
+    functions = slots(buffer_type, _GET_ALIGNMENT + 1)
+    if alignment >= LINE_BYTES or not are_functions(functions):
         return None
-    functions = ctypes.cast(buffer_type, ctypes.POINTER(ctypes.c_void_p))
-    before = functions[_GET_ALIGNMENT]
-    tell = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(lambda _: LINE_BYTES)
-    functions[_GET_ALIGNMENT] = ctypes.cast(tell, ctypes.c_void_p).value
-
-    def take_back(_keeps: object = tell) -> None:
-        functions[_GET_ALIGNMENT] = before
-
-    if ggml.backend_buft_get_alignment(buffer_type) != LINE_BYTES:
-        take_back()
+    kind = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)
+    if kind(functions[_GET_ALIGNMENT])(buffer_type) != alignment:
         return None
-    return take_back
+    return replace(
+        buffer_type,
+        _GET_ALIGNMENT,
+        kind(lambda _: LINE_BYTES),
+        lambda: bool(ggml.backend_buft_get_alignment(buffer_type) == LINE_BYTES),
+    )

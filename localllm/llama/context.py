@@ -17,20 +17,19 @@ import numpy.typing as npt
 from localllm.engine.backend import BackendError, Segment, State
 from localllm.errors import LoadFailed
 from localllm.llama.batch import Batch
+from localllm.llama.enums import flash_attn_type
 from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
+from localllm.llama.log_text import gave_up_flash, shortage
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import AS_TRAINED, Rope
 from localllm.llama.shifting import can_turn_quantized
-from localllm.llama.spread import shortage
 from localllm.llama.states.padding import CELLS_A_PASS, fillers
 from localllm.llama.states.saved import SavedStates
 from localllm.llama.states.tails import Tails
 from localllm.llama.tokens.vocab import Vocab
 from localllm.types import FlashAttn, KvType, MemoryKind
 
-FLASH_ATTN: dict[FlashAttn, int] = {"auto": -1, "off": 0, "on": 1}
-"""LLAMA_FLASH_ATTN_TYPE_*."""
 FLASH_TILE, MATRIX_TILE = 64, 32
 """Attention is fast from this many rows. ggml's flash attention computes 64 together, fewer one by one; else matrices
 are multiplied: 8, 32, 64 rows of 1.3 B on two cores take 31, 20, 18 ms a row at depth 0, 38, 24, 24 at 1,000."""
@@ -84,7 +83,7 @@ class LlamaBackend:
         params.n_threads = params.n_threads_batch = threads
         params.kv_unified = num_cells is not None
         params.type_k = params.type_v = getattr(self._api, f"GGML_TYPE_{kv_type.upper()}")
-        params.flash_attn_type = FLASH_ATTN[flash_attn]
+        params.flash_attn_type = flash_attn_type(self._api, flash_attn)
         rope.apply(self._api, params)
         params.swa_full = False  # keep only the window in windowed layers: the rest would be most of the memory
         # llama.cpp copies no vectors for guesses (`headed`) if the header states a pooling, meant for embeddings.
@@ -101,7 +100,7 @@ class LlamaBackend:
                 param="ctx",
                 **shortage(library.log.lines_since(mark), model.devices),
             )
-        self.flash_attn: bool = flash_attn != "off" and not _gave_up_flash(library.log.lines_since(mark))
+        self.flash_attn: bool = flash_attn != "off" and not gave_up_flash(library.log.lines_since(mark))
         if flash_attn == "on" and not self.flash_attn:
             self._api.llama_free(self._context)
             raise LoadFailed("llama.cpp does not support flash attention for this model here", param="flash_attn")
@@ -380,14 +379,6 @@ class LlamaBackend:
             batch_capacity=self.batch_capacity,
             most_cells=self._filled_cells,
         )
-
-
-def _gave_up_flash(lines: Sequence[str]) -> bool:
-    """Whether llama.cpp logged that it disabled flash attention: no function reports it."""
-    return any(
-        ("Flash Attention" in line and "disabled" in line) or ("flash_attn" in line and "forcing off" in line)
-        for line in lines
-    )
 
 
 _DECODE_STATUS = {1: "no room in the KV cache", -1: "llama.cpp refused the batch"}

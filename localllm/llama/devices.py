@@ -11,27 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from localllm.errors import DeviceUnavailable, LoadFailed
+from localllm.llama.layouts import DeviceProperties
 from localllm.system import libraries, memory
 from localllm.types import DeviceInfo
 
-_KINDS: dict[int, Literal["cpu", "gpu", "igpu", "accel"]] = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
-"""enum ggml_backend_dev_type; 4 (META) wraps other devices and is not listed."""
-
-
-class _Properties(ctypes.Structure):
-    """ggml_backend_dev_props, whose last member is ggml_backend_dev_caps."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("description", ctypes.c_char_p),
-        ("memory_free", ctypes.c_size_t),
-        ("memory_total", ctypes.c_size_t),
-        ("type", ctypes.c_int),
-        ("device_id", ctypes.c_char_p),
-        ("is_async", ctypes.c_bool),
-        ("other_caps", ctypes.c_bool * 4),
-    ]
-
+CPU, GPU, IGPU, ACCEL = range(4)
+"""GGML_BACKEND_DEVICE_TYPE_*, which the bindings lack. A device of type META wraps others and is not listed."""
+_KINDS: dict[int, Literal["cpu", "gpu", "igpu", "accel"]] = {CPU: "cpu", GPU: "gpu", IGPU: "igpu", ACCEL: "accel"}
 
 _POINTER, _STRING, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -44,7 +30,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ggml_backend_dev_description": (_STRING, [_POINTER]),
     "ggml_backend_dev_type": (ctypes.c_int, [_POINTER]),
     "ggml_backend_dev_memory": (None, [_POINTER, ctypes.POINTER(_SIZE), ctypes.POINTER(_SIZE)]),
-    "ggml_backend_dev_get_props": (None, [_POINTER, ctypes.POINTER(_Properties)]),
+    "ggml_backend_dev_get_props": (None, [_POINTER, ctypes.POINTER(DeviceProperties)]),
     "ggml_backend_dev_backend_reg": (_POINTER, [_POINTER]),
     "ggml_backend_dev_buffer_type": (_POINTER, [_POINTER]),
     "ggml_backend_reg_get_proc_address": (_POINTER, [_POINTER, _STRING]),
@@ -90,11 +76,11 @@ class Ggml:
 
     def has_cpu(self) -> bool:
         """Whether a CPU backend is registered; nothing computes without one."""
-        return any(self.backend_dev_type(pointer) == 0 for pointer in self.device_pointers())
+        return any(self.backend_dev_type(pointer) == CPU for pointer in self.device_pointers())
 
     def has_numa(self) -> bool:
         """Whether the CPU backend knows several NUMA nodes; `llama_numa_init` detects them."""
-        cpu = next((pointer for pointer in self.device_pointers() if self.backend_dev_type(pointer) == 0), None)
+        cpu = next((pointer for pointer in self.device_pointers() if self.backend_dev_type(pointer) == CPU), None)
         address = None if cpu is None else self._extension(cpu, b"ggml_backend_cpu_is_numa")
         return address is not None and bool(ctypes.CFUNCTYPE(ctypes.c_bool)(address)())
 
@@ -142,7 +128,7 @@ def asynchronous_devices(ggml: Ggml) -> frozenset[str]:
     """Names of devices that compute a graph asynchronously once it was submitted."""
     names = set()
     for pointer in ggml.device_pointers():
-        properties = _Properties()
+        properties = DeviceProperties()
         ggml.backend_dev_get_props(pointer, ctypes.byref(properties))
         if properties.is_async:
             names.add(ggml.text("backend_dev_name", pointer))
@@ -150,7 +136,7 @@ def asynchronous_devices(ggml: Ggml) -> frozenset[str]:
 
 
 def _describe(ggml: Ggml, pointer: int) -> DeviceInfo:
-    properties = _Properties()
+    properties = DeviceProperties()
     ggml.backend_dev_get_props(pointer, ctypes.byref(properties))
     kind = _KINDS[ggml.backend_dev_type(pointer)]
     free_bytes, total_bytes = properties.memory_free, properties.memory_total

@@ -22,14 +22,12 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Piece, Vectors
 from localllm.errors import LoadFailed
-from localllm.llama.context import FLASH_ATTN
+from localllm.llama.enums import flash_attn_type, pooling_type
 from localllm.llama.hidden import HiddenRows
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.types import FlashAttn, Pooling
 
-_POOLING: dict[Pooling, int] = {"none": 0, "mean": 1, "cls": 2, "last": 3, "rank": 4}
-"""LLAMA_POOLING_TYPE_*."""
 BATCH_TOKENS = 512
 """Batch of a causal model. An encoder's batch is as large as its context: a text is computed at once or not at all."""
 TOGETHER_TOKENS = 63
@@ -78,9 +76,9 @@ class LlamaEmbedder:
         params.n_seq_max = self.max_texts
         params.n_threads = params.n_threads_batch = threads
         params.embeddings = True
-        params.pooling_type = _POOLING["none" if self._pools_here else pooling]
+        params.pooling_type = pooling_type(self._api, "none" if self._pools_here else pooling)
         params.kv_unified = True
-        params.flash_attn_type = FLASH_ATTN[flash_attn]
+        params.flash_attn_type = flash_attn_type(self._api, flash_attn)
         params.no_perf = True
         # A recurrent state makes llama.cpp split batches differently; data on a GPU cannot be read like this.
         hidden = HiddenRows(library) if self._pools_here and not (has_state or is_offloaded) else None

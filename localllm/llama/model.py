@@ -6,8 +6,6 @@ Raises `LoadFailed` with llama.cpp's own error message. Knows nothing of request
 from __future__ import annotations
 
 import ctypes
-import re
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +14,9 @@ import msgspec
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.llama.library import Library
-from localllm.llama.spread import AS_USUAL, Spread, shortage
+from localllm.llama.log_text import layers_per_device, shortage, unknown_architecture
+from localllm.llama.spread import AS_USUAL, Spread
 from localllm.types import Repack
-
-_LAYER_LINE = re.compile(r"layer\s+(\d+) assigned to device (\S+?),")
 
 
 class LlamaModel:
@@ -63,20 +60,22 @@ class LlamaModel:
         # An empty list, not NULL: with NULL llama.cpp would offload prompt processing to a GPU uninvited.
         self._devices = library.device_handles(devices)
         params.devices = ctypes.cast(self._devices, ctypes.c_void_p)
-        self._kept = spread.apply(params, library.ggml)
+        self._kept = spread.apply(api, params, library.ggml)
         self._progress = _progress_callback(api, on_progress)  # llama.cpp calls it until the load is complete
         params.progress_callback = self._progress
         mark = library.log.mark()
         self.handle: Any = api.llama_model_load_from_file(str(path).encode("utf-8", "surrogateescape"), params)
         lines = library.log.lines_since(mark)
         if not self.handle:
+            if unknown := unknown_architecture(lines):
+                raise _not_known(library, path, unknown)
             raise LoadFailed(
                 f"llama.cpp could not load {path.name}: {library.log.errors_since(mark)}",
                 public="llama.cpp could not load the model's file; the server's log says why",
                 path=str(path),
                 **shortage(lines, devices),
             )
-        self.layers_per_device = _layers_per_device(lines)
+        self.layers_per_device = layers_per_device(lines)
         if spread.split == "tensor":  # llama.cpp then has one device that stands for all
             self.layers_per_device = {"+".join(devices): sum(self.layers_per_device.values())}
         try:
@@ -102,6 +101,19 @@ class LlamaModel:
             self.handle = None
 
 
+def _not_known(library: Library, path: Path, architecture: str) -> LoadFailed:
+    reason = (
+        f"its architecture, {architecture!r}, is unknown to the llama.cpp in use ({library.build.llama_version}, "
+        f"{library.choice.runtime.name}); use a newer runtime (`localllm runtime list` shows those that are here)"
+    )
+    return LoadFailed(
+        f"{path.name} cannot be loaded: {reason}",
+        public=f"the model cannot be loaded: {reason}",
+        path=str(path),
+        architecture=architecture,
+    )
+
+
 def _progress_callback(api: Any, on_progress: Callable[[float], None] | None) -> Any:
     @api.llama_progress_callback  # type: ignore[untyped-decorator]
     def callback(fraction: float, _user_data: object) -> bool:
@@ -110,15 +122,6 @@ def _progress_callback(api: Any, on_progress: Callable[[float], None] | None) ->
         return True
 
     return callback
-
-
-def _layers_per_device(lines: list[str]) -> dict[str, int]:
-    """Counts llama.cpp's "layer N assigned to device D" lines (llama-model.cpp): what it did, not what was asked."""
-    devices = {}
-    for line in lines:
-        if (match := _LAYER_LINE.search(line)) is not None:
-            devices[int(match[1])] = match[2]
-    return dict(Counter(devices.values()))
 
 
 def _check_offload(layers: dict[str, int], wanted: int, devices: set[str], must_offload: bool) -> None:

@@ -8,20 +8,19 @@ rotate whole heads (llama-kv-cache.cpp, `build_rope_shift`). Knows nothing of ca
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Sequence
 from typing import Any
 
-_ROTATION = re.compile(r"attn_rot_k = (\d), n_embd_head_k_all = (-?\d+)")
+from localllm.llama.log_text import rotated_head
 
 
 def can_turn_quantized(api: Any, model: Any, lines: Sequence[str]) -> bool:
     """`lines`: what llama.cpp logged when it created the cache; False if that does not say."""
-    found = next((match for line in lines if (match := _ROTATION.search(line))), None)
-    if found is None or found[1] != "1":
+    head = rotated_head(lines)
+    if head is None:
         return False
     turned = _number(api, model, f"{_text(api, model, 'general.architecture')}.rope.dimension_count")
-    return turned is None or turned == int(found[2])
+    return turned is None or turned == head
 
 
 def _number(api: Any, model: Any, key: str) -> int | None:

@@ -13,29 +13,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
+from localllm.llama import log_text
 from localllm.llama.devices import Ggml, buffer_types
+from localllm.llama.enums import numa_strategy, split_mode
+from localllm.llama.layouts import BufferOverride
 from localllm.types.devices import Numa, Split
-
-_SPLITS: dict[Split, int] = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
-"""LLAMA_SPLIT_MODE_*."""
-_NUMA: dict[Numa, int] = {"distribute": 1, "isolate": 2, "numactl": 3}
-"""GGML_NUMA_STRATEGY_*."""
-AUTO, READ, MAPPED, LOCKED, MAPPED_LOCKED, DIRECT = -1, 0, 1, 2, 3, 4
-"""LLAMA_LOAD_MODE_*."""
-MAX_DEVICES = 16
-"""llama_max_devices()."""
-_MOVED = re.compile(r"^tensor (\S+) \(.*\) buffer type overridden to")
-_UNLOCKED = re.compile(r"failed to (?:mlock|VirtualLock) (\d+)-byte buffer.*?: (.*)|mlock not supported")
-_SHORT = re.compile(
-    r"unable to allocate (\S+) buffer|failed to allocate (\S+) buffer|allocat\w* .*failed.*out of (?:device )?memory"
-    r"|out of memory|ErrorOutOf(?:Device|Host)Memory|failed to allocate (?:compute|buffer)|Device memory allocation"
-)
-
-
-class Override(ctypes.Structure):
-    """llama_model_tensor_buft_override."""
-
-    _fields_ = [("pattern", ctypes.c_char_p), ("buft", ctypes.c_void_p)]
 
 
 class Spread(NamedTuple):
@@ -50,36 +32,36 @@ class Spread(NamedTuple):
     mlock: bool = False
     direct_io: bool = False
 
-    def apply(self, params: Any, ggml: Ggml) -> list[Any]:
+    def apply(self, api: Any, params: Any, ggml: Ggml) -> list[Any]:
         """Writes it into `params`; the result must live until the model is loaded. Raises `LoadFailed`."""
-        params.split_mode, params.main_gpu = _SPLITS[self.split], self.main_gpu
-        params.load_mode = self._load_mode()
-        shares = (ctypes.c_float * MAX_DEVICES)(*self.tensor_split)
+        params.split_mode, params.main_gpu = split_mode(api, self.split), self.main_gpu
+        params.load_mode = self._load_mode(api)
+        shares = (ctypes.c_float * api.LLAMA_MAX_DEVICES)(*self.tensor_split)
         if self.tensor_split:
             params.tensor_split = shares
         if not self.overrides:
             return [shares]
         types = buffer_types(ggml)
         pairs = [(pattern.encode(), types[device]) for pattern, device in self.overrides]
-        overrides = (Override * (len(pairs) + 1))(*(Override(*pair) for pair in pairs))  # terminated by zeros
+        # Terminated by zeros.
+        overrides = (BufferOverride * (len(pairs) + 1))(*(BufferOverride(*pair) for pair in pairs))
         params.tensor_buft_overrides = ctypes.cast(overrides, ctypes.c_void_p)
         return [shares, overrides, pairs]
 
     def check(self, lines: Sequence[str]) -> None:
         """Raises `LoadFailed` or `InvalidParameter` for anything that llama.cpp did not do, according to its log."""
-        if self.mlock and (found := next(filter(None, map(_UNLOCKED.search, lines)), None)) is not None:
-            reason = f"{found[2].strip()} at {int(found[1]) / 1e6:,.0f} MB" if found[1] else "unsupported here"
+        if self.mlock and (reason := log_text.why_not_locked(lines)):
             raise LoadFailed(
                 f"the weights cannot be locked in memory: {reason}; raise the limit (`ulimit -l "
                 "unlimited`, systemd's LimitMEMLOCK=, Docker's ulimit memlock=-1), or leave out --mlock",
                 param="mlock",
             )
-        if self.direct_io and any("Falling back to buffered I/O" in line for line in lines):
+        if self.direct_io and log_text.is_buffered(lines):
             raise LoadFailed(
                 "the file cannot be read directly: its file system does not support that; leave out --direct-io",
                 param="direct_io",
             )
-        moved = [found[1] for line in lines if (found := _MOVED.match(line))]
+        moved = log_text.moved_tensors(lines)
         for pattern, _ in self.overrides:
             if not any(re.search(pattern, name) for name in moved):
                 raise InvalidParameter(
@@ -87,16 +69,18 @@ class Spread(NamedTuple):
                     param="override_tensor",
                 )
 
-    def _load_mode(self) -> int:
+    def _load_mode(self, api: Any) -> int:
         if self.direct_io:
             if not hasattr(os, "O_DIRECT"):
                 raise LoadFailed(
                     "llama.cpp reads files directly on Linux only; leave out --direct-io", param="direct_io"
                 )
-            return DIRECT
+            return int(api.LLAMA_LOAD_MODE_DIRECT_IO)
         if self.mlock:
-            return LOCKED if self.mmap is False else MAPPED_LOCKED
-        return {None: AUTO, True: MAPPED, False: READ}[self.mmap]
+            return int(api.LLAMA_LOAD_MODE_MLOCK if self.mmap is False else api.LLAMA_LOAD_MODE_MMAP_MLOCK)
+        if self.mmap is None:
+            return int(api.LLAMA_LOAD_MODE_AUTO)
+        return int(api.LLAMA_LOAD_MODE_MMAP if self.mmap else api.LLAMA_LOAD_MODE_NONE)
 
 
 AS_USUAL = Spread()
@@ -104,21 +88,8 @@ AS_USUAL = Spread()
 
 def use_numa(api: Any, ggml: Ggml, numa: Numa) -> None:
     """Call once per process, before a model is loaded. Raises `DeviceUnavailable` on a machine with one node."""
-    api.llama_numa_init(_NUMA[numa])
+    api.llama_numa_init(numa_strategy(api, numa))
     if not ggml.has_numa():
         raise DeviceUnavailable(
             f"numa {numa} was requested, but this machine has a single NUMA node; leave out --numa", param="numa"
         )
-
-
-def shortage(lines: Sequence[str], devices: Sequence[str]) -> dict[str, str]:
-    """The error detail `out_of_memory_on`, from llama.cpp's log; empty: no device ran out of memory."""
-    for line in lines:
-        found = _SHORT.search(line)
-        if found is None:
-            continue
-        named = next((device for device in devices if device.lower() in line.lower()), None)
-        on_cpu = any(word is not None and word.upper().startswith("CPU") for word in found.groups())
-        if named is not None or (devices and not on_cpu):
-            return {"out_of_memory_on": named or devices[0]}
-    return {}

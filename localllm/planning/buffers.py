@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from localllm.types import ModelInfo
+from localllm.types.upstream import SCHEDULER_COPIES
 
 F32, F16 = 4, 2
 RECURRENT_WIDTHS = 13
 """Embedding-wide vectors that a token takes up in a state-space layer."""
-MORE_COPIES = 3
-"""Additional copies of a step's inputs if devices work in a pipeline: GGML_SCHED_MAX_COPIES less the first."""
+MORE_COPIES = SCHEDULER_COPIES - 1
+"""Additional copies of a step's inputs if devices work in a pipeline."""
 
 
 class Step(NamedTuple):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.gguf.rules.products import LOOKED_UP_BY_TOKEN
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.devices import Split
 from localllm.types.placement import DeviceShare
@@ -22,7 +23,6 @@ CPU = "CPU"
 DRIVER_BYTES = 128 * 1024 * 1024
 """Memory of each GPU that its driver and backend take, unknown from headers. An allowance, not a measurement."""
 _BLOCK = re.compile(r"blk\.(\d{1,4})\.")
-_READS_TOKENS = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.")
 
 
 class Sizes(NamedTuple):
@@ -99,7 +99,7 @@ def sizes_of(info: ModelInfo, overrides: Mapping[str, str] | Sequence[tuple[str,
             moved[hit[1]] = moved.get(hit[1], 0) + size
         elif block is not None and int(block[1]) < info.num_layers:
             layers[int(block[1])] += size
-        elif name.startswith(_READS_TOKENS):
+        elif name.startswith(LOOKED_UP_BY_TOKEN):
             reading += size
         else:
             output += size

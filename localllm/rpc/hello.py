@@ -13,12 +13,10 @@ import time
 
 from localllm.errors import LoadFailed
 from localllm.types.rpc_endpoints import Endpoint
+from localllm.types.upstream import RPC_DEVICE_COUNT, RPC_HELLO, RPC_PROTOCOL
 
-PROTOCOL = (7, 0)
-"""Major and minor version of the pinned llama.cpp: a server's major must be equal, its minor not larger."""
 TIMEOUT_S = 15.0
 """For the whole handshake: our servers start a process for each client, which may have to wake up a GPU."""
-_HELLO, _DEVICE_COUNT = 14, 15
 _CAPS_BYTES = 24
 
 
@@ -35,14 +33,14 @@ def ask(endpoint: Endpoint, timeout_s: float = TIMEOUT_S) -> int:
         ) from error
     try:
         with connection:
-            version = _call(connection, _HELLO, bytes(_CAPS_BYTES), 4 + _CAPS_BYTES, deadline_s)
-            if version[0] != PROTOCOL[0] or version[1] > PROTOCOL[1]:
+            version = _call(connection, RPC_HELLO, bytes(_CAPS_BYTES), 4 + _CAPS_BYTES, deadline_s)
+            if version[0] != RPC_PROTOCOL[0] or version[1] > RPC_PROTOCOL[1]:
                 raise _unusable(
                     endpoint,
                     f"speaks version {version[0]}.{version[1]} of the RPC protocol, and this llama.cpp "
-                    f"{PROTOCOL[0]}.{PROTOCOL[1]}; install the same localllm on both machines",
+                    f"{RPC_PROTOCOL[0]}.{RPC_PROTOCOL[1]}; install the same localllm on both machines",
                 )
-            (count,) = struct.unpack("<I", _call(connection, _DEVICE_COUNT, b"", 4, deadline_s))
+            (count,) = struct.unpack("<I", _call(connection, RPC_DEVICE_COUNT, b"", 4, deadline_s))
     except TimeoutError:
         raise _unusable(
             endpoint, f"takes connections, but did not answer within {timeout_s:g} s; is it busy with another client?"

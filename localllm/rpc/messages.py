@@ -28,6 +28,8 @@ class Serving(msgspec.Struct, frozen=True, tag=True):
     port: int
     library: str
     devices: tuple[DeviceInfo, ...]
+    warning: str = ""
+    """What clients should know; empty: nothing."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):

@@ -12,12 +12,11 @@ from typing import Literal
 
 from localllm.errors import DeviceUnavailable, InvalidParameter
 from localllm.types import DeviceInfo
+from localllm.types.upstream import MAX_DEVICES
 
 Split = Literal["layer", "row", "tensor", "none"]
 Numa = Literal["distribute", "isolate", "numactl"]
 
-MAX_DEVICES = 16
-"""llama_max_devices()."""
 MAX_OVERRIDES = 256
 MAX_PATTERN_CHARS = 1000
 RPC = "rpc:"

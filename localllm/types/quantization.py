@@ -23,14 +23,7 @@ GROUPS = {
 }  # fmt: skip
 """Every type that the llama.cpp in use can write, largest ones first in each group."""
 NEED_IMPORTANCE = GROUPS["only with an importance matrix (--imatrix)"]
-NUMBERS = {
-    "F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12,
-    "Q3_K_L": 13, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 16, "Q5_K_M": 17, "Q6_K": 18, "IQ2_XXS": 19, "IQ2_XS": 20,
-    "Q2_K_S": 21, "IQ3_XS": 22, "IQ3_XXS": 23, "IQ1_S": 24, "IQ4_NL": 25, "IQ3_S": 26, "IQ3_M": 27, "IQ2_S": 28,
-    "IQ2_M": 29, "IQ4_XS": 30, "IQ1_M": 31, "BF16": 32, "TQ1_0": 36, "TQ2_0": 37, "MXFP4_MOE": 38, "Q1_0": 40,
-    "Q2_0": 41,
-}  # fmt: skip
-"""`enum llama_ftype`; NVFP4 (39) is in it, but cannot be written."""
+NAMES = tuple(name for names in GROUPS.values() for name in names)
 _ALIASES = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP4_MOE", "FP16": "F16", "FP32": "F32"}
 
 
@@ -43,7 +36,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     temporary: str
     """Beside the target; the parent also removes it, in case the child crashed."""
     type: str
-    """A key of `NUMBERS`."""
+    """One of `NAMES`."""
     allow_requantize: bool
     force: bool
     threads: int | None
@@ -87,8 +80,8 @@ def type_of(text: str, *, has_imatrix: bool = False) -> str:
             "the smallest types without one are Q2_K and IQ3_S; or use a file that was made with one",
             param="type",
         )
-    if name not in NUMBERS:
-        close = difflib.get_close_matches(name, NUMBERS, n=2)
+    if name not in NAMES:
+        close = difflib.get_close_matches(name, NAMES, n=2)
         meant = f" (did you mean {' or '.join(close)}?)" if close else ""
         raise InvalidParameter(f"unknown type {text[:40]!r}{meant}; the types are\n{listed()}", param="type")
     return name

@@ -11,11 +11,10 @@ import socket
 from typing import NamedTuple
 
 from localllm.errors import InvalidParameter
+from localllm.types.upstream import MAX_RPC_SERVERS
 
 DEFAULT_PORT = 50052
 """The same as llama.cpp's."""
-MAX_ENDPOINTS = 16
-"""The most servers that llama.cpp supports (GGML_RPC_MAX_SERVERS)."""
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 
 Network = ipaddress.IPv4Network
@@ -52,8 +51,8 @@ def parse_endpoints(text: str | None) -> tuple[Endpoint, ...]:
     """The distinct endpoints of a comma-separated list. Raises `InvalidParameter`."""
     parts = [part for part in (text or "").split(",") if part.strip()]
     found = tuple(dict.fromkeys(map(parse_endpoint, parts)))
-    if len(found) > MAX_ENDPOINTS:
-        raise InvalidParameter(f"rpc: {len(found)} servers; llama.cpp supports at most {MAX_ENDPOINTS}", param="rpc")
+    if len(found) > MAX_RPC_SERVERS:
+        raise InvalidParameter(f"rpc: {len(found)} servers; llama.cpp supports at most {MAX_RPC_SERVERS}", param="rpc")
     return found
 
 

@@ -20,7 +20,7 @@ from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.head_streams import HeadStreams
 from localllm.engine.speculation.proposers import DraftTarget, Proposers
 from localllm.gguf import read_model_info
-from localllm.gguf.nextn import FORMS
+from localllm.gguf.rules.nextn import FORMS
 from localllm.llama import library
 from localllm.llama.drafts.drafting_backend import HeadedBackend
 from localllm.llama.drafts.next_symbols import find

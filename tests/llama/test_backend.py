@@ -21,6 +21,7 @@ from localllm.llama.context import LlamaBackend
 from localllm.llama.devices import asynchronous_devices
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, ResolvedSampling
+from tests.models.builder import Builder
 
 GREEDY = ResolvedSampling(temperature=0)
 PROMPTS = [
@@ -167,3 +168,16 @@ def test_a_file_that_llama_cpp_refuses_fails_with_its_reason(loaded_library: lib
     path.write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(LoadFailed, match=r"broken\.gguf: .+"):
         LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+
+
+def test_an_architecture_that_the_library_does_not_know_is_named(
+    loaded_library: library.Library, tmp_path: Path
+) -> None:
+    path = tmp_path / "new.gguf"
+    with Builder(path, "seahorse-9") as model:
+        model.vector("output_norm.weight", 64)
+    with pytest.raises(LoadFailed, match=r"new\.gguf cannot be loaded: its architecture, 'seahorse-9'") as caught:
+        LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    assert caught.value.details["architecture"] == "seahorse-9"
+    assert "'seahorse-9'" in caught.value.public
+    assert "localllm runtime list" in caught.value.message

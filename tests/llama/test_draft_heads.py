@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from localllm.gguf import read_model_info
-from localllm.gguf.target_states import GIVES_LAST, GIVES_STATES
+from localllm.gguf.rules.target_states import GIVES_LAST, GIVES_STATES
 from localllm.llama import library
 from localllm.llama.drafts.dflash import LlamaBlocks
 from localllm.llama.drafts.next_symbols import find

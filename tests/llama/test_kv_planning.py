@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from localllm.gguf import read_model_info
-from localllm.gguf.nextn import FORMS
+from localllm.gguf.rules.nextn import FORMS
 from localllm.llama import library
 from localllm.llama.drafts.drafting_backend import HeadedBackend
 from localllm.llama.drafts.next_symbols import find

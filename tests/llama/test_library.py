@@ -195,11 +195,6 @@ def test_a_missing_library_says_what_to_type(monkeypatch: pytest.MonkeyPatch, tm
     assert str(caught.value.details["command"]) in str(caught.value)
 
 
-def test_the_version_to_install_is_the_one_that_the_project_pins() -> None:
-    pyproject = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    assert f'"{installed.PACKAGE}=={installed.PACKAGE_VERSION}"' in pyproject
-
-
 @pytest.mark.parametrize(
     ("choice", "label"),
     [

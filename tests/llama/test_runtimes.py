@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from localllm.errors import LoadFailed
+from localllm.llama import layouts
 from localllm.llama.library import CpuChoice
-from localllm.llama.probes import selftest, selftest_child
+from localllm.llama.probes import selftest
 from localllm.llama.runtimes import building, found, installed
 
 needs_compiler = pytest.mark.skipif(
@@ -147,12 +148,12 @@ def _compiled(path: Path, code: str, *linked_with: str) -> Path:
 
 def test_structs_with_a_field_more_are_noticed() -> None:
     class Context(ctypes.Structure):
-        _fields_ = [(name, ctypes.c_int) for name in selftest_child.CONTEXT]
+        _fields_ = [(name, ctypes.c_int) for name in layouts.CONTEXT]
 
-    shifted = Context(*[0, *[0] * (len(selftest_child.CONTEXT) - 1)])
+    shifted = Context(*[0, *[0] * (len(layouts.CONTEXT) - 1)])
     api = SimpleNamespace(llama_context_default_params=lambda: shifted, llama_model_default_params=lambda: None)
     with pytest.raises(LoadFailed, match="n_ctx"):
-        selftest_child.check_layout(api)
+        layouts.check_layout(api)
 
 
 def test_the_label_names_the_runtime_only_where_it_is_not_the_packages_own() -> None:

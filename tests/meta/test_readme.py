@@ -89,13 +89,6 @@ def test_the_first_command_compiles_no_library_and_the_second_as_the_doctor_advi
     assert re.findall(r'CMAKE_ARGS="(.*)"', second) == [FAST_INSTALL_FLAGS]
 
 
-def test_the_wheel_is_the_one_whose_structs_are_known() -> None:
-    from localllm.llama.runtimes.found import WHEEL_PACKAGE, WHEEL_VERSION
-
-    pinned = re.findall(rf'"{WHEEL_PACKAGE}==(.*?)"', (ROOT / "pyproject.toml").read_text("utf-8"))
-    assert set(pinned) == {WHEEL_VERSION}
-
-
 def test_what_the_readme_links_to_exists() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target

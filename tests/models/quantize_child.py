@@ -9,9 +9,6 @@ from typing import Any
 
 from tests.models.native import load_library
 
-_GGML_TYPE_COUNT = 43
-"""As the size of ggml's type table in 0c1e57098: as a type it means "not given"."""
-
 
 def main() -> None:
     library = load_library()

@@ -11,7 +11,7 @@ import pytest
 
 from localllm import LLM, SamplingParams
 from localllm.gguf import read_model_info
-from localllm.gguf.nextn import FORMS
+from localllm.gguf.rules.nextn import FORMS
 from localllm.llama.drafts import next_rows
 from localllm.planning import nextn_heads
 from localllm.planning.drafts import DraftModel, draft_bytes

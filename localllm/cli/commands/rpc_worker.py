@@ -106,4 +106,6 @@ def _introduce(endpoint: Endpoint, serving: Serving) -> None:
     for device in serving.devices:
         free = f"{size(device.free_bytes)} of {size(device.total_bytes)} free"
         report.say(f"localllm: serving {device.name}: {device.description}, {free}")
+    if serving.warning:
+        report.say(f"localllm: WARNING: {serving.warning}")
     report.say(f"localllm: on the other machine: localllm run MODEL --rpc {endpoint} (Ctrl-C to stop)")

@@ -16,11 +16,12 @@ from localllm.cli.render.units import duration
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama.probes import selftest
-from localllm.llama.runtimes import build_targets, building, builds, installed
+from localllm.llama.runtimes import build_targets, building, builds
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes.builds import Seen
 from localllm.llama.runtimes.found import AUTO, Listed, Runtime
 from localllm.settings.config import Settings
+from localllm.types import upstream
 
 LINE_EVERY_S = 5.0
 """Interval of progress lines without a terminal."""
@@ -114,7 +115,7 @@ def _list(settings: Settings, *, as_json: bool) -> int:
             (each.runtime.name, each.origin, each.kind, each.version, _state(settings, each, used)) for each in found
         ]
         for each in under_way:
-            lines.append((each.build.name, "build", each.build.kind, installed.PACKAGE_VERSION, _progress(each)))
+            lines.append((each.build.name, "build", each.build.kind, upstream.PACKAGE_VERSION, _progress(each)))
         report.write_table(("NAME", "ORIGIN", "FOR", "VERSION", "STATE"), lines)
     if problem:
         report.say(f"localllm: {problem}")
@@ -138,7 +139,7 @@ def _build_row(each: Seen) -> Row:
     return Row(
         name=each.build.name,
         origin="build",
-        version=installed.PACKAGE_VERSION,
+        version=upstream.PACKAGE_VERSION,
         kind=each.build.kind,
         library="",
         in_use=False,

@@ -11,9 +11,7 @@ from localllm.grammar.refusals import refused
 from localllm.grammar.texts.charsets import LAST, SURROGATES, Range, complement, minus, normalized
 from localllm.grammar.texts.lexemes import lark
 from localllm.grammar.texts.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq, Token, children
-
-MAX_REPEATS = 2000
-"""As in llama.cpp: a larger lower bound is an error, a larger upper bound is unlimited."""
+from localllm.types.upstream import MAX_GRAMMAR_REPEATS
 
 MAX_DEPTH = 60
 
@@ -119,11 +117,12 @@ class _Parser:
         braces = self._match(_BRACES, "{number} or {number,number}")
         least = int(braces[1])
         most = None if braces[2] and not braces[3] else int(braces[3] or braces[1])
-        if least > MAX_REPEATS:
-            raise self._wrong(f"more than {MAX_REPEATS} repetitions")
+        # As in llama.cpp: a larger lower bound is an error, a larger upper bound is unlimited.
+        if least > MAX_GRAMMAR_REPEATS:
+            raise self._wrong(f"more than {MAX_GRAMMAR_REPEATS} repetitions")
         if most is not None and most < least:
             raise self._wrong("the upper bound of a repetition is below the lower bound")
-        return Rep(item, least, most if most is not None and most <= MAX_REPEATS else None)
+        return Rep(item, least, most if most is not None and most <= MAX_GRAMMAR_REPEATS else None)
 
     def _literal(self) -> Node:
         self._at += 1

@@ -21,7 +21,7 @@ from localllm.llama.model import LlamaModel
 
 
 class LlamaAssistant(LlamaHeads):
-    """Its file fits the target (`gguf.assistants`), which is empty when it is made: llama.cpp resets the target's
+    """Its file fits the target (`gguf.rules.assistants`), which is empty when it is made: llama.cpp resets the target's
     cells then. It writes none: its graph stores nothing, and its own memory's functions do nothing."""
 
     name = "the assistant"

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment
 from localllm.errors import LoadFailed
-from localllm.llama.context import FLASH_ATTN
 from localllm.llama.drafts.drafting_backend import HeadedBackend
 from localllm.llama.drafts.next_symbols import NextFunctions
+from localllm.llama.enums import flash_attn_type
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.types import FlashAttn
@@ -56,7 +56,7 @@ class LlamaHeads:
     ) -> None:
         """Allocates `ctx` tokens for each of the target's slots. Raises `LoadFailed`.
 
-        `is_cropped`: as in `gguf.nextn.Form`; the vectors of other tokens are taken where it is wrong.
+        `is_cropped`: as in `gguf.rules.nextn.Form`; the vectors of other tokens are taken where it is wrong.
         """
         api: Any = library.api
         self._api, self._functions, self._target, self._model = api, functions, target, model
@@ -68,7 +68,7 @@ class LlamaHeads:
         params.n_outputs_max = self.max_outputs
         params.n_threads = params.n_threads_batch = threads
         params.kv_unified = False
-        params.flash_attn_type = FLASH_ATTN[flash_attn]
+        params.flash_attn_type = flash_attn_type(api, flash_attn)
         params.pooling_type = api.LLAMA_POOLING_TYPE_NONE  # else llama.cpp copies no vectors if the header states one
         params.ctx_other = target.context
         self._configure(params)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from localllm.llama.enums import flash_attn_type
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes.flash_attention import Figures, Point, spread
@@ -74,7 +75,7 @@ class Probe:
         params.n_batch = params.n_ubatch = rows
         params.n_outputs_max = 1
         params.n_threads, params.n_threads_batch = threads
-        params.flash_attn_type = int(flash)
+        params.flash_attn_type = flash_attn_type(api, "on" if flash else "off")
         params.swa_full = False
         params.no_perf = True
         self._callback = api.ggml_backend_sched_eval_callback(self._on_node)

@@ -16,21 +16,11 @@ import msgspec
 
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.llama import library
+from localllm.llama.layouts import check_layout
 from localllm.llama.library import CpuChoice, Library
 from localllm.llama.runtimes import installed
 from localllm.system import processes
 
-CONTEXT = {
-    "n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "n_rs_seq": 0, "ctx_type": 0,
-    "rope_scaling_type": -1, "pooling_type": -1, "yarn_ext_factor": -1.0, "type_k": 1, "type_v": 1, "embeddings": False,
-    "offload_kqv": True, "op_offload": True, "swa_full": True, "kv_unified": False, "n_samplers": 0, "ctx_other": None,
-}  # fmt: skip
-MODEL = {
-    "devices": None, "tensor_buft_overrides": None, "n_gpu_layers": -1, "split_mode": 1, "main_gpu": 0,
-    "progress_callback_user_data": None, "vocab_only": False, "check_tensors": False, "use_extra_bufts": True,
-    "no_host": False, "no_alloc": False,
-}  # fmt: skip
-"""Some of the defaults, including the last fields."""
 MEASURE_S = 0.1
 """Per kind of batch: some 60 batches of 65 tokens. Two of these for each candidate are hardly noticeable."""
 
@@ -105,18 +95,6 @@ def decode(request: Request, choice: CpuChoice) -> Answer:
             prefill_tokens_per_s=context.measure(request.prompt, 0),
             decode_tokens_per_s=context.measure(request.singles[:1], len(request.prompt)),
         )
-
-
-def check_layout(api: Any) -> None:
-    """Checks that the library's structs match the bindings, by the defaults that llama.h documents: a library with more
-    or other fields writes its defaults elsewhere. Raises `LoadFailed`."""
-    for structure, expected in (
-        (api.llama_context_default_params(), CONTEXT),
-        (api.llama_model_default_params(), MODEL),
-    ):
-        for name, value in expected.items():
-            if getattr(structure, name) != value:
-                raise LoadFailed(f"its structs are not those of the bindings: {name} is not {value}")
 
 
 class _Context:

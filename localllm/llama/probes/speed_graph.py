@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from localllm.errors import LoadFailed
 from localllm.gguf.tables import BLOCK_TYPES
+from localllm.llama.devices import CPU
+from localllm.llama.layouts import InitParams
 from localllm.llama.library import Library
 
 TYPES = {block.name: number for number, block in BLOCK_TYPES.items()}
@@ -20,15 +22,8 @@ CONTEXT_BYTES = 8 * 2**20
 """Size of a ggml context: only descriptions of tensors, some 400 bytes each."""
 _P, _I, _N, _F = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float
 
-
-class _InitParams(ctypes.Structure):
-    """ggml_init_params."""
-
-    _fields_ = [("mem_size", ctypes.c_size_t), ("mem_buffer", _P), ("no_alloc", ctypes.c_bool)]
-
-
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
-    "ggml_init": (_P, [_InitParams]),
+    "ggml_init": (_P, [InitParams]),
     "ggml_free": (None, [_P]),
     "ggml_new_tensor_4d": (_P, [_P, _I, _N, _N, _N, _N]),
     "ggml_view_3d": (_P, [_P, _P, _N, _N, _N, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t]),
@@ -86,7 +81,7 @@ class Cpu:
         """Starts the backend. Raises `LoadFailed`."""
         ggml = self.ggml = library.ggml
         ggml.bind(_SIGNATURES)
-        self.device = next(each for each in ggml.device_pointers() if ggml.backend_dev_type(each) == 0)
+        self.device = next(each for each in ggml.device_pointers() if ggml.backend_dev_type(each) == CPU)
         registry = ggml.backend_dev_backend_reg(self.device)
         self._set_threads = ctypes.CFUNCTYPE(None, _P, _I)(
             ggml.backend_reg_get_proc_address(registry, b"ggml_backend_set_n_threads")
@@ -162,7 +157,7 @@ class Passes:
         buffer_type: int,
     ) -> bool:
         cpu, ggml = self._cpu, self._cpu.ggml
-        self._contexts = [ggml.init(_InitParams(CONTEXT_BYTES, None, True)) for _ in range(2)]
+        self._contexts = [ggml.init(InitParams(CONTEXT_BYTES, None, True)) for _ in range(2)]
         self._buffers: list[int] = []
         fixed, moving = self._contexts
         kept = [cpu.tensor(fixed, weights[0], *weights[1]) for _ in range(each * groups)] if weights else []

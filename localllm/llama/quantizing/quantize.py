@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import re
 import shutil
 import threading
 import time
@@ -20,11 +19,13 @@ from typing import NamedTuple
 
 from localllm.errors import DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, LocalLLMError
 from localllm.gguf import Header, read_header, read_model_info, shard_paths
+from localllm.llama import log_text
+from localllm.llama.enums import file_type
 from localllm.llama.library import Library
 from localllm.llama.log import INFO
 from localllm.llama.quantizing.imatrix import Array, as_parameter, read_imatrix
 from localllm.system import cpu
-from localllm.types.quantization import NUMBERS, Done, Job, Step
+from localllm.types.quantization import Done, Job, Step
 
 Report = Callable[[Step], None]
 
@@ -34,10 +35,6 @@ _INTEGERS = frozenset({"I8", "I16", "I32", "I64", "F64"})
 POLL_S = 0.1
 ROOM_BYTES = 16 * 1024 * 1024
 """Disk space kept free."""
-
-_STEP = re.compile(r"\[ *\d+/ *\d+\] +(\S+) +- \[")
-_QUANT_SIZE = re.compile(r"quant size += +([0-9.]+) MiB")
-_FALLBACK = re.compile(r"(\d+) of (\d+) tensor\(s\) required fallback")
 
 
 class Source(NamedTuple):
@@ -128,16 +125,14 @@ def _check_kind(header: Header) -> None:
 
 def _rehearse(job: Job, source: Source, library: Library) -> tuple[str, ...]:
     """A dry run: refuses what cannot be done, and notes differences from what was asked."""
-    lines = _quantize(job, source, library, dry=True)
-    text = "\n".join(lines)
-    if "require an imatrix" in text:
+    dry = log_text.quantized(_quantize(job, source, library, dry=True))
+    if dry.needs_importance:
         raise InvalidParameter(
             f"{job.type} needs an importance matrix for this model; choose a larger type", param="type"
         )
-    size = _QUANT_SIZE.search(text)
-    if size is None:
+    if dry.num_bytes is None:
         raise LoadFailed("llama.cpp does not report how large the result will be")
-    needed = int(float(size[1]) * 2**20) + source.header.data_start + ROOM_BYTES
+    needed = dry.num_bytes + source.header.data_start + ROOM_BYTES
     free = shutil.disk_usage(Path(job.target).parent).free
     if needed > free:
         raise DiskFull(
@@ -147,10 +142,10 @@ def _rehearse(job: Job, source: Source, library: Library) -> tuple[str, ...]:
             free_bytes=free,
         )
     notices = []
-    fallback = _FALLBACK.search(text)
-    if fallback is not None:
+    if dry.other_types is not None:
+        num_others, num_tensors = dry.other_types
         notices.append(
-            f"{fallback[1]} of {fallback[2]} tensors do not fit the blocks of {job.type}; they get a larger type"
+            f"{num_others} of {num_tensors} tensors do not fit the blocks of {job.type}; they get a larger type"
         )
     if job.allow_requantize and not set(source.quantization) <= PRECISE:
         notices.append("the source was quantized already: the result is worse than one made from F16 or BF16")
@@ -162,7 +157,7 @@ def _quantize(job: Job, source: Source, library: Library, *, dry: bool) -> list[
     api = library.api
     params = api.llama_model_quantize_default_params()
     params.nthread = job.threads or cpu.num_physical_cores()
-    params.ftype = NUMBERS[job.type]
+    params.ftype = file_type(api, job.type)
     params.allow_requantize = job.allow_requantize
     params.dry_run = dry
     kept: list[object] = []
@@ -177,8 +172,8 @@ def _quantize(job: Job, source: Source, library: Library, *, dry: bool) -> list[
 
 
 def _failure(job: Job, reason: str) -> LocalLLMError:
-    reason = reason.partition("failed to quantize: ")[2] or reason
-    if "no tensor type fallback" in reason:
+    reason, is_indivisible = log_text.why_not_quantized(reason)
+    if is_indivisible:
         return InvalidParameter(
             f"{Path(job.source).name} does not fit the blocks of {job.type}, and no fallback type is defined "
             f"({reason}); choose Q8_0, Q4_0 or a K type",
@@ -203,9 +198,8 @@ def _progress(library: Library, source: Source, report: Report) -> Iterator[None
         while not over.wait(POLL_S):
             now = library.log.mark()  # before reading: a line in between is read twice, and none is missed
             for line in library.log.lines_since(mark, min_level=INFO):
-                match = _STEP.match(line)
-                if match is not None:
-                    last = match[1]
+                if (begins := log_text.tensor_begun(line)) is not None:
+                    last = begins
                     begun[last] = source.tensor_bytes.get(last, 0)
             mark = now
             before, done = done, sum(begun.values()) - begun.get(last, 0)

@@ -6,23 +6,24 @@ models.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from localllm.errors import DeviceUnavailable, InternalError, LoadFailed
-from localllm.llama.devices import Ggml
+from localllm.llama.devices import CPU, GPU, IGPU, Ggml
+from localllm.llama.vtables import TakeBack, are_functions, replace, slots
 from localllm.rpc.hello import ask
 from localllm.system import memory
 from localllm.types.rpc_endpoints import Endpoint
 
 BACKEND = "RPC"
 """Its name in ggml's registry."""
-_CPU = 0
-_GET_MEMORY = 2
-"""Index of the pointer in a `ggml_backend_device` (ggml-backend-impl.h) that queries its memory."""
-_keep_alive: list[Any] = []
+_GET_NAME, _GET_MEMORY, _GET_TYPE = 0, 2, 3
+"""Places of functions in `ggml_backend_device_i` (ggml-backend-impl.h), with which a device begins."""
+_MEMORY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t))
 
 
 def connect(ggml: Ggml, endpoints: Sequence[Endpoint]) -> None:
@@ -53,8 +54,6 @@ def serve(ggml: Ggml, endpoint: Endpoint, devices: Sequence[int], *, threads: in
         None,
         [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p],
     )
-    for pointer in devices:
-        _report_available_memory(ggml, pointer)
     array = (ctypes.c_void_p * len(devices))(*devices)
     start(str(endpoint).encode(), None if cache_dir is None else str(cache_dir).encode(), threads, len(devices), array)
     raise InternalError(f"llama.cpp's RPC server could not listen on {endpoint}")
@@ -65,8 +64,8 @@ def pointers(ggml: Ggml, names: Sequence[str] | None) -> list[int]:
     known = {ggml.text("backend_dev_name", pointer): pointer for pointer in ggml.device_pointers()}
     if names is None:
         kinds = {pointer: ggml.backend_dev_type(pointer) for pointer in known.values()}
-        gpus = [pointer for pointer, kind in kinds.items() if kind in (1, 2)]
-        return gpus or [pointer for pointer, kind in kinds.items() if kind == _CPU]
+        gpus = [pointer for pointer, kind in kinds.items() if kind in (GPU, IGPU)]
+        return gpus or [pointer for pointer, kind in kinds.items() if kind == CPU]
     by_name = {name.lower(): pointer for name, pointer in known.items()}
     for name in names:
         if name.lower() not in by_name:
@@ -87,20 +86,67 @@ def _function(ggml: Ggml, name: str, result: Any, arguments: list[Any]) -> Any:
     return ctypes.CFUNCTYPE(result, *arguments)(address)
 
 
-def _report_available_memory(ggml: Ggml, pointer: int) -> None:
-    """ggml reports all of main memory as free: clients would plan with memory that is in use."""
-    if ggml.backend_dev_type(pointer) != _CPU:
-        return
-    slot = ctypes.c_void_p.from_address(pointer + _GET_MEMORY * ctypes.sizeof(ctypes.c_void_p))
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t))
-    ggml_says = kind(slot.value or 0)
+@contextlib.contextmanager
+def available_memory_reported(ggml: Ggml, devices: Sequence[int]) -> Iterator[bool]:
+    """Inside, the CPU reports as free what the system can give, not all of main memory: clients plan with that.
+
+    Yields False if it is among the devices and does not.
+    """
+    cpus = [pointer for pointer in devices if ggml.backend_dev_type(pointer) == CPU]
+    replaced = [report_available_memory(ggml, pointer) for pointer in cpus]
+    try:
+        yield None not in replaced
+    finally:
+        for take_back in filter(None, replaced):
+            take_back()
+
+
+def report_available_memory(ggml: Ggml, device: int) -> TakeBack | None:
+    """Replaces the function that tells a CPU device's memory. Returns what takes that back, to be kept until then.
+
+    None if nothing was changed: the system does not tell, or the device's table of functions is not the one that is
+    expected, and is left as it was.
+    """
+    if memory.available_memory() is None or not _has_known_table(ggml, device):
+        return None
+    ggml_says = _MEMORY(slots(device, _GET_TYPE + 1)[_GET_MEMORY])
+    num_calls = 0
 
     def get_memory(device: int, free: Any, total: Any) -> None:
+        nonlocal num_calls
+        num_calls += 1
         ggml_says(device, free, total)
         available = memory.available_memory()
         if available is not None:
             free[0] = min(available, total[0])
 
-    callback = kind(get_memory)
-    _keep_alive.append(callback)
-    slot.value = ctypes.cast(callback, ctypes.c_void_p).value
+    def works() -> bool:
+        free_bytes, total_bytes = _memory(ggml.backend_dev_memory, device)
+        return num_calls == 1 and free_bytes <= total_bytes == total_before
+
+    _, total_before = _memory(ggml.backend_dev_memory, device)
+    return replace(device, _GET_MEMORY, _MEMORY(get_memory), works)
+
+
+def _has_known_table(ggml: Ggml, device: int) -> bool:
+    """Whether the device begins with the functions for its name, description, memory and type.
+
+    They are called directly only if they all may be functions, and must answer as ggml's own calls do.
+    """
+    functions = slots(device, _GET_TYPE + 1)
+    if not are_functions(functions):
+        return False
+    name = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)(functions[_GET_NAME])
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(functions[_GET_TYPE])
+    return (
+        name(device) == ggml.backend_dev_name(device)
+        and kind(device) == ggml.backend_dev_type(device)
+        and _memory(_MEMORY(functions[_GET_MEMORY]), device)[1] == _memory(ggml.backend_dev_memory, device)[1]
+    )
+
+
+def _memory(function: Any, device: int) -> tuple[int, int]:
+    """Free and total bytes."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    function(device, ctypes.byref(free), ctypes.byref(total))
+    return free.value, total.value

@@ -25,6 +25,10 @@ from localllm.types.rpc_endpoints import Endpoint
 LOOPBACK = "127.0.0.1"
 _LISTEN_WITHIN_S = 30.0
 _LOOK_EVERY_S = 0.01
+_ALL_IS_FREE = (
+    "this llama.cpp tells clients that all of main memory is free; they may plan with memory that is in use, unless "
+    "--gpu-layers limits them"
+)
 
 
 def main() -> None:
@@ -50,15 +54,16 @@ def _serve(request: Serve, answers: BinaryIO) -> None:
     names = {loaded.ggml.text("backend_dev_name", pointer) for pointer in pointers}
     devices = tuple(device for device in loaded.devices() if device.name in names)
     endpoint = Endpoint(LOOPBACK, _free_port())
-    serving = Serving(endpoint.port, str(loaded.build), devices)
-    threading.Thread(target=_report_when_listening, args=(serving, answers), daemon=True).start()
-    rpc.serve(
-        loaded.ggml,
-        endpoint,
-        pointers,
-        threads=request.threads or cpu.num_physical_cores(),
-        cache_dir=None if request.cache_dir is None else Path(request.cache_dir),
-    )
+    with rpc.available_memory_reported(loaded.ggml, pointers) as is_reported:
+        serving = Serving(endpoint.port, str(loaded.build), devices, "" if is_reported else _ALL_IS_FREE)
+        threading.Thread(target=_report_when_listening, args=(serving, answers), daemon=True).start()
+        rpc.serve(
+            loaded.ggml,
+            endpoint,
+            pointers,
+            threads=request.threads or cpu.num_physical_cores(),
+            cache_dir=None if request.cache_dir is None else Path(request.cache_dir),
+        )
 
 
 def _free_port() -> int:

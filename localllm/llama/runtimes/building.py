@@ -24,6 +24,7 @@ from localllm.llama.runtimes.build_faults import BuildOutput
 from localllm.llama.runtimes.found import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
 from localllm.system import libraries, machine
 from localllm.system.programs import is_frozen, own_command
+from localllm.types import upstream
 
 Progress = Callable[[int, int], None]
 """Called with the number of completed steps and the total."""
@@ -172,7 +173,7 @@ def base_in(data_dir: Path) -> Runtime | None:
         if each.why_not or each.kind != "cpu" or each.origin not in ("built", "package"):
             continue
         files = installed.find(each.runtime.library)
-        if files.package_version == installed.PACKAGE_VERSION and any("ggml-base" in path.name for path in files.core):
+        if files.package_version == upstream.PACKAGE_VERSION and any("ggml-base" in path.name for path in files.core):
             return each.runtime
     return None
 
@@ -205,7 +206,7 @@ def _base_flags() -> str:
 def _manifest(origin: Origin, kind: str, flags: str) -> Manifest:
     return Manifest(
         origin=origin,
-        package_version=installed.PACKAGE_VERSION,
+        package_version=upstream.PACKAGE_VERSION,
         kind=kind,
         flags=flags,
         created_unix_s=int(time.time()),
@@ -262,8 +263,8 @@ def check_tools(kind: str, given_flags: str) -> None:
 
 def _compile(pip: list[str], kind: str, flags: str, workshop: Path, on_progress: Progress) -> None:
     command = [
-        *pip, "--verbose", "--no-deps", "--no-cache-dir", "--no-binary", installed.PACKAGE,
-        "--wheel-dir", str(workshop), f"{installed.PACKAGE}=={installed.PACKAGE_VERSION}",
+        *pip, "--verbose", "--no-deps", "--no-cache-dir", "--no-binary", upstream.PACKAGE,
+        "--wheel-dir", str(workshop), f"{upstream.PACKAGE}=={upstream.PACKAGE_VERSION}",
     ]  # fmt: skip
     environment = os.environ | {FLAGS_VARIABLE: flags, "TMPDIR": str(workshop), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     output = BuildOutput()

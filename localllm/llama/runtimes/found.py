@@ -15,19 +15,17 @@ import msgspec
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.llama.runtimes import installed
 from localllm.system import libraries
+from localllm.types import upstream
 
 Origin = Literal["package", "wheel", "built", "added"]
 
-WHEEL_PACKAGE = "xllamacpp"
-WHEEL_VERSION = "2026.9.11063"
-"""The version whose structs match the bindings; pinned by pyproject.toml's extra `wheel`."""
 FOLDER = "runtimes"
 """Below the data directory."""
 MANIFEST = "runtime.json"
 CHOSEN = "chosen"
 """File that names the runtime to use unless a setting says otherwise."""
 AUTO = "auto"
-_MODULES = (f"{WHEEL_PACKAGE}*.so", f"{WHEEL_PACKAGE}*.pyd")
+_MODULES = (f"{upstream.WHEEL_PACKAGE}*.so", f"{upstream.WHEEL_PACKAGE}*.pyd")
 """Names of a compiled Python module, here and on Windows."""
 MAX_MANIFEST_BYTES = 64 * 1024
 
@@ -141,8 +139,8 @@ def _kept(data_dir: Path) -> Iterator[Listed]:
             manifest, why_not = Manifest(origin="added", package_version="?"), f"its {MANIFEST} is damaged: {error}"
         if not why_not and library is None:
             why_not = "its library is gone"
-        if not why_not and manifest.package_version != installed.PACKAGE_VERSION:
-            why_not = f"it is for {installed.PACKAGE} {manifest.package_version}, not {installed.PACKAGE_VERSION}"
+        if not why_not and manifest.package_version != upstream.PACKAGE_VERSION:
+            why_not = f"it is for {upstream.PACKAGE} {manifest.package_version}, not {upstream.PACKAGE_VERSION}"
         yield Listed(
             runtime=Runtime(folder.name, str(library or folder)),
             origin=manifest.origin,
@@ -168,15 +166,16 @@ def _package() -> Listed | None:
 
 
 def _wheel() -> Listed | None:
-    spec = importlib.util.find_spec(WHEEL_PACKAGE)
+    spec = importlib.util.find_spec(upstream.WHEEL_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
     folder = Path(spec.submodule_search_locations[0])
     library = next((path for pattern in _MODULES for path in sorted(folder.glob(pattern))), None)
-    prefix, suffix = f"{WHEEL_PACKAGE}-", ".dist-info"
+    prefix, suffix = f"{upstream.WHEEL_PACKAGE}-", ".dist-info"
     about = next(folder.parent.glob(f"{prefix}*{suffix}"), None)
     version = "?" if about is None else about.name.removeprefix(prefix).removesuffix(suffix)
     why_not = "" if library is not None else "its library is not where it is expected"
-    if version != WHEEL_VERSION:
-        why_not = f"its version is {version}; for this localllm: pip install {WHEEL_PACKAGE}=={WHEEL_VERSION}"
+    if version != upstream.WHEEL_VERSION:
+        wanted = f"{upstream.WHEEL_PACKAGE}=={upstream.WHEEL_VERSION}"
+        why_not = f"its version is {version}; for this localllm: pip install {wanted}"
     return Listed(runtime=Runtime("wheel", str(library or folder)), origin="wheel", version=version, why_not=why_not)

@@ -17,10 +17,8 @@ import msgspec
 
 from localllm.errors import LoadFailed
 from localllm.system import libraries, machine
+from localllm.types.upstream import PACKAGE, PACKAGE_VERSION
 
-PACKAGE = "llama-cpp-python"
-PACKAGE_VERSION = "0.3.36"
-"""Pinned by pyproject.toml."""
 FAST_INSTALL_FLAGS = (
     "-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON -DCMAKE_CXX_FLAGS='-fno-tree-dse -fno-dse'"
 )

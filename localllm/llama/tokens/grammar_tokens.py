@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from localllm.errors import UnsupportedParameter
-from localllm.llama.tokens.tokenizing import SPM, WPM
+from localllm.llama.enums import token_attributes, vocab_kind
 from localllm.system import compiled
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ LEFT_OUT = 16
 """Last tokens dropped from a text cut there, since they may differ once it continues."""
 BYTES_A_TOKEN = 16
 """Initial room per piece; real vocabularies need 6."""
-_UNKNOWN, _CONTROL, _USER_DEFINED = 1, 8, 16
-"""LLAMA_TOKEN_ATTR_*."""
 MAX_CALLS = 32
 """Calls of llama.cpp for one text."""
 _MARK_BEFORE = b"\x02"
@@ -43,7 +41,7 @@ class Pieces(NamedTuple):
 
     texts: list[bytes]
     attributes: list[int]
-    """LLAMA_TOKEN_ATTR_*."""
+    """Bits, as `enums.TokenAttributes` names them."""
     ends: list[int]
     """The tokens that end an answer."""
 
@@ -65,14 +63,16 @@ class GrammarTokens:
         pieces = read_pieces(self._library, api, handle)
         if not pieces.ends:
             raise no_grammars("the model has no token that ends an answer")
-        if api.llama_vocab_type(handle) == WPM or not _spells_every_byte(api, handle, pieces.texts):
+        if vocab_kind(api, handle) == "WPM" or not _spells_every_byte(api, handle, pieces.texts):
             raise no_grammars("the model's vocabulary cannot spell every text")
+        bits = token_attributes(api)
+        never_text = bits.control | bits.unknown
         self._tokenize = _Tokenize(self._library, api, handle, pieces)
         """Called by the tokenizer as long as it lives."""
         try:
             self.tokenizer: LLTokenizer = LLTokenizer.from_llamacpp(  # type: ignore[attr-defined]
                 tokens=[
-                    _MARK + text if _is_marked(text, attribute) else text
+                    _MARK + text if _is_marked(text, attribute, never_text, bits.user_defined) else text
                     for text, attribute in zip(pieces.texts, pieces.attributes, strict=True)
                 ],
                 vocab_ptr=self._tokenize.vocab,
@@ -87,7 +87,7 @@ class GrammarTokens:
         self.special = tuple(
             (token, text)
             for token, (text, attribute) in enumerate(zip(pieces.texts, pieces.attributes, strict=True))
-            if text and _is_marked(text, attribute)
+            if text and _is_marked(text, attribute, never_text, bits.user_defined)
         )
         """Tokens that occur in no text: number and spelling."""
 
@@ -154,7 +154,7 @@ class _Tokenize:
 
     def __init__(self, library: Any, api: Any, handle: Any, pieces: Pieces) -> None:
         self._library = library
-        mark = _MARK_BEFORE if api.llama_vocab_type(handle) == SPM else b""
+        mark = _MARK_BEFORE if vocab_kind(api, handle) == "SPM" else b""
         if library is not None:
             ends = np.cumsum([len(text) for text in pieces.texts], dtype=np.int64)
             self.vocab: int = library.lv_create(
@@ -235,13 +235,13 @@ def _piece(api: Any, handle: Any, token: int) -> bytes:
         room = -count
 
 
-def _is_marked(text: bytes, attribute: int) -> bool:
+def _is_marked(text: bytes, attribute: int, never_text: int, user_defined: int) -> bool:
     """Whether a token is not text: as `llguidance.llamacpp` decides, and unknown tokens, which answers omit too."""
-    if attribute & (_CONTROL | _UNKNOWN):
+    if attribute & never_text:
         return True
-    return bool(attribute & _USER_DEFINED) and text.startswith(b"<") and text.endswith(b">")
+    return bool(attribute & user_defined) and text.startswith(b"<") and text.endswith(b">")
 
 
 def _spells_every_byte(api: Any, handle: Any, texts: list[bytes]) -> bool:
     """llama.cpp aborts the process on a byte that a SentencePiece vocabulary lacks."""
-    return api.llama_vocab_type(handle) != SPM or len({text for text in texts if len(text) == 1}) == 256
+    return vocab_kind(api, handle) != "SPM" or len({text for text in texts if len(text) == 1}) == 256

@@ -10,13 +10,10 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from localllm.llama.enums import TokenAttributes, token_attributes, vocab_kind
 from localllm.llama.tokens.special_tokens import SpecialToken, SpecialTokens
 from localllm.llama.tokens.text_cuts import TextCuts, find_delimiters
 
-SPM, BPE, WPM, UGM = 1, 2, 3, 4
-"""LLAMA_VOCAB_TYPE_*."""
-_UNKNOWN, _CONTROL, _USER_DEFINED, _STRIPS_LEFT, _STRIPS_RIGHT = 1, 8, 16, 128, 256
-"""LLAMA_TOKEN_ATTR_*."""
 _MARK = "\x02"
 """Prefix for pieces that continue a SentencePiece text: llama.cpp puts a space before its input, and none after this.
 """
@@ -31,12 +28,13 @@ class TextTokenizer:
     def __init__(self, api: Any, handle: Any) -> None:
         self._api = api
         self._handle = handle
-        self._type: int = api.llama_vocab_type(handle)
+        self._kind = vocab_kind(api, handle)
+        self._bits = bits = token_attributes(api)
         size = api.llama_vocab_n_tokens(handle)
         texts: list[bytes] = [api.llama_vocab_get_text(handle, token) for token in range(size)]
         attributes: list[int] = [api.llama_vocab_get_attr(handle, token) for token in range(size)]
-        self._control = _special_tokens(texts, attributes, _CONTROL | _USER_DEFINED | _UNKNOWN, 0)
-        self._user_defined = _special_tokens(texts, attributes, _USER_DEFINED, _CONTROL | _UNKNOWN)
+        self._control = _special_tokens(texts, attributes, bits, bits.control | bits.user_defined | bits.unknown, 0)
+        self._user_defined = _special_tokens(texts, attributes, bits, bits.user_defined, bits.control | bits.unknown)
         self._mark = ""
         self._bos, self._eos = self._ends()
         self._longest = self._longest_token_bytes(texts, attributes)
@@ -98,16 +96,17 @@ class TextTokenizer:
     def _ends(self) -> tuple[list[int], list[int]]:
         """What `add_special` puts before and after a text."""
         both = self._call("", add_special=True)
-        num_before = 1 if self._type == WPM or self._api.llama_vocab_get_add_bos(self._handle) else 0
+        num_before = 1 if self._kind == "WPM" or self._api.llama_vocab_get_add_bos(self._handle) else 0
         return both[:num_before], both[num_before:]
 
     def _longest_token_bytes(self, texts: Sequence[bytes], attributes: Sequence[int]) -> int | None:
         """Bytes of the longest token; None if a token may stand for any number."""
-        strips = any(attribute & (_STRIPS_LEFT | _STRIPS_RIGHT) for attribute in attributes)
-        if strips or self._type not in (SPM, BPE) or b"<dna>" in texts:
+        strip_bits = self._bits.strips_left | self._bits.strips_right
+        strips = any(attribute & strip_bits for attribute in attributes)
+        if strips or self._kind not in ("SPM", "BPE") or b"<dna>" in texts:
             return None
         known = set(texts)
-        if not known >= _HEX_BYTES and (self._type == SPM or not known >= _NEEDED_LETTERS):
+        if not known >= _HEX_BYTES and (self._kind == "SPM" or not known >= _NEEDED_LETTERS):
             return None
         if not (self._call(" ") and self._call("\t") and self._call("\n")):
             return None
@@ -115,24 +114,24 @@ class TextTokenizer:
 
     def _find_cuts(self, texts: Sequence[bytes], attributes: Sequence[int]) -> TextCuts:
         nowhere = TextCuts("", may_force=False)
-        if self._type not in (SPM, BPE, WPM, UGM) or b"<dna>" in texts:
+        if self._kind is None or b"<dna>" in texts:
             return nowhere
-        special = _CONTROL | _USER_DEFINED | _UNKNOWN
+        special = self._bits.control | self._bits.user_defined | self._bits.unknown
         plain = (text for text, attribute in zip(texts, attributes, strict=True) if not attribute & special)
         joined = b"\0".join(plain).decode("utf-8", "replace")
         known = set(texts)
-        if self._type == BPE and not known >= _HEX_BYTES and len(known & _BYTE_LETTERS) > 128:
+        if self._kind == "BPE" and not known >= _HEX_BYTES and len(known & _BYTE_LETTERS) > 128:
             joined = joined.translate(_BYTE_OF).encode("latin-1", "replace").decode("utf-8", "replace")
         joined = joined.replace("\u2581", " ")
-        if self._type == SPM:
+        if self._kind == "SPM":
             # llama.cpp aborts on a character that has neither a token nor byte tokens, such as the mark.
             if not known >= _HEX_BYTES or _MARK in joined:
                 return nowhere
             self._mark, self._mark_tokens = _MARK, self._call(_MARK)
         delimiters = find_delimiters(joined, self._call, self._go_on)
-        if self._type == UGM:  # two unknown characters in a row form one token, so only known ones may cut
+        if self._kind == "UGM":  # two unknown characters in a row form one token, so only known ones may cut
             delimiters = " " if " " in delimiters else ""
-        return TextCuts(delimiters, may_force=self._type in (SPM, BPE))
+        return TextCuts(delimiters, may_force=self._kind in ("SPM", "BPE"))
 
 
 def _byte_letters() -> list[str]:
@@ -151,12 +150,12 @@ _HEX_BYTES = {f"<0x{byte:02X}>".encode() for byte in range(256)}
 
 
 def _special_tokens(
-    texts: Sequence[bytes], attributes: Sequence[int], wanted: int, unwanted: int
+    texts: Sequence[bytes], attributes: Sequence[int], bits: TokenAttributes, wanted: int, unwanted: int
 ) -> SpecialTokens | None:
     """The tokens with these attributes; None if only llama.cpp can find them."""
     try:
         return SpecialTokens(
-            SpecialToken(token, text.decode(), bool(attribute & _STRIPS_LEFT), bool(attribute & _STRIPS_RIGHT))
+            SpecialToken(token, text.decode(), bool(attribute & bits.strips_left), bool(attribute & bits.strips_right))
             for token, (text, attribute) in enumerate(zip(texts, attributes, strict=True))
             if attribute & wanted and not attribute & unwanted
         )

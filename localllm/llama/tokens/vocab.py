@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.llama.tokens.tokenizing import SPM, Memo, TextTokenizer
+from localllm.llama.enums import vocab_kind
+from localllm.llama.tokens.tokenizing import Memo, TextTokenizer
 
 _SPM_SPACE = "\u2581"
 
@@ -173,7 +174,7 @@ def _characters_without_byte_tokens(api: Any, handle: Any, size: int) -> frozens
     (`llama_vocab::byte_to_token`, an `.at()` without a catch). Byte tokens come first, so a sound vocabulary is
     recognized after a few hundred tokens.
     """
-    if api.llama_vocab_type(handle) != SPM:
+    if vocab_kind(api, handle) != "SPM":
         return None
     missing = {f"<0x{byte:02X}>".encode() for byte in range(256)}
     characters = set()

@@ -10,14 +10,12 @@ from typing import NamedTuple
 
 from localllm.errors import LocalLLMError
 from localllm.gguf import Header, read_header
-from localllm.gguf.tables import FILE_TYPES
 from localllm.registry.manifest import Role
 from localllm.registry.sources.ollama_only import refused_header
+from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
 
 MAX_TEXT_CHARS = 200
 """Limit on the name of an architecture or licence."""
-
-_GUESSED_FILE_TYPE = 1024
 
 
 class Facts(NamedTuple):
@@ -83,7 +81,7 @@ def _is_projector(kind: str | None, architecture: str | None) -> bool:
 
 def _file_type(header: Header) -> str | None:
     number = _value(header, "general.file_type")
-    return FILE_TYPES.get(number & ~_GUESSED_FILE_TYPE) if isinstance(number, int) else None
+    return FILE_TYPES.get(number & ~GUESSED_FILE_TYPE) if isinstance(number, int) else None
 
 
 def _text(header: Header, key: str) -> str | None:

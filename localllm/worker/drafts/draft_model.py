@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from localllm.errors import LoadFailed
-from localllm.gguf.target_states import GIVES_LAST, target_tokens
+from localllm.gguf.rules.target_states import GIVES_LAST, target_tokens
 from localllm.llama.context import LlamaBackend
 from localllm.llama.drafts.assistant import LlamaAssistant
 from localllm.llama.drafts.dflash import LlamaBlocks

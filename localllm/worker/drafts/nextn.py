@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from localllm.errors import LoadFailed
-from localllm.gguf.nextn import FORMS
+from localllm.gguf.rules.nextn import FORMS
 from localllm.llama.context import LlamaBackend
 from localllm.llama.drafts.drafting_backend import HeadedBackend
 from localllm.llama.drafts.next_symbols import NextFunctions, find

@@ -9,7 +9,7 @@ import pytest
 
 from localllm.errors import InvalidModelFile
 from localllm.gguf import SpecialTexts, read_header, read_model_info, special_texts, values
-from localllm.gguf.specials import fills_in_middle
+from localllm.gguf.rules.fill_in_middle import fills_in_middle
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
 

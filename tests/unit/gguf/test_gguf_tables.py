@@ -7,7 +7,8 @@ import sys
 
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType, LlamaFileType
 
-from localllm.gguf.tables import ARRAY, BLOCK_TYPES, FILE_TYPES, SCALAR_FORMATS, STRING
+from localllm.gguf.tables import ARRAY, BLOCK_TYPES, SCALAR_FORMATS, STRING
+from localllm.types.upstream import FILE_TYPES
 
 
 def test_block_sizes_are_those_of_the_gguf_package_but_for_its_q8_1() -> None:

@@ -23,6 +23,7 @@ from localllm.llama.runtimes import archives, build_targets, building, gains, in
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes.found import AUTO, Manifest, Runtime
 from localllm.system import cpu, libraries, machine
+from localllm.types import upstream
 
 LIBRARY = libraries.shared_library_names("llama")[0]
 CPU = libraries.shared_library_names("ggml-cpu-zen9")[0]
@@ -290,7 +291,7 @@ def test_a_build_is_told_how_far_it_is_and_what_to_build(tmp_path: Path, monkeyp
     told = Path(made.library).read_text()
     assert steps == [(1, 2), (2, 2)]
     assert "-DGGML_VULKAN=ON" in told
-    assert f"llama-cpp-python=={installed.PACKAGE_VERSION}" in told
+    assert f"llama-cpp-python=={upstream.PACKAGE_VERSION}" in told
     (listed,) = [each for each in runtimes.listed(tmp_path / "data") if each.runtime == made]
     assert (listed.origin, listed.kind) == ("built", "vulkan")
 
@@ -323,7 +324,7 @@ def test_one_backend_alone_is_compiled_where_the_libraries_for_it_are_here(
 
 
 def _listed(runtime: Runtime, kind: str) -> runtimes.Listed:
-    return runtimes.Listed(runtime=runtime, origin="built", version=installed.PACKAGE_VERSION, kind=kind)
+    return runtimes.Listed(runtime=runtime, origin="built", version=upstream.PACKAGE_VERSION, kind=kind)
 
 
 def test_backends_are_known_by_the_names_of_their_devices(tmp_path: Path) -> None:

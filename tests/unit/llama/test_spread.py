@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.llama.spread import Spread, shortage
+from localllm.llama.log_text import shortage
+from localllm.llama.spread import Spread
 
 MOVED = "tensor blk.0.ffn_up.weight (0 MiB q8_0) buffer type overridden to CPU"
 

@@ -8,9 +8,10 @@ from typing import get_args
 import msgspec
 import pytest
 
-from localllm.gguf.tables import BLOCK_TYPES, FILE_TYPES
+from localllm.gguf.tables import BLOCK_TYPES
 from localllm.registry import catalog
 from localllm.registry.catalog import Catalog, CatalogEntry, Kind
+from localllm.types.upstream import FILE_TYPES
 
 KINDS = get_args(Kind)
 CARRIED = catalog.load()

@@ -19,6 +19,7 @@ from localllm.rpc import hello
 from localllm.settings.config import Settings, load
 from localllm.types import rpc_endpoints
 from localllm.types.rpc_endpoints import Endpoint, check_bind, parse_endpoint, parse_endpoints, parse_networks
+from localllm.types.upstream import RPC_PROTOCOL
 
 
 def test_an_endpoint_is_a_host_and_a_port_or_llama_cpps_usual_one() -> None:
@@ -100,7 +101,7 @@ def _server(*answers: bytes, waits: bool = False) -> Iterator[Endpoint]:
             thread.join()
 
 
-def _hello(major: int = hello.PROTOCOL[0], minor: int = hello.PROTOCOL[1]) -> bytes:
+def _hello(major: int = RPC_PROTOCOL[0], minor: int = RPC_PROTOCOL[1]) -> bytes:
     return struct.pack("<Q", 28) + bytes((major, minor, 9, 0)) + bytes(24)
 
 

@@ -8,10 +8,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from localllm.gguf.rules.encoders import SCORE_PROBABILITIES
 from localllm.types.embeddings import Ranking
-
-PROBABILITIES = frozenset({"qwen3", "qwen3vl"})
-"""Architectures whose scores llama.cpp passes through a softmax, so they are from 0 to 1 (src/llama-graph.cpp)."""
 
 
 class TokenUsage(msgspec.Struct, frozen=True):
@@ -97,7 +95,7 @@ def best_first(ranking: Ranking, top_n: int | None) -> list[int]:
 
 def shown_scores(ranking: Ranking, architecture: str | None, *, raw: bool) -> list[float]:
     """The model's own scores if `raw`, else from 0 to 1."""
-    if raw or architecture in PROBABILITIES:
+    if raw or architecture in SCORE_PROBABILITIES:
         return list(ranking.scores)
     return [_sigmoid(score) for score in ranking.scores]
 

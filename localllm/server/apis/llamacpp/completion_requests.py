@@ -30,10 +30,9 @@ from localllm.types import (
 )
 from localllm.types.ranges import check_range
 from localllm.types.structures import Structure
+from localllm.types.upstream import DEFAULT_SEED
 
 ANY_SLOT = -1
-LLAMA_RANDOM_SEED = 2**32 - 1
-"""LLAMA_DEFAULT_SEED."""
 MAX_LIMIT = 2**31 - 1
 MAX_COMPLETIONS = 256
 MAX_RESPONSE_FIELDS = 100
@@ -140,7 +139,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
                 "adaptive_target is not supported yet; leave it out or send -1", param="adaptive_target"
             )
         adjusted = {name: self._clamped(name) for name in {**_LEAST, **_MOST}}
-        if self.seed == LLAMA_RANDOM_SEED:
+        if self.seed == DEFAULT_SEED:
             adjusted["seed"] = RANDOM_SEED
         if self.dry_base is not None and self.dry_base < 1:
             adjusted["dry_base"] = None

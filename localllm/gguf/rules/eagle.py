@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from localllm.gguf.header import TensorInfo
-from localllm.gguf.target_states import DraftKeys, wrong_map
+from localllm.gguf.rules.target_states import DraftKeys, wrong_map
 from localllm.types import DraftHead
 
 NUM_LAYERS = 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from localllm.gguf.header import TensorInfo
-from localllm.gguf.target_states import DraftKeys, wrong_map
+from localllm.gguf.rules.target_states import DraftKeys, wrong_map
 from localllm.types import DraftBlock, DraftHead
 
 BLOCK_SIZE = 16

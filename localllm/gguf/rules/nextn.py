@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
-from localllm.gguf.memory import Keys, attention_memory
+from localllm.gguf.rules.memory import Keys, attention_memory
 from localllm.types import LayerMemory
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localllm.gguf.assistants import assistant
-from localllm.gguf.dflash import dflash
-from localllm.gguf.eagle import eagle
 from localllm.gguf.header import TensorInfo
-from localllm.gguf.target_states import DraftKeys
+from localllm.gguf.rules.assistants import assistant
+from localllm.gguf.rules.dflash import dflash
+from localllm.gguf.rules.eagle import eagle
+from localllm.gguf.rules.target_states import DraftKeys
 from localllm.types import DraftHead
 
 _READERS = {"dflash": dflash, "eagle3": eagle, "gemma4-assistant": assistant}

@@ -10,8 +10,9 @@ import msgspec
 from localllm.gguf.header import TensorInfo
 from localllm.types.products import Matrices, Products
 
-_LOOKED_UP = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.", "rope_")
-"""Lookup tables, of which only one row per token is read."""
+LOOKED_UP_BY_TOKEN = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.")
+"""Lookup tables, of which only one row per token is read: LLM_TENSOR_LAYER_INPUT in src/llama-arch.cpp."""
+_LOOKED_UP = (*LOOKED_UP_BY_TOKEN, "rope_")
 _HEADS = ("output.weight", "token_embd.weight")
 """Names of the output head; without the first, the embedding serves as the head."""
 
