@@ -17,6 +17,7 @@ from localllm import LLM
 from tests.llama_library import missing
 from tests.models.maker import write_llama
 from tests.models.tokenizers import SPECIAL_TOKENS
+from tests.pairwise import mark_the_rest_as_exhaustive
 
 EXHAUSTIVE_TIMEOUT_S = 800
 """For tests that take minutes; `timeout` in pyproject.toml is for all others."""
@@ -39,7 +40,7 @@ def pytest_sessionstart() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Thirteen thousand tests and their modules stay until the end: the garbage collector need not look at them."""
+    """Nine thousand tests and their modules stay until the end: the garbage collector need not look at them."""
     gc.disable()
     try:
         return (yield)
@@ -48,7 +49,9 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # `-m` looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_the_rest_as_exhaustive(items)
     for item in items:
         if item.get_closest_marker("exhaustive") is not None:
             item.add_marker(pytest.mark.timeout(EXHAUSTIVE_TIMEOUT_S))

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import jsonschema
 import pytest
 
 from localllm.client.sidecar import Sidecar
 from tests.e2e.conftest import TIMEOUT_S
+from tests.later import anthropic, jsonschema
 
 SCHEMA = {
     "type": "object",

@@ -9,11 +9,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from localllm import LLM, SamplingParams
 from localllm.client.sidecar import Sidecar
+from tests.later import openai
 
 QUESTION = "<|im_start|>user\nWhat is GGUF?<|im_end|>\n<|im_start|>assistant\n"
 

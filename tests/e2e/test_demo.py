@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 from corpus import mix
 from corpus.grammar import assistant, tool_result, user
@@ -21,6 +20,7 @@ from localllm.client.sidecar import Sidecar
 from localllm.errors import ContextLengthExceeded
 from localllm.registry.resolve import carried
 from tests.e2e.conftest import Cli
+from tests.later import openai
 
 pytestmark = pytest.mark.usefixtures("demo")
 

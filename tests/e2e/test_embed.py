@@ -10,11 +10,11 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-import openai
 import pytest
 
 from localllm.client.sidecar import Sidecar
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli, first_output
+from tests.later import openai
 from tests.models.families import N_EMBD, write_embedding, write_reranker
 
 ONE_THREAD = ("--threads", "1")

@@ -12,14 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-pytest.importorskip("fastapi")
-
-from openai import AuthenticationError, OpenAI
-from openai.types.chat import ChatCompletionMessageParam
-
 from tests.e2e import guide
 from tests.e2e.conftest import TIMEOUT_S
 from tests.homes import share_findings
+from tests.later import openai
 
 KEY = "a-secret"
 HELLO = {"role": "user", "content": "What can you do?"}
@@ -64,16 +60,19 @@ def application(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterato
 
 
 def test_the_openai_client_streams_through_the_mount(application: Application) -> None:
-    with OpenAI(base_url=f"{application.url}/llm/v1", api_key=KEY) as client:
+    with openai.OpenAI(base_url=f"{application.url}/llm/v1", api_key=KEY) as client:
         assert [model.id for model in client.models.list()] == ["demo"]
-        messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What can you do?"}]
+        messages: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": "What can you do?"}]
         stream = client.chat.completions.create(model="demo", messages=messages, stream=True)
         assert len("".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices).split()) > 3
 
 
 def test_the_hosts_own_pages_need_no_key_and_the_mount_does(application: Application) -> None:
     assert httpx.get(application.url, trust_env=False).json() == {"chat": "/llm/"}
-    with OpenAI(base_url=f"{application.url}/llm/v1", api_key="another") as client, pytest.raises(AuthenticationError):
+    with (
+        openai.OpenAI(base_url=f"{application.url}/llm/v1", api_key="another") as client,
+        pytest.raises(openai.AuthenticationError),
+    ):
         client.models.list()
     assert httpx.get(f"{application.url}/v1/models", trust_env=False).status_code == 404
 

@@ -14,9 +14,6 @@ from typing import Any
 
 import httpx
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import tool
-from langchain_ollama import ChatOllama, OllamaEmbeddings, OllamaLLM
 from pydantic import BaseModel
 
 from localllm.client.sidecar import Sidecar
@@ -72,7 +69,6 @@ def langchain(sidecar: Sidecar) -> Iterator[Make]:
         yield make
 
 
-@tool
 def get_weather(city: str) -> str:
     """Get the weather in a city."""
     return json.dumps({"temperature": 19, "sky": "cloudy", "city": city})
@@ -84,6 +80,10 @@ class Person(BaseModel):
 
 
 def test_langchains_chat_streams_thinks_calls_tools_and_keeps_a_schema(langchain: Make) -> None:
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+    from langchain_core.tools import tool
+    from langchain_ollama import ChatOllama
+
     model = langchain(ChatOllama, reasoning=False, **GREEDY)
     whole = model.invoke("Hello!")
     pieces = [piece.content for piece in model.stream("Hello!")]
@@ -93,11 +93,11 @@ def test_langchains_chat_streams_thinks_calls_tools_and_keeps_a_schema(langchain
     thinking = langchain(ChatOllama, reasoning=True, **GREEDY).invoke("Hello!")
     assert thinking.additional_kwargs["reasoning_content"]
     asked: list[Any] = [HumanMessage("What is the weather in Paris?")]
-    with_tools = model.bind_tools([get_weather])
+    with_tools = model.bind_tools([weather := tool(get_weather)])
     call = with_tools.invoke(asked)
     assert isinstance(call, AIMessage)
     assert [(each["name"], each["args"]) for each in call.tool_calls] == [("get_weather", {"city": "Paris"})]
-    result = get_weather.invoke(call.tool_calls[0])
+    result = weather.invoke(call.tool_calls[0])
     assert isinstance(result, ToolMessage)
     assert with_tools.invoke([*asked, call, result]).content
     person = model.with_structured_output(Person, method="json_schema").invoke("Who are you? Answer in JSON.")
@@ -105,6 +105,8 @@ def test_langchains_chat_streams_thinks_calls_tools_and_keeps_a_schema(langchain
 
 
 def test_langchains_plain_prompts_and_embeddings_work(langchain: Make) -> None:
+    from langchain_ollama import OllamaEmbeddings, OllamaLLM
+
     answer = langchain(OllamaLLM, reasoning=False, **GREEDY).invoke("Hello!")
     assert answer
     vectors = langchain(OllamaEmbeddings).embed_documents(["a cat", "a dog"])

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import ollama
 import pytest
 from pydantic import BaseModel
 
 from localllm.client.sidecar import Sidecar
+from tests.later import ollama
 
 GREEDY = {"temperature": 0.0, "num_predict": 200, "seed": 1}
 HELLO: Any = [{"role": "user", "content": "Hello!"}]

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import ollama
 import pytest
 
 from localllm.client.sidecar import Sidecar
 from tests.conftest import CHATML
 from tests.homes import share_findings
+from tests.later import ollama
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
 from tests.waiting import until

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import httpx
 import msgspec
-import openai
 import pytest
 
 from localllm.client.api import Client
@@ -20,6 +19,7 @@ from localllm.registry.names.model_names import parse
 from localllm.types import Message, SamplingParams
 from tests.e2e.conftest import Cli
 from tests.homes import share_findings
+from tests.later import openai
 from tests.waiting import until
 
 GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)

@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import openai
 import pytest
 
 from localllm.client.sidecar import Sidecar
 from tests.e2e.conftest import TIMEOUT_S
+from tests.later import jsonschema, openai
 
 SCHEMA = {
     "type": "object",

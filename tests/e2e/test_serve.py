@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import openai
 import pytest
 
 from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
 from localllm.errors import ContextLengthExceeded, ModelNotFound
 from localllm.types import Message, SamplingParams
+from tests.later import openai
 
 GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 

@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 
 import httpx
-import openai
 import pytest
 
 from localllm.client.api import Client, ServerGone
@@ -18,6 +17,7 @@ from localllm.client.sidecar import Sidecar
 from localllm.errors import Draining, InvalidModelFile, LoadFailed, ModelNotFound
 from localllm.types import SamplingParams
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
+from tests.later import openai
 
 ENDLESS = ("--threads", "1", "--slots", "1", "--ctx", "65536")
 

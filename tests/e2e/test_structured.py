@@ -12,13 +12,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import jsonschema
 import msgspec
 import pydantic
 import pytest
 
 from localllm import LLM, AsyncLLM, IncompleteDocument, InvalidParameter, SamplingParams, Structure
 from tests.e2e.conftest import Cli
+from tests.later import jsonschema
 
 ASKED = [{"role": "user", "content": "Give me JSON with name and age: Mira is 34 years old."}]
 SCHEMA = {

@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import jsonschema
-import openai
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from localllm.client.sidecar import Sidecar
 from tests.e2e.conftest import TIMEOUT_S
+from tests.later import jsonschema, openai
 
 QUESTION = "Give me JSON with name and age: Mira is 34 years old."
 SPACED = {"guided_whitespace_pattern": " ?"}

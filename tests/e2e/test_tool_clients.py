@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from pydantic import SecretStr
 
 from localllm.client.sidecar import Sidecar
 from tests.e2e.conftest import TIMEOUT_S
+from tests.later import openai
 
 WEATHER: Any = {
     "type": "function",

@@ -39,6 +39,8 @@ from tests.models.assistant import FULL, KV_HEADS, WINDOWED, write_assistant, wr
 from tests.models.families import N_HEAD, SLIDING_WINDOW
 from tests.models.tokenizers import bpe
 
+pytestmark = pytest.mark.pairwise
+
 Row = npt.NDArray[np.float32]
 KINDS: dict[str, dict[str, Any]] = {
     "random": {},

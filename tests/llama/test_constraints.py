@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence as Many
 from pathlib import Path
-from typing import Any
 
 import pytest
 from llguidance import LLMatcher, LLTokenizer
@@ -23,9 +22,8 @@ from localllm.llama import library
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.grammar_tokens import GrammarTokens
 from localllm.types import Delta, ResolvedSampling
+from tests.later import jsonschema
 from tests.llama.test_rows import Layout, opened
-
-jsonschema: Any = pytest.importorskip("jsonschema")
 
 SCHEMA = {
     "type": "object",

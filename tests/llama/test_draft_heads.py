@@ -45,6 +45,8 @@ from tests.models.headed import write_headed
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
 
+pytestmark = pytest.mark.pairwise
+
 Row = npt.NDArray[np.float32]
 HEADED = ("bailingmoe3", "mimo2", "nemotron_h_moe", "qwen35moe")
 WRITERS: dict[str, tuple[Callable[..., Path], dict[str, dict[str, Any]]]] = {

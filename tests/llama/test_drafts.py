@@ -31,6 +31,8 @@ from tests.models.maker import write_llama
 from tests.models.tokenizers import spm
 from tests.samplers import sampler
 
+pytestmark = pytest.mark.pairwise
+
 SLOTS, CTX = 3, 256
 GREEDY = ResolvedSampling(temperature=0)
 

@@ -30,6 +30,8 @@ from tests.models.headed import write_headed
 from tests.models.maker import write_llama
 from tests.samplers import sampler
 
+pytestmark = pytest.mark.pairwise
+
 CTX, SLOTS, BATCH = 256, 4, 96
 TOLERANCE = 2e-2
 """By how much logits of about 4 may differ when their tokens were computed in other batches: keys and values are F16,

@@ -31,6 +31,8 @@ from tests.fakes import grouped
 from tests.llama.test_rows import LAYOUTS, Layout, opened, text_of
 from tests.samplers import sampler
 
+pytestmark = pytest.mark.pairwise
+
 REQUESTS: dict[str, tuple[ResolvedSampling, dict[str, Any]]] = {
     "greedy": (ResolvedSampling(temperature=0), {}),
     "drawn": (ResolvedSampling(seed=5, temperature=1.2, top_k=0, min_p=0.0), {"logprobs": 2}),

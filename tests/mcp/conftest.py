@@ -17,6 +17,12 @@ Step = dict[str, Any]
 Written = Callable[[list[Step]], Path]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def sdk() -> None:
+    """Imported before a request waits for it, and not while tests are collected: it takes more than a second."""
+    import localllm.mcp.hub  # noqa: F401
+
+
 @pytest.fixture(scope="session")
 def calling_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of random weights, with a template for tools."""

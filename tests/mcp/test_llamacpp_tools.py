@@ -9,8 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-pytest.importorskip("mcp", reason="wants the extra `mcp`")
-
 from localllm.settings.config import Settings
 from tests.mcp.test_responses_mcp import TOOL_SERVER
 from tests.server.conftest import Served, running

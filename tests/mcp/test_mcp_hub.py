@@ -12,15 +12,15 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("mcp", reason="wants the extra `mcp`")
-
-from localllm.mcp.blocking import BlockingHub
-from localllm.mcp.hub import MAX_TOOLS, Hub
 from localllm.mcp.servers import HttpServer, McpServer, StdioServer
-from tests.mcp.tool_server import ESCAPES
+from tests.mcp.escapes import ESCAPES
+
+if TYPE_CHECKING:
+    from localllm.mcp.hub import Hub
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30.0
@@ -40,6 +40,8 @@ def odd(kind: str) -> StdioServer:
 
 @contextlib.asynccontextmanager
 async def opened(*servers: McpServer, timeout_s: float = PATIENCE_S) -> AsyncIterator[Hub]:
+    from localllm.mcp.hub import Hub
+
     hub = Hub(servers, timeout_s=timeout_s)
     try:
         await hub.open()
@@ -154,6 +156,8 @@ def test_a_result_that_arrives_as_a_wait_times_out_is_the_result(monkeypatch: py
                 raise TimeoutError
             return super().result(timeout)
 
+    from localllm.mcp.blocking import BlockingHub
+
     with BlockingHub([], timeout_s=PATIENCE_S) as hub, monkeypatch.context() as patch:
         patch.setattr(asyncio, "run_coroutine_threadsafe", lambda work, _: work.close() or Late())
         assert hub.refresh() is True
@@ -161,6 +165,8 @@ def test_a_result_that_arrives_as_a_wait_times_out_is_the_result(monkeypatch: py
 
 @needs_proc
 def test_no_process_is_left_not_even_one_that_a_server_started() -> None:
+    from localllm.mcp.blocking import BlockingHub
+
     before = children()
     with BlockingHub([program("tool_server")], timeout_s=PATIENCE_S) as hub:
         (own,) = children() - before
@@ -244,6 +250,8 @@ def test_a_server_that_answers_with_an_error_of_its_own_stays_connected() -> Non
 
 
 def test_a_thousand_tools_are_cut_to_what_a_model_may_be_told_of_and_that_is_said() -> None:
+    from localllm.mcp.hub import MAX_TOOLS
+
     async def talk() -> None:
         async with opened(odd("many")) as hub:
             assert len(hub.tools) == MAX_TOOLS

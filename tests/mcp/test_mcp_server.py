@@ -12,24 +12,25 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-pytest.importorskip("mcp", reason="wants the extra `mcp`")
-
-from mcp import Client, MCPError, StdioServerParameters
-
 from tests.e2e.conftest import COMMAND, TIMEOUT_S
 from tests.e2e.servers import Server
 from tests.mcp.test_mcp_hub import needs_proc
+
+if TYPE_CHECKING:
+    from mcp import Client, StdioServerParameters
 
 ENVIRONMENT_VARIABLE = "LOCALLLM_HOME"
 
 
 def local(home: Path, *args: str | Path) -> StdioServerParameters:
     """`localllm mcp`."""
+    from mcp import StdioServerParameters
+
     return StdioServerParameters(
         command=sys.executable, args=[*COMMAND[1:], "mcp", *map(str, args)], env={ENVIRONMENT_VARIABLE: str(home)}
     )
@@ -37,6 +38,8 @@ def local(home: Path, *args: str | Path) -> StdioServerParameters:
 
 @contextlib.asynccontextmanager
 async def connected(server: Any, **options: Any) -> AsyncIterator[Client]:
+    from mcp import Client
+
     async with Client(server, read_timeout_seconds=TIMEOUT_S, **options) as client:
         yield client
 
@@ -88,6 +91,8 @@ def test_a_model_is_asked_over_stdio_with_schema_progress_and_structured_output(
             assert "nobody" in text_of(missing)
             refused = await client.call_tool("rerank", {"query": "?", "documents": ["a"], "model": "nobody"})
             assert refused.is_error
+            from mcp import MCPError
+
             with pytest.raises(MCPError, match="unknown tool 'delete'"):
                 await client.call_tool("delete", {})
 

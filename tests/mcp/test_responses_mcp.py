@@ -8,28 +8,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import TypeAdapter
 
-pytest.importorskip("mcp", reason="wants the extra `mcp`")
-
-from localllm.mcp.hub import Hub
 from localllm.server.mcp import McpHubs
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.e2e.conftest import COMMAND, TIMEOUT_S
+from tests.later import openai, response_event
 from tests.mcp.test_mcp_hub import children, is_running, needs_proc
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH
 
+if TYPE_CHECKING:
+    from localllm.mcp.hub import Hub
+
 ROOT = Path(__file__).parents[2]
 PATH = "/v1/responses"
-EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 TOOL_SERVER = {
     "command": sys.executable,
     "args": ["-P", "-m", "tests.mcp.tool_server"],
@@ -110,7 +107,7 @@ def test_the_events_are_openais_and_add_up_to_the_response(served: Served, clien
     served.runtime.script = DONE
     events = list(create(client, stream=True))
     for event in events:
-        assert EVENT.validate_python(event.model_dump()).type == event.type
+        assert response_event().validate_python(event.model_dump()).type == event.type
     assert [event.sequence_number for event in events] == list(range(len(events)))
     kinds = [event.type for event in events]
     assert kinds[:6] == [
@@ -122,7 +119,7 @@ def test_the_events_are_openais_and_add_up_to_the_response(served: Served, clien
         "response.output_item.done",
     ]
     response = events[-1].response
-    Response.model_validate(response.model_dump())
+    openai.types.responses.Response.model_validate(response.model_dump())
     assert events[-1].type == "response.completed"
     for index, item in enumerate(response.output):
         own = [event for event in events if getattr(event, "output_index", None) == index]

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp", reason="wants the extra `mcp`")
-
 from tests.e2e import terminal
 from tests.e2e.conftest import TIMEOUT_S
 from tests.e2e.terminal import Terminal, needs_pty

@@ -17,10 +17,11 @@ import uvicorn
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
+from tests.mcp.escapes import ESCAPES
+
 server = MCPServer("tools")
 
 SLEEPER = [sys.executable, "-c", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"]
-ESCAPES = "\x1b[31mred\x1b]0;title\x07 \u202ereversed"
 
 
 @server.tool()

@@ -15,6 +15,7 @@ import pytest
 from localllm.cli import app as command_line
 from localllm.cli.group import COMMANDS, OnDemand
 from localllm.settings.config import ENV_PREFIX, Settings
+from tests.each import each
 
 PACKAGE = Path(__file__).parents[2] / "localllm"
 
@@ -120,7 +121,7 @@ def faults(text: Text) -> Iterator[str]:
                 yield f"no command has {option}"
 
 
-@pytest.mark.parametrize("module", MODULES)
+@each("module", MODULES)
 def test_each_command_and_option_that_a_string_names_exists(module: str) -> None:
     found = [f"{text.place}: {fault}" for text in texts_of(module) for fault in faults(text)]
     assert not found, "\n".join(found)

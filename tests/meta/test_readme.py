@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from localllm.cli.app import run_app
+from tests.each import each
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -45,7 +46,7 @@ def test_the_readme_shows_every_command() -> None:
     assert set(commands()) <= shown
 
 
-@pytest.mark.parametrize("line", shell_lines())
+@each("line", shell_lines())
 def test_each_command_line_of_the_readme_is_understood(line: str) -> None:
     _, command, *words = shlex.split(line, comments=True)
     options = [word.split("=")[0] for word in words if word.startswith("--")]

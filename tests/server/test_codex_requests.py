@@ -11,16 +11,14 @@ from typing import Any
 
 import httpx
 import pytest
-from openai.types.responses import ResponseStreamEvent
-from pydantic import TypeAdapter
 
 from localllm.server.apis.responses.items import sealed
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Message, ToolCall
+from tests.later import response_event
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH
 
-EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 END = Delta("", 0, FINISH)
 
 
@@ -119,7 +117,7 @@ def sent(served: Served, **changes: Any) -> tuple[httpx.Response, list[dict[str,
     assert response.status_code == 200, response.text
     events = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
     for event in events:
-        assert EVENT.validate_python(event).type == event["type"]
+        assert response_event().validate_python(event).type == event["type"]
     assert events[-1]["type"] == "response.completed"
     return response, events
 

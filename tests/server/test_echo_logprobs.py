@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import openai
 import pytest
 
 from localllm.server.apis.openai import telling
 from localllm.server.common.logprobs import echo_logprobs, text_logprobs
 from localllm.types import Delta, Finish, Timings, TokenLogprob, Usage
+from tests.later import openai
 from tests.server.conftest import Served
 
 FINISH = Finish("length", Usage(7, 1), Timings(0.1, 0.2, 0.3))

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import msgspec
 import numpy as np
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +21,7 @@ from localllm.server.apis.embeddings.inputs import MAX_INPUTS
 from localllm.server.common.decimals import short_decimals
 from localllm.settings.config import Settings
 from localllm.types.embeddings import EmbeddingRequest, Embeddings
+from tests.later import openai
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import VECTOR, tiny_model
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import anthropic
-import openai
 import pytest
 from msgspec.structs import replace
 
@@ -15,6 +13,7 @@ from localllm.server.common.catalog import Entry
 from localllm.types import ChatFormat
 from localllm.types.states import AvailableModel
 from localllm.types.structures import Tags
+from tests.later import anthropic, openai
 from tests.server.conftest import Served
 from tests.server.fake_runtime import tiny_model
 

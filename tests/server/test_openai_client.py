@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import openai
 import pytest
 
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
 from localllm.types import Delta, Finish, Message, SamplingParams, Timings, TokenLogprob, Usage
+from tests.later import openai
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-import schemathesis
 from hypothesis import HealthCheck, settings
-from schemathesis.core.result import Ok
-from schemathesis.generation.feedback import FeedbackSources
-from schemathesis.pytest._test_builder import build_operation_test
-from schemathesis.schemas import APIOperation
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.routing import Route
 
 from localllm.server.app import routes
 from localllm.server.described import openapi
+from tests.later import schemathesis
 from tests.server.conftest import Served
 
-schema = schemathesis.openapi.from_dict(json.loads(openapi.document()))
+if TYPE_CHECKING:
+    from schemathesis.schemas import APIOperation
+
+DOCUMENT: dict[str, Any] = json.loads(openapi.document())
 
 
 @pytest.fixture(scope="module")
@@ -56,23 +54,37 @@ SLOW = ["/localllm/doctor"]
 """Each starts a process that looks at the libraries; `tests/ui/test_machine.py` asks for it."""
 
 
+LABELS = [
+    f"{method.upper()} {path}"
+    for path, methods in DOCUMENT["paths"].items()
+    if path not in {*OTHER_NAMES, *NOT_SERVED, *ENDLESS, *SLOW}
+    for method in methods
+]
+
+
+@pytest.fixture(scope="module")
 def operations() -> dict[str, APIOperation[Any, Any, Any, Any]]:
-    found = dict[str, APIOperation[Any, Any, Any, Any]]()
-    for each in schema.exclude(path=[*OTHER_NAMES, *NOT_SERVED, *ENDLESS, *SLOW]).get_all_operations():
+    from schemathesis.core.result import Ok
+
+    found: dict[str, APIOperation[Any, Any, Any, Any]] = {}
+    for each in schemathesis.openapi.from_dict(DOCUMENT).get_all_operations():
         assert isinstance(each, Ok), each.err()
         found[each.ok().label] = each.ok()
     return found
 
 
-OPERATIONS = operations()
-
-
-@pytest.mark.parametrize("label", OPERATIONS)
-def test_whatever_is_sent_the_answer_is_as_documented(label: str, served: Served, session: requests.Session) -> None:
+@pytest.mark.parametrize("label", LABELS)
+def test_whatever_is_sent_the_answer_is_as_documented(
+    label: str, operations: dict[str, APIOperation[Any, Any, Any, Any]], served: Served, session: requests.Session
+) -> None:
     """Valid bodies, and those that are wrong in every way that a generator thinks of: the wrong ones are refused.
 
     A valid one may be refused as well: what several fields, the model or our limits say together is in no schema.
     """
+
+    from schemathesis.generation.feedback import FeedbackSources
+    from schemathesis.pytest._test_builder import build_operation_test
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
 
     @settings(max_examples=20, suppress_health_check=list(HealthCheck))
     def is_as_documented(case: schemathesis.Case[Any]) -> None:
@@ -82,8 +94,8 @@ def test_whatever_is_sent_the_answer_is_as_documented(label: str, served: Served
 
     # `schema.parametrize` would make the cases of all operations, sixteen thousand, while tests are collected.
     build_operation_test(
-        config=schema.config,
-        operation=OPERATIONS[label],
+        config=operations[label].schema.config,
+        operation=operations[label],
         test_func=is_as_documented,
         given_kwargs={},
         feedback=FeedbackSources(),

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import TypeAdapter
 
 from localllm.server.apis.responses import replies as out
 from localllm.server.apis.responses.events import encode
@@ -16,9 +14,9 @@ from localllm.server.apis.responses.requests import ResponseRequest
 from localllm.server.apis.responses.story import Story
 from localllm.server.apis.responses.tools import Origin
 from localllm.types import CallDelta, Delta, Finish, Timings, TokenLogprob, Usage
+from tests.later import openai, response_event
 from tests.server.fake_runtime import FINISH
 
-EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 LENGTH = Finish("length", Usage(7, 3), Timings(0, 0, 0))
 LOGPROB = TokenLogprob(b"x", -1.0, ((b"y", -2.0),))
 ORIGINS = {
@@ -113,9 +111,9 @@ def test_the_events_add_up_to_the_response_however_an_answer_is_cut(
     response = events[-1]["response"]
     output: list[dict[str, Any]] = response["output"]
     assert [shown(item) for item in output] == expected(thoughts, parts)
-    Response.model_validate(response)
+    openai.types.responses.Response.model_validate(response)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
-    assert [EVENT.validate_python(event).type for event in events] == [event["type"] for event in events]
+    assert [response_event().validate_python(event).type for event in events] == [event["type"] for event in events]
     indexes = [event["output_index"] for event in events[2:-1]]
     assert indexes == sorted(indexes), "an item ends before the next begins"
     for index, item in enumerate(output):

@@ -8,18 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import openai
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import TypeAdapter
 
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
 from localllm.types import Delta, Finish, Message, SamplingParams, Timings, TokenLogprob, Usage
+from tests.later import openai, response_event
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH, HANG
 from tests.sockets import received_until
 
-EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 LENGTH = Finish("length", Usage(7, 3), Timings(0, 0, 0))
 BODY = {"model": "tiny", "input": "Hi"}
 
@@ -79,7 +76,7 @@ def test_a_text_is_answered_whole(served: Served, client: openai.OpenAI) -> None
 
 def test_a_response_is_what_the_package_says_one_is(served: Served) -> None:
     given = served.http.post("/v1/responses", json={**BODY, "include": ["message.output_text.logprobs"]}).json()
-    response = Response.model_validate(given, strict=False)
+    response = openai.types.responses.Response.model_validate(given, strict=False)
     assert response.to_dict(exclude_unset=True, exclude_none=False) | {"created_at": 0, "completed_at": 0} == given | {
         "created_at": 0,
         "completed_at": 0,
@@ -159,7 +156,7 @@ def test_every_event_is_what_the_package_says_it_is(served: Served, finish: Fini
     response = served.http.post("/v1/responses", json={**BODY, **include, "stream": True})
     assert response.headers["content-type"].startswith("text/event-stream")
     for event in events_of(response):
-        assert EVENT.validate_python(event).type == event["type"]
+        assert response_event().validate_python(event).type == event["type"]
     assert "[DONE]" not in response.text
 
 
@@ -236,7 +233,7 @@ def test_a_stream_that_fails_says_so_and_is_not_kept(served: Served, script: Any
     assert [event["type"] for event in events[-3:]] == ["response.output_text.delta", "error", "response.failed"]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     for event in events:
-        assert EVENT.validate_python(event).type == event["type"]
+        assert response_event().validate_python(event).type == event["type"]
     assert events[-2]["code"] == code
     failed = events[-1]["response"]
     assert (failed["status"], failed["error"]["code"]) == ("failed", "server_error")
@@ -325,5 +322,5 @@ def test_a_structure_is_sent_back_as_it_was_asked_for(served: Served) -> None:
     shape = {"type": "json_schema", "name": "n", "schema": {"type": "object", "b": 1, "a": 2}, "strict": True}
     given = served.http.post("/v1/responses", json={**BODY, "text": {"format": shape}}).json()
     assert given["text"] == {"format": shape}
-    Response.model_validate(given, strict=False)
+    openai.types.responses.Response.model_validate(given, strict=False)
     assert served.http.get(f"/v1/responses/{given['id']}").json()["text"] == {"format": shape}

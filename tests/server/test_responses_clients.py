@@ -7,12 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, ToolMessage
-from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, SecretStr
-from pydantic_ai import Agent
-from pydantic_ai.models.openai import OpenAIResponsesModel
-from pydantic_ai.providers.openai import OpenAIProvider
 
 from localllm.types import CallDelta, Delta
 from tests.server.conftest import Served
@@ -41,6 +36,10 @@ def results(served: Served) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_pydantic_ai_calls_two_tools_and_answers_with_its_type(served: Served, stream: bool) -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.models.openai import OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
     served.runtime.scripts = [
         [Delta(thought="Both."), *call("degrees", {"city": "Ulm"}, 0), *call("degrees", {"city": "Bonn"}, 1), END],
         [*call("final_result", {"city": "Ulm", "degrees": 3}, 0), END],
@@ -67,6 +66,9 @@ def test_pydantic_ai_calls_two_tools_and_answers_with_its_type(served: Served, s
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_langchain_binds_tools_and_sends_what_they_gave(served: Served, stream: bool) -> None:
+    from langchain_core.messages import HumanMessage, ToolMessage
+    from langchain_openai import ChatOpenAI
+
     served.runtime.scripts = [
         [Delta("I look."), *call("get_weather", {"city": "Ulm"}, 0), END],
         [Delta("Rain.", 1, FINISH)],

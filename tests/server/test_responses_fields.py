@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from openai.types.responses import ResponseIncludable
 
 from localllm.server.apis.responses.requests import Includable, parse_response
 from localllm.server.apis.responses.tools import Offered
 from localllm.settings.config import Settings
 from localllm.types import Message, SamplingParams
+from tests.later import openai
 from tests.server.conftest import Served, running
 
 BODY = {"model": "tiny", "input": "Hi"}
@@ -18,7 +18,7 @@ PATH = "/v1/responses"
 
 
 def test_everything_that_can_be_included_is_known() -> None:
-    assert set(get_args(Includable)) == set(get_args(ResponseIncludable))
+    assert set(get_args(Includable)) == set(get_args(openai.types.responses.ResponseIncludable))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import openai
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from localllm.errors import RequestError
 from localllm.server.apis.responses.items import AnyItem
 from localllm.server.apis.responses.requests import parse_response
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
+from tests.later import openai
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import openai
+import pydantic
 import pytest
-from openai.types.responses import ResponseItem
-from pydantic import TypeAdapter
 
 from localllm.settings.config import Settings
 from localllm.types import Delta, Message, TokenLogprob
+from tests.later import openai
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH
 
-ITEM: TypeAdapter[Any] = TypeAdapter(ResponseItem)
 BODY = {"model": "tiny", "input": "Hi"}
 
 
@@ -123,8 +121,9 @@ def test_the_input_items_are_the_conversation_that_was_answered_page_by_page(
     ]  # fmt: skip
     assert items[1].id == first.output[0].id
     assert items[1].content[0].logprobs == []
+    told: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(openai.types.responses.ResponseItem)
     for item in items:
-        ITEM.validate_python(item.to_dict())
+        told.validate_python(item.to_dict())
     latest_first: list[Any] = list(client.responses.input_items.list(second.id))
     assert [item.id for item in latest_first] == [item.id for item in reversed(items)]
     assert len({item.id for item in items}) == 3

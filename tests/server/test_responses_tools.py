@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import openai
 import pydantic
 import pytest
 
 from localllm.server.apis.responses.store import ResponseStore, StoredResponse
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Calling, Delta, Finish, Function, Message, Timings, ToolCall, Usage
+from tests.later import openai
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH
 

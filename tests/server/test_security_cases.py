@@ -189,8 +189,9 @@ def test_cve_2024_39719_no_answer_tells_where_a_model_lies(served: Served) -> No
 NUMBERS = [
     (kind, field.encode_name)
     for kind in (ChatRequest, CompletionRequest)
+    for hints in [typing.get_type_hints(kind)]
     for field in msgspec.structs.fields(kind)
-    if isinstance(hint := typing.get_type_hints(kind)[field.name], types.UnionType)
+    if isinstance(hint := hints[field.name], types.UnionType)
     and {int, float} & set(typing.get_args(hint))
     and field.name not in ("keep_alive", "speculative_n_max")
 ]

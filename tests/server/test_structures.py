@@ -6,14 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from openai.types.responses import ResponseFormatTextConfigParam, response_format_text_json_schema_config_param
-from openai.types.shared_params import ResponseFormatJSONSchema, response_format_json_schema
 
 from localllm.server.apis.openai.requests import parse_chat, parse_completion
 from localllm.server.apis.responses.requests import parse_response
 from localllm.server.apis.responses.tools import Offered
 from localllm.server.common.structures import JsonSchema, ResponseFormat
 from localllm.types.structures import MAX_SOURCE_BYTES, Structure
+from tests.later import openai
 from tests.server.conftest import Served
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
@@ -333,8 +332,9 @@ def test_a_response_has_its_structure_in_its_text_format() -> None:
 def test_openais_own_fields_of_a_format_are_all_known() -> None:
     """Of both APIs: the chat API's wrapper and the Responses API's flat form."""
     known = set(ResponseFormat.__struct_encode_fields__)
-    assert set(ResponseFormatJSONSchema.__annotations__) <= known
-    assert set(response_format_json_schema.JSONSchema.__annotations__) <= set(JsonSchema.__struct_encode_fields__)
-    flat = response_format_text_json_schema_config_param.ResponseFormatTextJSONSchemaConfigParam
+    nested = openai.types.shared_params.response_format_json_schema
+    assert set(nested.ResponseFormatJSONSchema.__annotations__) <= known
+    assert set(nested.JSONSchema.__annotations__) <= set(JsonSchema.__struct_encode_fields__)
+    flat = openai.types.responses.ResponseFormatTextJSONSchemaConfigParam
     assert set(flat.__annotations__) <= known
-    assert flat in ResponseFormatTextConfigParam.__args__  # type: ignore[attr-defined]
+    assert flat in openai.types.responses.ResponseFormatTextConfigParam.__args__  # type: ignore[attr-defined]

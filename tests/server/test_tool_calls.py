@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import openai
 import pytest
 
 from localllm.server.apis.openai.requests import parse_chat
 from localllm.types import CallDelta, Calling, Delta, Finish, Function, Timings, TokenLogprob, Usage
+from tests.later import openai
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH
 

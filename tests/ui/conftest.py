@@ -8,14 +8,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
 
-playwright = pytest.importorskip("playwright.sync_api")
-
-from playwright.sync_api import Browser, BrowserContext, Page, expect  # noqa: E402
-
-from localllm.settings.config import Settings  # noqa: E402
-from tests.homes import share_findings  # noqa: E402
-from tests.server.conftest import Served, running, serving  # noqa: E402
+from localllm.settings.config import Settings
+from tests.homes import share_findings
+from tests.server.conftest import Served, running, serving
 
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -40,7 +37,7 @@ def pytest_runtest_makereport(
         try:
             focused = page.evaluate("document.activeElement.outerHTML")
             report.sections.append(("the page", f"{page.url}, focused: {focused}\n{page.inner_html('body')}"))
-        except playwright.Error as error:
+        except Error as error:
             report.sections.append(("the page", str(error)))
     return report
 
@@ -55,7 +52,7 @@ def browser() -> Iterator[Browser]:
     program = chromium()
     if program is None:
         pytest.skip("there is no Chromium")
-    with playwright.sync_playwright() as driver:
+    with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield browser
         browser.close()

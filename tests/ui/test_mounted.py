@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page
 
 from tests.e2e.test_guide_mount import KEY, Application
@@ -12,7 +11,6 @@ from tests.ui.conftest import answered, press, write
 
 
 def test_the_page_chats_under_the_path_of_its_mount(page: Page, tmp_path: Path, home: Path) -> None:
-    pytest.importorskip("fastapi")
     application = Application(tmp_path, home)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

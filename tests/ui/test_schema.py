@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jsonschema
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.later import jsonschema
 from tests.server.conftest import Served
 
 FITS = """

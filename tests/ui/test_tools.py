@@ -8,8 +8,6 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-pytest.importorskip("mcp", reason="wants the extra `mcp`")
-
 from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta
 from tests.mcp.test_responses_mcp import TOOL_SERVER
@@ -23,6 +21,8 @@ LAST = ".message.assistant:last-child"
 
 @pytest.fixture(scope="module")
 def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    import localllm.mcp.hub  # noqa: F401  before a request waits for it
+
     file = tmp_path_factory.mktemp("mcp") / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"tools": TOOL_SERVER}}), "utf-8")
     with running(Settings(port=0, grace_s=0.1, mcp_servers=file)) as served:

@@ -13,6 +13,7 @@ from localllm.types import whole_calls
 from localllm.types.formats import ChatFormat
 from localllm.types.structures import Structure
 from tests.answering import FORMATS, FUNCTIONS, Vocabulary, markers_of, structure
+from tests.each import each
 
 CLOSED = Structure.json({"const": {"ok": True}})
 CALLING = sorted(name for name, format_ in FORMATS.items() if format_.calls is not None)
@@ -25,7 +26,7 @@ def either(format_: ChatFormat, text: Structure) -> Structure:
 
 
 @pytest.mark.parametrize("has_markers", [False, True])
-@pytest.mark.parametrize("name", CALLING)
+@each("name", CALLING)
 def test_what_is_drawn_is_read_as_calls_or_as_a_text_of_the_structure(name: str, *, has_markers: bool) -> None:
     format_ = FORMATS[name]
     vocabulary = Vocabulary(markers_of(format_) if has_markers else ())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import random
 
-import jsonschema
 import msgspec
 import pytest
 
@@ -19,6 +18,8 @@ from localllm.types.conversation import whole_calls
 from localllm.types.formats import AnswerSource, ChatFormat
 from localllm.types.structures import Structure
 from tests.answering import FORMATS, Vocabulary, function, markers_of
+from tests.each import each
+from tests.later import jsonschema
 
 SCHEMA = {
     "type": "object",
@@ -45,7 +46,7 @@ def held(format_: ChatFormat, text: Structure = TEXT) -> Structure:
 
 
 @pytest.mark.parametrize("is_spelled", [True, False])
-@pytest.mark.parametrize("name", [name for name, format_ in FORMATS.items() if format_.calls is not None])
+@each("name", [name for name, format_ in FORMATS.items() if format_.calls is not None])
 def test_every_answer_is_a_call_or_a_document(name: str, is_spelled: bool) -> None:
     format_ = FORMATS[name]
     vocabulary = Vocabulary(() if is_spelled else markers_of(format_))

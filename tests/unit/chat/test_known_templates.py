@@ -23,6 +23,7 @@ from localllm.chat.probing import abilities
 from localllm.chat.request import RenderRequest
 from localllm.chat.template import render
 from localllm.types import Message, Rendering, ToolCall
+from tests.each import each
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
 TEMPLATES = sorted(Path(NAMED).glob("*.jinja")) if NAMED else []
@@ -125,7 +126,7 @@ def by_transformers(source: str, messages: list[dict[str, Any]], tools: Any = No
 
 
 @needs_templates
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+@each("path", TEMPLATES, ids=lambda path: path.stem)
 def test_a_template_renders_every_conversation_as_transformers_does(path: Path) -> None:
     """In one test, so that a template is compiled and probed once."""
     nothing_is_lost(path)

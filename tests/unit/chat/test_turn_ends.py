@@ -37,6 +37,7 @@ from localllm.types import (
 )  # fmt: skip
 from localllm.worker.prompts.prompt_parts import Memo, Source
 from localllm.worker.prompts.reworded import Remembered
+from tests.each import each
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
 TEMPLATES = sorted(Path(NAMED).glob("*.jinja")) if NAMED else []
@@ -117,7 +118,7 @@ class Words:
 
 
 @pytest.mark.skipif(not TEMPLATES, reason="LOCALLLM_CHAT_TEMPLATES names no folder with llama.cpp's models/templates")
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+@each("path", TEMPLATES, ids=lambda path: path.stem)
 def test_a_call_is_used_again_behind_its_prompt_wherever_the_template_keeps_it(path: Path) -> None:
     template, words = path.read_text("utf-8"), Words()
     format = format_of(template, bos_token=words.bos_text, eos_token=words.eos_text)

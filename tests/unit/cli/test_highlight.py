@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.cli.render.highlight import CALL, COMMENT, KEYWORD, NAME, NUMBER, STRING, TYPE, Highlighter
+from tests.each import each
 
 NAMES = (
     "python pycon c cpp h java csharp objc cuda js jsx ts tsx node kotlin kt swift scala dart groovy rust go bash sh "
@@ -67,7 +68,7 @@ def test_what_is_open_goes_on_over_the_lines(name: str, lines: list[str], style:
     assert highlighter.line("x")[0][1] != style
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_every_label_that_models_write_has_colours(name: str) -> None:
     lines = ["# Title `code`", "<a href='x'>", 'return "1";', "-- --x", "+ new", "FROM x", "key: 1", "[a]", "% x"]
     highlighter = Highlighter(name)

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 from corpus import data, mix
 from corpus.grammar import Example, Phrasings, say
 
-EXAMPLES = 200
+from tests.each import each
+
+EXAMPLES, TAUGHT = 200, 1000
 
 
 def examples(kind: str, split: str, count: int = EXAMPLES) -> list[Example]:
+    return _examples(kind, split)[:count]
+
+
+@cache
+def _examples(kind: str, split: str) -> list[Example]:
+    """Made once for all tests."""
     rng = random.Random(f"{kind} {split}")
-    return [mix.KINDS[kind](rng, "train" if split == "train" else "held_out") for _ in range(count)]
+    if split == "train":
+        return [mix.KINDS[kind](rng, "train") for _ in range(TAUGHT)]
+    return [mix.KINDS[kind](rng, "held_out") for _ in range(EXAMPLES)]
 
 
 def answer_in(example: Example) -> str:
@@ -43,7 +55,7 @@ def _phrasings(values: Any, path: str) -> Iterator[tuple[str, list[str], list[st
             yield from _phrasings(value, f"{path}[{number}]")
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in data.FOLDER.glob("*.toml")))
+@each("name", sorted(path.stem for path in data.FOLDER.glob("*.toml")))
 def test_a_data_file_has_phrasings_to_teach_and_others_to_examine_with(name: str) -> None:
     for path, train, held_out in _phrasings(tomllib.loads((data.FOLDER / f"{name}.toml").read_text("utf-8")), name):
         assert train, path
@@ -57,8 +69,7 @@ def test_every_kind_is_taught() -> None:
     assert set(mix.WEIGHTS) == set(mix.KINDS)
 
 
-@pytest.mark.parametrize("split", ["train", "held_out"])
-@pytest.mark.parametrize("kind", mix.KINDS)
+@each("kind, split", itertools.product(mix.KINDS, ["train", "held_out"]))
 def test_every_answer_passes_its_own_check_and_is_clean(kind: str, split: str) -> None:
     for example in examples(kind, split):
         text = answer_in(example)
@@ -75,13 +86,13 @@ def test_every_answer_passes_its_own_check_and_is_clean(kind: str, split: str) -
                 assert not re.search(r"[{}\[\]]|\S\||\|\S|  ", content), content
 
 
-@pytest.mark.parametrize("kind", mix.KINDS)
+@each("kind", mix.KINDS)
 def test_the_examination_asks_what_was_never_taught(kind: str) -> None:
 
     def prompts(split: str, count: int) -> list[str]:
         return [json.dumps(example.messages[:-1]) for example in examples(kind, split, count)]
 
-    assert not set(prompts("train", 1000)) & set(prompts("held_out", EXAMPLES))
+    assert not set(prompts("train", TAUGHT)) & set(prompts("held_out", EXAMPLES))
 
 
 @pytest.mark.parametrize("kind", ["tool_call", "product", "system_name", "json", "sums", "reference"])

@@ -15,8 +15,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.sampling.parameters import Mask
-
-jsonschema: Any = pytest.importorskip("jsonschema")
+from tests.later import jsonschema
 
 END = 0
 LETTERS = [bytes([31 + token]) for token in range(1, 96)]

@@ -4,15 +4,15 @@ that are valid, and what a writer writes the grammar takes. Formats and the mode
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from localllm.chat.formats.reader import reader_of
 from localllm.chat.formats.writer import written, written_calls
@@ -22,13 +22,22 @@ from localllm.types.conversation import Function, ToolCall
 from localllm.types.formats import CallChoice, ChatFormat
 from localllm.types.structures import Preface, Tags
 from tests.answering import FORMATS, FUNCTIONS, OPTIONAL, WEATHER, Vocabulary, function, markers_of, structure
+from tests.each import each
+from tests.later import jsonschema
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 ANSWERS = 3
 """Of each format and choice: enough for each of its ways in and out now and then; more run in minutes."""
 SCHEMAS = {each.name: json.loads(each.parameters) for each in FUNCTIONS}
-VALIDATORS = {name: Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 HERMES = FORMATS["hermes"]
 PING = '<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>'
+
+
+@functools.cache
+def validator_of(function: str) -> Validator:
+    return jsonschema.Draft202012Validator(SCHEMAS[function])
 
 
 class Answer(NamedTuple):
@@ -51,7 +60,7 @@ def read(format_: ChatFormat, pieces: list[str]) -> Answer:
 
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
 @pytest.mark.parametrize("has_markers", [False, True])
-@pytest.mark.parametrize("name", FORMATS)
+@each("name", FORMATS)
 def test_what_a_grammar_allows_is_read_as_valid_calls(name: str, choice: CallChoice, *, has_markers: bool) -> None:
     format_ = FORMATS[name]
     vocabulary = Vocabulary(markers_of(format_) if has_markers else ())
@@ -66,7 +75,7 @@ def test_what_a_grammar_allows_is_read_as_valid_calls(name: str, choice: CallCho
             answer = read(format_, [text])
             assert read(format_, list(text)) == answer, text
             for called, arguments in answer.calls:
-                VALIDATORS[called].validate(json.loads(arguments))
+                validator_of(called).validate(json.loads(arguments))
             if choice == "required":
                 assert answer.calls, text
                 assert not answer.text, text

@@ -11,21 +11,22 @@ import itertools
 import json
 import random
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
-from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
 from llguidance import LLMatcher
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
 from localllm.types.structures import Structure
 from tests import schemas
+from tests.later import jsonschema
 from tests.nonsense import accepts, compiled, document
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 CORPUS = [*schemas.corpus(), *schemas.OLDER]
 
@@ -44,8 +45,9 @@ def exact(text: str) -> Any:
 
 
 def validator_of(schema: Any) -> Validator:
-    of_draft = validator_for(schema, default=Draft202012Validator)
-    checked: Validator = of_draft(exact(json.dumps(schema)), format_checker=Draft202012Validator.FORMAT_CHECKER)
+    newest = jsonschema.Draft202012Validator
+    of_draft = jsonschema.validators.validator_for(schema, default=newest)
+    checked: Validator = of_draft(exact(json.dumps(schema)), format_checker=newest.FORMAT_CHECKER)
     return checked
 
 

@@ -12,7 +12,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
-import jsonschema
 import msgspec
 import pydantic
 import pytest
@@ -23,6 +22,7 @@ from localllm import InvalidParameter, Structure
 from localllm.llm import typed_schemas
 from localllm.llm.schemas import Shape, to_shape
 from localllm.llm.typed_schemas import BASE64, DECIMAL, DURATION, INTEGER_KEY, NAIVE_DATETIME, NAIVE_TIME
+from tests.later import jsonschema
 
 ANY: Any = None
 """`Any` as a type checker sees it: what it makes of unions and annotations is not a type."""

@@ -12,6 +12,7 @@ from localllm.gguf.tables import BLOCK_TYPES
 from localllm.registry import catalog
 from localllm.registry.catalog import Catalog, CatalogEntry, Kind
 from localllm.types.upstream import FILE_TYPES
+from tests.each import each
 
 KINDS = get_args(Kind)
 CARRIED = catalog.load()
@@ -24,8 +25,8 @@ LEAST_VISION = 0.6
 """`num_parameters` counts the encoder, `size_bytes` does not: a third of SmolVLM 256M is encoder."""
 MOST_FOR_8_GB = 3_000_000_000
 
-every_entry = pytest.mark.parametrize("entry", CARRIED.entries, ids=lambda entry: entry.id)
-every_name = pytest.mark.parametrize("name", CARRIED.names)
+every_entry = each("entry", CARRIED.entries, ids=lambda entry: entry.id)
+every_name = each("name", CARRIED.names)
 
 
 def tags_of(name: str) -> list[CatalogEntry]:

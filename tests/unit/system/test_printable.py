@@ -19,6 +19,7 @@ from localllm.errors import InvalidModelFile
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest
 from localllm.system.printable import one_line, printable, printable_json
+from tests.each import each
 from tests.models.maker import write_llama
 from tests.registry.hub_server import HubServer, Repo
 from tests.registry.loopback import Answer, LoopbackServer
@@ -226,7 +227,7 @@ SEAMS = {
 }
 
 
-@pytest.mark.parametrize("module", sorted(CLI.rglob("*.py")), ids=lambda path: str(path.relative_to(CLI)))
+@each("module", sorted(CLI.rglob("*.py")), ids=lambda path: str(path.relative_to(CLI)))
 def test_no_command_writes_to_the_terminal_past_the_seam(module: Path) -> None:
     if module.name in SEAMS:
         return

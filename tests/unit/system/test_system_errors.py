@@ -22,6 +22,7 @@ from localllm.client.ready import Failure, decode
 from localllm.errors import sentence_of
 from localllm.settings.config import Settings
 from localllm.system import files
+from tests.each import each
 
 ROOT = Path(__file__).parents[3]
 DEMO = ROOT / "localllm" / "data" / "demo.gguf"
@@ -236,7 +237,7 @@ def test_a_full_disk_under_stdout_is_told_in_one_line(words: str, unbuffered: st
     assert "no space left" in done.stderr.lower()
 
 
-@pytest.mark.parametrize("number", sorted(errno.errorcode))
+@each("number", sorted(errno.errorcode))
 def test_every_error_of_the_system_is_a_sentence(number: int) -> None:
     sentence = sentence_of(OSError(number, os.strerror(number), "folder/file", None, "folder/other"))
     assert "folder/file" in sentence

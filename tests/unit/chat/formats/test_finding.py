@@ -26,6 +26,7 @@ from localllm.chat.thoughts import switched
 from localllm.types import Message, Rendering, ToolCall
 from localllm.types.formats import ChatFormat, PatternCall
 from localllm.types.structures import Tags
+from tests.each import each
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
 TEMPLATES = sorted(Path(NAMED).glob("*.jinja")) if NAMED else []
@@ -124,13 +125,6 @@ OTHER = ToolCall("qzother", "{}", "call00003")
 TEXT, THOUGHT = "Let me look: 1 < 2.\nSo ünter way.", "Hm.\nShould I? 'Yes' \"no\" {"
 
 
-@pytest.fixture(scope="module", params=TEMPLATES, ids=lambda path: path.stem)
-def path(request: pytest.FixtureRequest) -> Path:
-    """Of the module, so that all tests of a template run one behind the other: it is compiled and probed once."""
-    given: Path = request.param
-    return given
-
-
 @cache
 def of(path: Path) -> ChatFormat:
     return format_of(path.read_text("utf-8"), bos_token="<s>", eos_token="</s>")
@@ -158,20 +152,28 @@ def test_the_table_has_all_of_them() -> None:
     assert {path.stem for path in TEMPLATES} == set(EXPECTED)
 
 
+SOME_CUTS = 5
+
+
 @needs_templates
-def test_a_template_has_the_format_that_a_person_would_name(path: Path) -> None:
+@pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+@each("path", TEMPLATES, ids=lambda path: path.stem)
+def test_a_template_has_the_format_that_a_person_would_name_and_is_read_back(path: Path, *, everywhere: bool) -> None:
+    """In one test, so that a template is compiled and probed once."""
+    has_the_format_that_a_person_would_name(path)
+    is_read_back_wherever_it_is_cut(path, everywhere=everywhere)
+    loses_nothing_of_an_answer_that_is_cut_off(path)
+    has_an_undeclared_function_as_text_with_a_note(path)
+
+
+def has_the_format_that_a_person_would_name(path: Path) -> None:
     found = of(path)
     opening = found.thought.opening if found.thought else ""
     assert (found.name, opening, found.thinking) == EXPECTED[path.stem]
     assert bool(found.note) == (found.origin == "generic") == (path.stem in NOTED)
 
 
-SOME_CUTS = 5
-
-
-@needs_templates
-@pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
-def test_what_a_template_writes_is_read_back_wherever_it_is_cut(path: Path, *, everywhere: bool) -> None:
+def is_read_back_wherever_it_is_cut(path: Path, *, everywhere: bool) -> None:
     """The longest answer with calls at some places or at every place, the others whole and character by character."""
     found = of(path)
     made = list(answers(path, found))
@@ -190,8 +192,7 @@ def test_what_a_template_writes_is_read_back_wherever_it_is_cut(path: Path, *, e
             assert reads_back(found, FUNCTIONS, inside, expected, in_thought=True), inside
 
 
-@needs_templates
-def test_an_answer_that_is_cut_off_loses_nothing_of_what_came(path: Path) -> None:
+def loses_nothing_of_an_answer_that_is_cut_off(path: Path) -> None:
     """What is read of a beginning is a beginning of what is read of the whole, but for the pieces of a marker."""
     found = of(path)
     made = [(answer, text) for answer, text in answers(path, found) if len(answer.calls) == 2]
@@ -217,8 +218,7 @@ def _starts(made: str, whole: str) -> bool:
     return tight[1].startswith(tight[0]) or tight[1].startswith(tight[0].rstrip('}"')) or "\\" in made
 
 
-@needs_templates
-def test_an_undeclared_function_is_text_with_a_note(path: Path) -> None:
+def has_an_undeclared_function_as_text_with_a_note(path: Path) -> None:
     found = of(path)
     for answer, text in answers(path, found):
         if not answer.calls or answer.thought:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from localllm.chat.formats.odd import ODD
 from localllm.chat.formats.writer import written_calls
 from localllm.types.conversation import ToolCall
 from localllm.types.formats import ChatFormat
+from tests.each import each
 from tests.unit.chat.formats.answers import Answer, at_all_cuts, at_cuts, at_some_cuts, without_ids
 
 FORMATS = {each.name: each for each in DESCRIBED}
@@ -170,36 +172,39 @@ def whole(name: str, raw: str, at_cuts: Callable[[ChatFormat, str], Answer] = at
     return without_ids(at_cuts(FORMATS[name], raw))
 
 
-@pytest.fixture(params=SPELLED)
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def test_every_described_family_is_spelled_out() -> None:
     assert set(FORMATS) == set(SPELLED) | {each.name for each in ODD}
 
 
-@pytest.mark.parametrize("arguments", [SOME, NESTED, UNICODE, EMPTY], ids=["some", "nested", "unicode", "empty"])
+@each("name, arguments", itertools.product(SPELLED, [SOME, NESTED, UNICODE, EMPTY]))
 def test_a_call_is_read(name: str, arguments: Arguments) -> None:
     assert whole(name, SPELLED[name].of(("get_weather", arguments))) == Answer(calls=(("get_weather", arguments),))
 
 
-def test_calls_in_parallel_are_read(name: str) -> None:
-    assert whole(name, SPELLED[name].of(*MADE, ("get_weather", NESTED))).calls == (*MADE, ("get_weather", NESTED))
+@at_cuts
+@each("name", SPELLED)
+def test_calls_in_parallel_are_read(name: str, at_cuts: Callable[[ChatFormat, str], Answer]) -> None:
+    assert whole(name, SPELLED[name].of(*MADE, ("get_weather", NESTED)), at_cuts).calls == (
+        *MADE,
+        ("get_weather", NESTED),
+    )
 
 
-def test_text_around_calls_is_read(name: str) -> None:
+@at_cuts
+@each("name", SPELLED)
+def test_text_around_calls_is_read(name: str, at_cuts: Callable[[ChatFormat, str], Answer]) -> None:
     calls, between = FORMATS[name].calls, SPELLED[name].of(*MADE)
     assert calls is not None
     if calls.at_start_only:
-        assert whole(name, f"Well: {between}") == Answer(text=f"Well: {between}")
+        assert whole(name, f"Well: {between}", at_cuts) == Answer(text=f"Well: {between}")
     else:
-        assert whole(name, f"Well.\n{between}") == Answer(text="Well.", calls=tuple(MADE))
-        found = whole(name, f"{between}\nDone.")
+        assert whole(name, f"Well.\n{between}", at_cuts) == Answer(text="Well.", calls=tuple(MADE))
+        found = whole(name, f"{between}\nDone.", at_cuts)
         assert (found.text.strip(), found.calls) == ("Done.", tuple(MADE))
 
 
 @at_cuts
+@each("name", SPELLED)
 def test_an_answer_that_is_cut_keeps_all_that_came(name: str, at_cuts: Callable[[ChatFormat, str], Answer]) -> None:
     raw = SPELLED[name].of(("get_weather", {"city": "Zürich"}))
     for end in range(raw.index("rich"), len(raw)):
@@ -213,12 +218,14 @@ def test_an_answer_that_is_cut_keeps_all_that_came(name: str, at_cuts: Callable[
         assert found.text.strip() == raw[:end].strip()
 
 
+@each("name", SPELLED)
 def test_an_undeclared_function_is_text(name: str) -> None:
     raw = SPELLED[name].of(("nope", SOME))
     found = whole(name, raw)
     assert (found.text.strip(), found.calls) == (raw.strip(), ())
 
 
+@each("name", SPELLED)
 def test_broken_arguments_are_never_lost(name: str) -> None:
     good = SPELLED[name].of(("get_weather", {"city": "ZZ"}))
     for wrong in ('"ZZ', 'ZZ"', "Z}Z", "Z</Z", "Z)]}Z", "Z\x00Z"):
@@ -227,6 +234,7 @@ def test_broken_arguments_are_never_lost(name: str) -> None:
         assert shown.count("Z") == 2
 
 
+@each("name", SPELLED)
 def test_a_format_writes_what_its_family_does(name: str) -> None:
     format: ChatFormat = FORMATS[name]
     assert format.calls is not None

@@ -14,6 +14,7 @@ from localllm.chat.formats.reader import reader_of
 from localllm.types.conversation import Function
 from localllm.types.formats import ChatFormat
 from localllm.types.structures import Tags
+from tests.each import each
 from tests.unit.chat.formats.answers import FUNCTIONS, Answer, at_all_cuts, read, without_ids
 
 NASTY = {"city": 'Ulm "x" }{ </a> \\ <|end|>', "deep": {"a": [True, "]}"], "b": {}}, "days": -3}
@@ -436,7 +437,7 @@ TABLES: list[tuple[ChatFormat, list[tuple[str, Answer]]]] = [
 CASES = [(format, raw, meant) for format, table in TABLES for raw, meant in table]
 
 
-@pytest.mark.parametrize(("format", "raw", "meant"), CASES, ids=lambda each: getattr(each, "name", None))
+@each("format, raw, meant", CASES, ids=lambda case: f"{case[0].name} {case[1][:60]!r}")
 def test_an_answer_is_read_alike_however_it_is_cut(format: ChatFormat, raw: str, meant: Answer) -> None:
     """Kimi K3's begin within the thought, which their prompts opened."""
     found = at_all_cuts(format, raw, in_thought=format is odd.KIMI_K3)
@@ -522,10 +523,10 @@ def test_it_is_known_when_a_message_is_a_thought(format: ChatFormat) -> None:
     assert seen == [True, True, False, False, False, False]
 
 
-@pytest.mark.parametrize("format", odd.ODD, ids=lambda format: format.name)
 @pytest.mark.parametrize(
     "text", ["x" * 200_000, "<|" * 60_000, "{" * 100_000, ">>>a\n" * 20_000, "<|channel|>" * 8_000]
 )
+@each("format", odd.ODD, ids=lambda format: format.name)
 def test_long_answers_take_linear_time(format: ChatFormat, text: str) -> None:
     """In small pieces: reading from the start again at each would take minutes, beyond the suite's limit."""
     pieces = [text[at : at + 16] for at in range(0, len(text), 16)]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from localllm.types.formats import ChatFormat
+from tests.each import each
 from tests.unit.chat.formats.answers import (
     APERTUS,
     COHERE,
@@ -354,9 +355,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("format", "raw", "expected"), CASES, ids=[f"{one.name}-{two[:40]!r}" for one, two, _ in CASES]
-)
+@each("format, raw, expected", CASES, ids=lambda case: f"{case[0].name} {case[1][:60]!r}")
 def test_an_answer_is_read_alike_however_it_is_cut(format: ChatFormat, raw: str, expected: Answer) -> None:
     found = at_all_cuts(format, raw)
     assert without_ids(found) == without_ids(expected)
