@@ -85,10 +85,11 @@ def change_file(path: Path, name: str, changes: Mapping[str, Any], shown: str) -
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidParameter(f"{shown} cannot be read: {_reason(error)}") from error
         try:
-            after = changed(before, (MODELS, name), changes)
+            after = changed(before, MODELS, name, changes)
         except tomllib.TOMLDecodeError as error:
-            raise InvalidParameter(f"{shown} cannot be read: {error}") from error
-        config.model_sections(tomllib.loads(after.replace("\r\n", "\n")).get(MODELS, {}), Path(shown))
+            raise InvalidParameter(f"{shown} cannot be read: {error}; correct it in an editor") from error
+        sections = tomllib.loads(after.removeprefix("\ufeff").replace("\r\n", "\n")).get(MODELS, {})
+        config.model_sections(sections, Path(shown))
         try:
             if after != before:
                 write_whole(target, after.encode("utf-8", "strict"))

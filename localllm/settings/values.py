@@ -18,13 +18,13 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of the file; empty if it does not exist. Raises `InvalidParameter`."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))  # editors of Windows write a byte order mark
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise InvalidParameter(sentence_of(error)) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidParameter(f"{path} cannot be read: {error}") from error
+        raise InvalidParameter(f"{path} cannot be read: {error}; correct it in an editor") from error
 
 
 def converted(name: str, kind: Any, value: Any, source: str) -> Any:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from localllm.errors import ForbiddenAddress
 from localllm.registry.fetch import sockets
 from localllm.registry.fetch.guard import check_address, check_name, is_public
-from localllm.registry.fetch.sockets import Dialer, Patience
+from localllm.registry.fetch.sockets import Dialer, Patience, requesting
 from localllm.registry.remote import Cancelled
 
 PRIVATE = [
@@ -112,9 +112,14 @@ def connecting_to(monkeypatch: pytest.MonkeyPatch, answers: list[list[str]]) -> 
     return Dialer(resolver, guarded=True), looked_up, connected
 
 
+def dialled(backend: Dialer, host: str, patience: Patience | None = None) -> None:
+    with requesting(patience or Patience()):
+        backend.connect_tcp(host, 80, 60).close()
+
+
 def test_the_address_that_was_checked_is_the_one_that_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, looked_up, connected = connecting_to(monkeypatch, [["8.8.8.8"], ["127.0.0.1"]])
-    backend.dial("rebinding.example", 80, 60, Patience()).close()
+    dialled(backend, "rebinding.example")
     assert looked_up == ["rebinding.example"]  # a second look-up would lead to 127.0.0.1
     assert connected == ["8.8.8.8"]
 
@@ -125,7 +130,7 @@ def test_one_private_address_among_several_is_enough_to_refuse(
 ) -> None:
     backend, _, connected = connecting_to(monkeypatch, [answer])
     with pytest.raises(ForbiddenAddress):
-        backend.dial("mixed.example", 80, 60, Patience())
+        dialled(backend, "mixed.example")
     assert connected == []
 
 
@@ -142,8 +147,8 @@ def test_the_next_address_is_tried_and_the_good_one_is_remembered(monkeypatch: p
         return sock
 
     monkeypatch.setattr(sockets, "_connect", connect)
-    backend.dial("two.example", 80, 60, Patience()).close()
-    backend.dial("two.example", 80, 60, Patience()).close()
+    dialled(backend, "two.example")
+    dialled(backend, "two.example")
     assert connected == [dead, good, good]
 
 
@@ -157,6 +162,6 @@ def test_a_name_server_that_does_not_answer_holds_up_nobody_who_cancelled() -> N
 
     try:
         with pytest.raises(Cancelled):
-            Dialer(resolver, guarded=True).dial("slow.example", 80, 60, Patience(cancelled.is_set))
+            dialled(Dialer(resolver, guarded=True), "slow.example", Patience(cancelled.is_set))
     finally:
         forever.set()

@@ -200,7 +200,7 @@ class Clock:
     """Passes only during pauses."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.began = self.now = time.monotonic()
+        self.began = self.now = float(int(time.monotonic()))  # whole seconds, so that pauses add up exactly
         monkeypatch.setattr("localllm.registry.fetch.net.time", self)
         monkeypatch.setattr("localllm.registry.fetch.pacing.time", self)
 
@@ -370,7 +370,16 @@ def test_one_connection_serves_many_requests_also_after_chunked_and_empty_answer
     assert server.num_connections == 1
 
 
-@pytest.mark.parametrize("answer", [OK + b"body", b"HTTP/1.1 204 No Content\r\n\r\n"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK + b"body",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+        b"HTTP/1.1 204 No Content\n\n",
+    ],
+    ids=["counted", "empty", "chunked", "bare line feeds"],
+)
 def test_what_comes_together_with_an_answer_is_not_taken_for_the_next_one(
     server: Nasty, net: Net, answer: bytes
 ) -> None:

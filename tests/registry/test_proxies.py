@@ -102,7 +102,8 @@ class Proxy:
         kind = received(client, 4)[3]
         host = received(client, {1: 4, 4: 16}.get(kind) or received(client, 1)[0])
         self.asked.append(host)
-        client.sendall(b"\x05" + (b"\x05" if self._refuses else b"\0") + b"\0\x01\0\0\0\0\0\0")
+        status = b"\x05" if self._refuses else b"\0"
+        client.sendall(b"\x05" + status + b"\0\x01\n\n\n\n\0\0")  # it is at 10.10.10.10, which is no blank line
         port = int.from_bytes(received(client, 2), "big")
         return None if self._refuses else port
 

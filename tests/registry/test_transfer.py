@@ -37,7 +37,7 @@ def wanted(size: int | None = SIZE, digest: Digest | None = DIGEST) -> RemoteFil
 
 def reply(status: int, url: str = URL, /, **headers: str | int) -> Reply:
     fields = {name.replace("_", "-"): str(value) for name, value in headers.items()}
-    return Reply(status, httpx.Headers(fields), lambda: iter(()), Hop(httpx.URL(url), False, None))
+    return Reply(status, httpx.Headers(fields), (), Hop(httpx.URL(url), False, None))
 
 
 def part(flight: Flight, size: int = SIZE, etag: str = '"one"', url: str = URL) -> Reply:

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+import httpcore
 import httpx
 
 from localllm import __version__
 from localllm.errors import PullFailed
-from localllm.registry.fetch import routes
-from localllm.registry.fetch.exchange import Request
 from localllm.registry.fetch.failures import explained
 from localllm.registry.fetch.guard import check_name
 from localllm.registry.fetch.pacing import (
@@ -40,8 +39,8 @@ from localllm.registry.fetch.pacing import (
     retry_after_s,
     telling,
 )
-from localllm.registry.fetch.routes import Routes, Timeouts
-from localllm.registry.fetch.sockets import SLICE_S, Patience, Resolve, resolve
+from localllm.registry.fetch.routes import Routes
+from localllm.registry.fetch.sockets import SLICE_S, Patience, Resolve, requesting, resolve
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
 from localllm.registry.remote import Cancelled, Credential
 
@@ -112,9 +111,7 @@ class Hop:
 class Reply:
     """A response whose body has not been read yet."""
 
-    def __init__(
-        self, status: int, headers: Mapping[str, str], body: Callable[[], Iterator[memoryview | bytes]], hop: Hop
-    ) -> None:
+    def __init__(self, status: int, headers: Mapping[str, str], body: Iterable[bytes], hop: Hop) -> None:
         self.status = status
         self.headers = headers
         self._body = body
@@ -132,13 +129,10 @@ class Reply:
         value = self.headers.get("content-length", "")
         return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else None
 
-    def pieces(self) -> Iterator[memoryview | bytes]:
-        """Yields the body as it arrives, not decoded; each piece is valid until the next.
-
-        Raises `Retryable` if it ends too early or stops arriving.
-        """
+    def pieces(self) -> Iterator[bytes]:
+        """Yields the body as it arrives, not decoded. Raises `Retryable` if it ends too early or stops arriving."""
         with explained(self.hop.url):
-            yield from self._body()
+            yield from self._body
 
     def retryable(self) -> Retryable | None:
         """The error to raise for a transient status."""
@@ -182,8 +176,7 @@ class Net:
         limit = self.options.max_bytes_per_s
         self._bucket = None if limit is None else TokenBucket(limit)
         self._agent = self.options.user_agent or f"localllm/{__version__}"
-        options = self.options
-        self._routes = Routes(options.proxy, options.ca_file, resolver, max_bytes_per_s=limit)
+        self._routes = Routes(self.options.proxy, self.options.ca_file, resolver, max_bytes_per_s=limit)
 
     def __enter__(self) -> Net:
         return self
@@ -194,7 +187,7 @@ class Net:
         self.close()
 
     def close(self) -> None:
-        """Closes every idle connection."""
+        """Closes every connection."""
         self._routes.close()
 
     def get_small(
@@ -267,16 +260,13 @@ class Net:
             raise ValueError("secrets belong in a credential, which limits where they are sent")
         hop = self._first_hop(url, credential, named_by_user)
         for _ in range(MAX_REDIRECTS + 1):
-            response = self._send(hop, headers or {}, patient or Patience())
-            try:
-                location = response.headers.get("location")
-                if response.status in _REDIRECTS and location:
+            with self._asked(hop, headers or {}, patient or Patience()) as reply:
+                location = reply.headers.get("location")
+                if reply.status in _REDIRECTS and location:
                     hop = hop.follow(location)
                     continue
-                yield Reply(response.status, response.headers, response.body, hop)
+                yield reply
                 return
-            finally:
-                response.close()
         raise PullFailed(f"{httpx.URL(url).host} redirects more than {MAX_REDIRECTS} times")
 
     def send(
@@ -297,13 +287,10 @@ class Net:
         """
         patient = Patience((lambda: False) if cancel is None else cancel.is_set)
         hop = self._first_hop(url, credential, named_by_user)
-        response = self._send(hop, headers or {}, patient, method=method, content=content, timeout_s=timeout_s)
-        try:
+        with self._asked(hop, headers or {}, patient, method=method, content=content, timeout_s=timeout_s) as reply:
             if method == "HEAD":
-                return SmallResponse(response.status, response.headers, b"", str(hop.url))
-            return _read_small(Reply(response.status, response.headers, response.body, hop), MAX_MANIFEST_BYTES)
-        finally:
-            response.close()
+                return SmallResponse(reply.status, reply.headers, b"", str(hop.url))
+            return _read_small(reply, MAX_MANIFEST_BYTES)
 
     def throttle(self, size_bytes: int, is_cancelled: Callable[[], bool]) -> float:
         """Waits as long as the bandwidth limit demands for `size_bytes`; returns the seconds. Raises `Cancelled`."""
@@ -323,7 +310,8 @@ class Net:
             credential = None
         return Hop(parsed, named_by_user, credential)
 
-    def _send(
+    @contextmanager
+    def _asked(
         self,
         hop: Hop,
         headers: Mapping[str, str],
@@ -332,7 +320,7 @@ class Net:
         method: str = "GET",
         content: bytes | Iterable[bytes] = b"",
         timeout_s: float | None = None,
-    ) -> routes.Reply:
+    ) -> Iterator[Reply]:
         may_be_private = hop.named_by_user or self.options.allow_private_hosts
         if not may_be_private:
             check_name(hop.url.host)
@@ -343,10 +331,23 @@ class Net:
         if isinstance(content, bytes) and (content or method not in ("GET", "HEAD")):
             asked["content-length"] = str(len(content))
         body = ([content] if content else []) if isinstance(content, bytes) else content
-        timeouts = Timeouts(self.options.connect_timeout_s, timeout_s or self.options.read_timeout_s)
-        with explained(hop.url):
-            request = Request(method.encode("ascii"), hop.url.raw_path, asked.raw, body)
-            return self._routes.send(hop.url, request, timeouts, patient, guarded=not may_be_private)
+        read_s = timeout_s or self.options.read_timeout_s
+        timeouts = {"connect": self.options.connect_timeout_s, "read": read_s, "write": read_s}
+        with requesting(patient):
+            with explained(hop.url):
+                url = hop.url
+                request = httpcore.Request(
+                    method,
+                    httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                    headers=asked.raw,
+                    content=body,
+                    extensions={"timeout": timeouts},
+                )
+                response = self._routes.send(url, request, guarded=not may_be_private)
+            try:
+                yield Reply(response.status, httpx.Headers(response.headers), response.iter_stream(), hop)
+            finally:
+                response.close()
 
 
 def origin_of(url: str) -> str:
