@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from localllm.errors import LocalLLMError as LocalLLMError
     from localllm.errors import ModelNotFound as ModelNotFound
     from localllm.errors import NoChatTemplate as NoChatTemplate
+    from localllm.errors import NotLoaded as NotLoaded
     from localllm.errors import PullFailed as PullFailed
     from localllm.errors import QueueFull as QueueFull
     from localllm.errors import RequestError as RequestError
@@ -86,8 +87,8 @@ _NAMES = {
     "settings.config": "Settings",
     "errors": "AccessDenied Cancelled ContextLengthExceeded DeviceUnavailable DiskFull Draining ForbiddenAddress "
     "IncompleteDocument InternalError InvalidModelFile InvalidParameter LoadConflict LoadFailed Loading LocalLLMError "
-    "ModelNotFound NoChatTemplate PullFailed QueueFull RequestError RequestTimeout SlotBusy SlotNotFound TemplateError "
-    "Unavailable UnknownParameter UnsupportedParameter WorkerCrashed WrongOwner",
+    "ModelNotFound NoChatTemplate NotLoaded PullFailed QueueFull RequestError RequestTimeout SlotBusy SlotNotFound "
+    "TemplateError Unavailable UnknownParameter UnsupportedParameter WorkerCrashed WrongOwner",
     "llm.async_llm": "AsyncLLM",
     "llm.blocking": "LLM",
     "llm.models": "AsyncModels ModelDetails Models",

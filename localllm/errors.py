@@ -9,6 +9,7 @@
     │   ├── TemplateError              template_error
     │   ├── NoChatTemplate             no_chat_template
     │   ├── IncompleteDocument         incomplete_document: a truncated answer has no value
+    │   ├── NotLoaded                  an `LLM` is used after `close`, or an `AsyncLLM` before `load`
     │   └── WrongOwner                 an object is used on another event loop or in a forked process
     ├── ModelNotFound              model_not_found
     ├── SlotNotFound               slot_not_found: no slot of that number, or none saved under that name
@@ -182,6 +183,10 @@ class IncompleteDocument(RequestError):
     """A document with a schema was truncated; details: `reason`, the finish reason."""
 
     code = "incomplete_document"
+
+
+class NotLoaded(RequestError):
+    """An `LLM` is used after `close`, or an `AsyncLLM` before `load`."""
 
 
 class WrongOwner(RequestError):

@@ -10,11 +10,10 @@ import logging
 import math
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple, TextIO, TypedDict, cast
 
 from localllm.client.ready import Failure, Line, Ready, decode
 from localllm.errors import InvalidParameter, LoadFailed, from_info
@@ -22,6 +21,7 @@ from localllm.settings.config import ENV_PREFIX
 from localllm.system import processes
 from localllm.system.printable import printable
 from localllm.system.programs import own_command
+from localllm.types.keywords import Keywords
 
 STOP_TIMEOUT_S = 5.0
 STDERR_BYTES = 8 * 1024
@@ -32,6 +32,7 @@ DRAIN_TIMEOUT_S = 1.0
 """How long to wait for the end of its log: a grandchild may keep its stderr open."""
 
 OnLine = Callable[[Line | None], None]
+OnProgress = Callable[[float], None]
 logger = logging.getLogger("localllm")
 
 
@@ -58,35 +59,63 @@ def localllm_command() -> list[str]:
     return own_command("localllm")
 
 
-class ServerProcess:
-    """Started by `start`. `on_line` gets each message of `client.ready`, and None after the exit. Both callbacks run
-    on a thread of this object.
+class SpawnArguments(TypedDict, total=False):
+    """stderr: where its log goes: a file, binary or text, such as `sys.stderr`; None: nowhere, but errors have its end.
+    home: the folder for all its data, and the only configuration it reads. port: 0 for any free one; what a web page
+    stores belongs to its port. on_exit: called with the exit code and the end of the log, if a server that was ready
+    exits without `close`. command: how to start localllm, for an app that was frozen without it.
     """
+
+    command: Sequence[str] | None
+    stderr: IO[bytes] | TextIO | None
+    home: str | Path | None
+    port: int
+    on_exit: OnExit | None
+
+
+class WaitArguments(TypedDict, total=False):
+    """on_progress: called with the fraction of the model loaded. timeout: seconds until it must be ready."""
+
+    on_progress: OnProgress | None
+    timeout: float | None
+
+
+class StartArguments(SpawnArguments, WaitArguments, total=False):
+    """Keywords of `start`."""
+
+
+SPAWN = Keywords(SpawnArguments, defaults={"port": 0})
+START = Keywords(StartArguments, SpawnArguments, WaitArguments, defaults={"port": 0})
+
+
+def _at_once(callback: Callable[..., object], *news: object) -> None:
+    callback(*news)
+
+
+class ServerProcess:
+    """Started by `start`. `on_line` gets each message of `client.ready`, and None after the exit."""
 
     def __init__(
         self,
         args: Sequence[str],
-        *,
-        command: Sequence[str] | None,
-        stderr: IO[bytes] | None,
-        home: str | Path | None,
-        port: int = 0,
+        asked: SpawnArguments,
         on_line: OnLine,
-        on_exit: OnExit | None,
+        deliver: Callable[..., None] = _at_once,
     ) -> None:
-        """`args`: the model and load options. `stderr`: where its log goes, None: this process's stderr. `home`: the
-        folder for all its data and configuration; the environment's settings are then hidden from it. `on_exit`: called
-        if it exits without `close` after it was ready.
+        """`args`: the model and load options. `asked`: each of `SpawnArguments`. `deliver`: calls a callback with its
+        arguments; it runs on a thread of this object.
         """
+        on_exit, home = asked["on_exit"], asked["home"]
         if on_exit is not None and not callable(on_exit):
             raise InvalidParameter(f"on_exit must be a function, got {on_exit!r}", param="on_exit")
-        argv = [*(command or localllm_command()), "serve", *map(str, args)]
-        argv += ["--host", "127.0.0.1", "--port", str(port), "--ready", "json-progress"]
+        argv = [*(asked["command"] or localllm_command()), "serve", *map(str, args)]
+        argv += ["--host", "127.0.0.1", "--port", str(asked["port"]), "--ready", "json-progress"]
         if home is not None:
             argv += ["--home", str(Path(home).expanduser().absolute())]
         self._on_line = on_line
         self._on_exit = on_exit
-        self._echo = stderr
+        self._deliver = deliver
+        self._echo = asked["stderr"]
         self._tail = bytearray()
         self._was_ready = False
         self._closing = False
@@ -179,14 +208,14 @@ class ServerProcess:
             for raw in lines:
                 if (line := decode(raw)) is not None:
                     self._was_ready = self._was_ready or isinstance(line, Ready)
-                    self._on_line(line)
+                    self._deliver(self._on_line, line)
         returncode = self.process.wait()
         self._drainer.join(DRAIN_TIMEOUT_S)
-        self._on_line(None)
+        self._deliver(self._on_line, None)
         if self._on_exit is not None and self._was_ready and not self._closing:
             reason = processes.exit_reason(returncode)
             try:
-                self._on_exit(SidecarExit(reason.exit_code, reason.signal, self.stderr))
+                self._deliver(self._on_exit, SidecarExit(reason.exit_code, reason.signal, self.stderr))
             except Exception:
                 logger.exception("on_exit raised")
 
@@ -202,12 +231,14 @@ class ServerProcess:
                     pass  # the target is closed; keep reading, or the server would block on its log
 
     def _pass_on(self, data: bytes) -> None:
-        if self._echo is not None:
+        if self._echo is None:
+            return
+        if hasattr(self._echo, "encoding"):  # a text file
+            text = printable(data.decode("utf-8", "replace").replace("\r\n", "\n"))
+            cast(TextIO, self._echo).write(text)
+        else:
             self._echo.write(data)
-            self._echo.flush()
-        elif sys.stderr is not None:  # programs without a console have none
-            sys.stderr.write(printable(data.decode("utf-8", "replace").replace("\r\n", "\n")))
-            sys.stderr.flush()
+        self._echo.flush()
 
 
 def check_timeout(timeout_s: float | None) -> None:

@@ -12,18 +12,26 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.llm.keywords import (
+    ChatArguments,
+    CompleteArguments,
+    EmbedArguments,
+    LoadArguments,
+    RerankArguments,
+    WaitArguments,
+)
 from localllm.llm.messages import Messages, to_messages
 from localllm.llm.schemas import Shape
-from localllm.llm.tools import Tools, toolbox
+from localllm.llm.tools import toolbox
 from localllm.settings import config
 from localllm.settings.config import Settings
 from localllm.system.cancel import Cancel
-from localllm.types import GenerationRequest, GpuLayers, Pooling, Rendering, SamplingParams, Speculative
+from localllm.types import GenerationRequest, Rendering, SamplingParams, Speculative
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions
 
@@ -48,36 +56,18 @@ def settings_from(settings: Settings | None, home: str | Path | None) -> Setting
     return config.load({"home": Path(home).expanduser().absolute()}, environ={})
 
 
-def load_options(
-    options: LoadOptions | None,
-    settings: Settings,
-    *,
-    ctx: int | None,
-    slots: int | None,
-    gpu_layers: GpuLayers,
-    threads: int | None,
-    pooling: Pooling | None,
-    embedding_ctx: int | None,
-    draft: str | Path | None,
-) -> tuple[LoadOptions | None, Mapping[str, Any]]:
-    """`options` overridden by the other arguments, and {}; without `options`, None and the overrides, which apply to
-    the settings of the model.
-    """
-    given: dict[str, Any] = {
-        "ctx": ctx,
-        "slots": slots,
-        "gpu_layers": gpu_layers,
-        "threads": threads,
-        "pooling": pooling,
-        "embedding_ctx": embedding_ctx,
-        "draft": _draft(draft),
+def load_overrides(settings: Settings, asked: LoadArguments) -> dict[str, Any]:
+    """The load options that do not come from the settings: those that `options` sets, and arguments of their own."""
+    options = asked["options"]
+    given = {} if options is None else _set_fields(_of_type("options", options, LoadOptions, "LoadOptions"))
+    own = {**asked, "draft": _draft(asked["draft"])}
+    given |= {
+        name: value
+        for name, value in own.items()
+        if name in LoadOptions.__struct_fields__ and value is not None and (value != "auto" or name == "draft")
     }
-    changed = {
-        name: value for name, value in given.items() if value is not None and (value != "auto" or name == "draft")
-    }
-    base = settings.load_options() if options is None else _of_type("options", options, LoadOptions, "LoadOptions")
-    whole = _checked("options", base, LoadOptions, changed)
-    return (None, {name: getattr(whole, name) for name in changed}) if options is None else (whole, {})
+    whole = _checked("options", settings.load_options(), LoadOptions, given)
+    return {name: getattr(whole, name) for name in given}
 
 
 def _draft(draft: str | Path | None) -> str | None:
@@ -86,36 +76,14 @@ def _draft(draft: str | Path | None) -> str | None:
     return None if draft is None else os.fspath(draft)
 
 
-class AnswerArguments(TypedDict, total=False):
-    """Arguments that `chat` and `complete` share; documented there."""
-
-    thinking_budget: int | None
-    params: SamplingParams | None
-    timeout: float | None
-    priority: int
-    cache_prompt: bool
-    prediction: str | None
-    speculative: bool | Speculative | None
-    cancel: Cancel | None
-
-
-class ChatArguments(AnswerArguments, total=False):
-    """Arguments of `chat` alone."""
-
-    tools: Tools | None
-    tool_choice: str
-    parallel_tool_calls: bool
-    thinking: bool | None
-
-
-def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[ChatArguments]) -> GenerationRequest:
-    """The request of `chat`; `rest` has no `cancel`. Raises `InvalidParameter`."""
-    given = toolbox(rest["tools"], rest["tool_choice"], parallel=rest["parallel_tool_calls"])
+def chat_request(messages: Messages, shape: Shape[Any] | None, asked: ChatArguments) -> GenerationRequest:
+    """The request of `chat`. Raises `InvalidParameter`."""
+    given = toolbox(asked["tools"], asked["tool_choice"], parallel=asked["parallel_tool_calls"])
     return GenerationRequest(
         messages=to_messages(messages),
-        rendering=rendering(rest["thinking"], given.definitions),
+        rendering=rendering(asked["thinking"], given.definitions),
         calling=given.calling,
-        **_generation(shape, rest),
+        **_generation(shape, asked),
     )
 
 
@@ -127,27 +95,19 @@ def rendering(thinking: bool | None, tools: str = "") -> Rendering:
     return Rendering(variables=json.dumps(dict.fromkeys(THINKING, switch)), tools=tools)
 
 
-def completion_request(prompt: str, shape: Shape[Any] | None, **rest: Unpack[AnswerArguments]) -> GenerationRequest:
-    """The request of `complete`; `rest` has no `cancel`. Raises `InvalidParameter`."""
+def completion_request(prompt: str, shape: Shape[Any] | None, asked: CompleteArguments) -> GenerationRequest:
+    """The request of `complete`. Raises `InvalidParameter`."""
     if not isinstance(prompt, str):
         raise InvalidParameter(f"prompt must be a string, got {_shown(prompt)}", param="prompt")
-    if rest["thinking_budget"] is not None and shape is None:
+    if asked["thinking_budget"] is not None and shape is None:
         raise InvalidParameter(
             "thinking_budget bounds the thought before an answer to messages; use chat(), or leave it out",
             param="thinking_budget",
         )
-    return GenerationRequest(prompt=prompt, **_generation(shape, rest))
+    return GenerationRequest(prompt=prompt, **_generation(shape, asked))
 
 
-def embedding_request(
-    texts: Texts,
-    *,
-    dimensions: int | None,
-    normalize: bool,
-    truncate: bool,
-    timeout: float | None,
-    priority: int,
-) -> EmbeddingRequest:
+def embedding_request(texts: Texts, asked: EmbedArguments) -> EmbeddingRequest:
     """The request of `embed`. Raises `InvalidParameter`."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise InvalidParameter("give a list of texts, not one text", param="input")
@@ -159,16 +119,14 @@ def embedding_request(
     return EmbeddingRequest(
         texts=None if tokens else as_text,
         tokens=tokens or None,
-        dimensions=dimensions if dimensions is None else _integer("dimensions", dimensions),
-        normalize=bool(normalize),
-        truncate=bool(truncate),
-        **_waiting(timeout, priority),
+        dimensions=None if (dimensions := asked["dimensions"]) is None else _integer("dimensions", dimensions),
+        normalize=bool(asked["normalize"]),
+        truncate=bool(asked["truncate"]),
+        **_waiting(asked),
     )
 
 
-def rerank_request(
-    query: str, documents: Sequence[str], *, truncate: bool, timeout: float | None, priority: int
-) -> RerankRequest:
+def rerank_request(query: str, documents: Sequence[str], asked: RerankArguments) -> RerankRequest:
     """The request of `rerank`. Raises `InvalidParameter`."""
     if not isinstance(query, str):
         raise InvalidParameter(f"query must be a string, got {_shown(query)}", param="query")
@@ -178,7 +136,7 @@ def rerank_request(
     for number, document in enumerate(items):
         if not isinstance(document, str):
             raise InvalidParameter(f"each document is a text, got {_shown(document)}", param=f"documents[{number}]")
-    return RerankRequest(query=query, documents=items, truncate=bool(truncate), **_waiting(timeout, priority))
+    return RerankRequest(query=query, documents=items, truncate=bool(asked["truncate"]), **_waiting(asked))
 
 
 def to_tokens(name: str, tokens: object) -> tuple[int, ...]:
@@ -206,18 +164,29 @@ def check_callback(name: str, callback: Callable[..., object] | None) -> None:
         raise InvalidParameter(f"{name} must be a function, got {_shown(callback)}", param=name)
 
 
-def _generation(shape: Shape[Any] | None, asked: AnswerArguments) -> dict[str, Any]:
-    params, budget = asked["params"], asked["thinking_budget"]
-    params = SamplingParams() if params is None else params
+def _generation(shape: Shape[Any] | None, asked: CompleteArguments) -> dict[str, Any]:
+    budget = asked["thinking_budget"]
     return {
-        "params": _checked("params", _of_type("params", params, SamplingParams, "SamplingParams"), SamplingParams, {}),
+        "params": _sampling(asked),
         "structure": None if shape is None else shape.structure,
         "thinking_budget": None if budget is None else _integer("thinking_budget", budget),
         "cache_prompt": _of_type("cache_prompt", asked["cache_prompt"], bool, "True or False"),
         "prediction": _prediction(asked["prediction"]),
         "speculative": _speculative(asked["speculative"]),
-        **_waiting(asked["timeout"], asked["priority"]),
+        **_waiting(asked),
     }
+
+
+def _sampling(asked: CompleteArguments) -> SamplingParams:
+    """`params` with the fields that are keywords of the call."""
+    params = SamplingParams() if asked["params"] is None else asked["params"]
+    params = _of_type("params", params, SamplingParams, "SamplingParams")
+    direct = {
+        name: value for name, value in asked.items() if name in SamplingParams.__struct_fields__ and value is not None
+    }
+    for name in direct.keys() & _set_fields(params).keys():
+        raise InvalidParameter(f"{name} is given twice, by itself and in params; leave one out", param=name)
+    return _checked("params", params, SamplingParams, direct)
 
 
 def _prediction(text: str | None) -> str | None:
@@ -231,14 +200,15 @@ def _speculative(given: bool | Speculative | None) -> Speculative:
     return _checked("speculative", limits, Speculative, {"is_named": True})
 
 
-def _waiting(timeout: float | None, priority: int) -> dict[str, Any]:
+def _waiting(asked: WaitArguments) -> dict[str, Any]:
+    timeout = asked["timeout"]
     if timeout is not None and (
         isinstance(timeout, bool) or not isinstance(timeout, int | float) or not math.isfinite(timeout) or timeout <= 0
     ):
         raise InvalidParameter(
             f"timeout must be a positive number of seconds, or None, got {_shown(timeout)}", param="timeout"
         )
-    return {"timeout_s": timeout, "priority": _integer("priority", priority)}
+    return {"timeout_s": timeout, "priority": _integer("priority", asked["priority"])}
 
 
 def _checked(name: str, value: msgspec.Struct, kind: type[T], changed: Mapping[str, Any]) -> T:
@@ -250,6 +220,13 @@ def _checked(name: str, value: msgspec.Struct, kind: type[T], changed: Mapping[s
         field = re.search(r"\$\.(\w+)", place)
         param = field[1] if field else name
         raise InvalidParameter(f"{param} has the wrong type: {reason[:1].lower()}{reason[1:]}", param=param) from error
+
+
+def _set_fields(struct: msgspec.Struct) -> dict[str, Any]:
+    """The fields that differ from their default, as values of Python's own types."""
+    default = type(struct)()
+    values = msgspec.to_builtins(struct)
+    return {name: value for name, value in values.items() if getattr(struct, name) != getattr(default, name)}
 
 
 def _integer(name: str, value: Any) -> int:

@@ -11,27 +11,24 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
-from localllm.errors import InvalidParameter, ModelNotFound, RequestTimeout, WrongOwner
-from localllm.llm import arguments as arguments
-from localllm.llm.arguments import AnswerArguments, ChatArguments, Texts
+from localllm.errors import InvalidParameter, NotLoaded, RequestTimeout, WrongOwner
+from localllm.llm import arguments, keywords
+from localllm.llm.arguments import Texts
 from localllm.llm.ending import end_abandoned, until_cancelled
 from localllm.llm.events import EventObserver, guarded
+from localllm.llm.keywords import ChatArguments, CompleteArguments, EmbedArguments, LoadArguments, RerankArguments
 from localllm.llm.messages import AnyMessage, Messages, to_messages
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat
 from localllm.llm.schemas import SchemaLike, Shape, to_shape
 from localllm.llm.stream import AsyncStream
 from localllm.llm.tools import Tools, toolbox
 from localllm.runtime.runtime import Answer, Runtime
-from localllm.settings.config import Settings
-from localllm.system.cancel import Cancel
-from localllm.types import Chat, GenerationRequest, GpuLayers, LoadedModel, Pooling, SamplingParams, Speculative
+from localllm.types import Chat, GenerationRequest, LoadedModel
 from localllm.types.embeddings import Embeddings
-from localllm.types.load_options import LoadOptions
-from localllm.types.states import ModelEvent
 
 if TYPE_CHECKING:  # imported on use: commands that embed nothing start faster
     import numpy as np
@@ -43,48 +40,24 @@ T = TypeVar("T")
 class AsyncLLM:
     """One model, awaited. `async with AsyncLLM(path) as llm:` loads it; so does `await llm.load()`.
 
-    Bound to the event loop that loads it. Dropping the last reference ends the model's process without waiting for it.
+    Bound to the event loop that loads it, on which `on_progress` and `on_event` are called. Dropping the last reference
+    ends the model's process without waiting for it.
 
-    ctx: tokens per slot. slots: requests computed concurrently. gpu_layers: a number, "all" or "auto". pooling:
-    overrides the model's own pooling of embeddings. embedding_ctx: tokens of the longest text to embed. draft: a
-    smaller model with the same vocabulary for speculative decoding, or "auto". options: all other `LoadOptions`; None:
-    those of the settings. The arguments above override both.
-    settings: used alone; neither environment nor files are read. home: holds all data and the only config.toml that is
-    read; the environment is ignored. With neither, this user's configuration applies.
-    on_progress, on_event: called on the event loop with the fraction loaded, and with every `ModelEvent`. They must
-    not block; exceptions they raise are logged.
     Errors are those of `localllm.errors`: `ModelNotFound` and `LoadFailed` on load, `RequestError`s on requests.
     """
 
-    def __init__(
-        self,
-        model: str | Path,
-        *,
-        ctx: int | None = None,
-        slots: int | None = None,
-        gpu_layers: GpuLayers = "auto",
-        threads: int | None = None,
-        pooling: Pooling | None = None,
-        embedding_ctx: int | None = None,
-        draft: str | Path | None = None,
-        options: LoadOptions | None = None,
-        settings: Settings | None = None,
-        home: str | Path | None = None,
-        on_progress: Callable[[float], None] | None = None,
-        on_event: Callable[[ModelEvent], None] | None = None,
-    ) -> None:
+    @keywords.LOAD.spell_out
+    def __init__(self, model: str | Path, **given: Unpack[LoadArguments]) -> None:
+        asked = keywords.LOAD.filled("__init__", given)
         if not isinstance(model, str | os.PathLike):
             raise InvalidParameter(f"model must be a name or a path, got {type(model).__name__}", param="model")
+        on_progress, self._on_event = asked["on_progress"], asked["on_event"]
         arguments.check_callback("on_progress", on_progress)
-        arguments.check_callback("on_event", on_event)
+        arguments.check_callback("on_event", self._on_event)
         self._model = model
-        self._settings = arguments.settings_from(settings, home)
-        self._options, self._given = arguments.load_options(
-            options, self._settings, ctx=ctx, slots=slots, gpu_layers=gpu_layers, threads=threads, pooling=pooling,
-            embedding_ctx=embedding_ctx, draft=draft,
-        )  # fmt: skip
+        self._settings = arguments.settings_from(asked["settings"], asked["home"])
+        self._given = arguments.load_overrides(self._settings, asked)
         self._on_progress = None if on_progress is None else guarded("on_progress", on_progress)
-        self._on_event = on_event
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loading: asyncio.Lock | None = None
@@ -93,11 +66,20 @@ class AsyncLLM:
         self._loaded: LoadedModel | None = None
         self._finalizer: weakref.finalize[..., AsyncLLM] | None = None
 
+    def __repr__(self) -> str:
+        return self._described(type(self))
+
+    def _described(self, kind: type) -> str:
+        """The `repr` of an object of that class with this model."""
+        loaded = self._loaded
+        state = f"ctx={loaded.ctx}, slots={loaded.slots}" if loaded else "closed" if self._num_closes else "not loaded"
+        return f"<{kind.__name__} {str(self._model)!r}, {state}>"
+
     @property
     def info(self) -> LoadedModel:
         """The loaded model as it is now: on which devices its layers are, what guesses for it."""
         if (loaded := self._loaded) is None:
-            raise _not_loaded()
+            raise self._not_loaded()
         return next((model for model in self._loaded_runtime().loaded() if model.id == loaded.id), loaded)
 
     async def load(self) -> Self:
@@ -142,125 +124,83 @@ class AsyncLLM:
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **given: Unpack[ChatArguments]
     ) -> Chat: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: None = None, stream: Literal[True], **given: Unpack[ChatArguments]
     ) -> AsyncStream: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **given: Unpack[ChatArguments]
     ) -> ParsedChat[T]: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: type[T], stream: Literal[True], **given: Unpack[ChatArguments]
     ) -> AsyncParsedStream[T]: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **given: Unpack[ChatArguments]
     ) -> ParsedChat[Any]: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **given: Unpack[ChatArguments]
     ) -> AsyncParsedStream[Any]: ...
 
+    @keywords.CHAT.spell_out
     async def chat(
-        self,
-        messages: Messages,
-        *,
-        schema: object = None,
-        stream: bool = False,
-        tools: Tools | None = None,
-        tool_choice: str = "auto",
-        parallel_tool_calls: bool = True,
-        thinking: bool | None = None,
-        thinking_budget: int | None = None,
-        params: SamplingParams | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109  the worker enforces it as well
-        priority: int = 0,
-        cache_prompt: bool = True,
-        prediction: str | None = None,
-        speculative: bool | Speculative | None = None,
-        cancel: Cancel | None = None,
+        self, messages: Messages, *, schema: object = None, stream: bool = False, **given: Unpack[ChatArguments]
     ) -> Chat | AsyncStream:
         """Answer a conversation; with `stream`, as deltas, the last of which has `finish`.
 
         schema: the shape of the answer, whose value is `parsed`: a type (a Struct, dataclass, TypedDict, pydantic model
         ...), a JSON Schema (a dict or JSON text), or a `Structure`.
-        tools: what the model may call: dicts in OpenAI's format, or Python functions with type hints. Requested calls
-        are in the answer's `calls`; none is executed here. tool_choice: `auto`, `required`, `none` or a tool's name.
-        thinking: whether the model thinks first, if its template can switch; thinking_budget: token limit of `thought`.
-        timeout: seconds; `RequestTimeout` if no token was computed by then, else the partial answer with the finish
-        reason `timeout`. priority: lower values are served first. cache_prompt: whether cached prefixes may be reused.
-        prediction: text that the answer probably repeats, for speed; speculative: `False` or limits of guessing.
-        cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
         """
-        shape = to_shape(schema)
-        request = arguments.chat_request(
-            messages, shape, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls,
-            thinking=thinking, thinking_budget=thinking_budget, params=params, timeout=timeout, priority=priority,
-            cache_prompt=cache_prompt, prediction=prediction, speculative=speculative,
-        )  # fmt: skip
-        return await self._ask(request, shape, arguments.check_cancel(cancel), stream=stream)
+        asked, shape = keywords.CHAT.filled("chat", given), to_shape(schema)
+        return await self._ask(arguments.chat_request(messages, shape, asked), shape, asked, stream=stream)
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **given: Unpack[CompleteArguments]
     ) -> Chat: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: None = None, stream: Literal[True], **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: None = None, stream: Literal[True], **given: Unpack[CompleteArguments]
     ) -> AsyncStream: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **given: Unpack[CompleteArguments]
     ) -> ParsedChat[T]: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: type[T], stream: Literal[True], **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: type[T], stream: Literal[True], **given: Unpack[CompleteArguments]
     ) -> AsyncParsedStream[T]: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **given: Unpack[CompleteArguments]
     ) -> ParsedChat[Any]: ...
 
     @overload
     async def complete(
-        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **given: Unpack[CompleteArguments]
     ) -> AsyncParsedStream[Any]: ...
 
+    @keywords.COMPLETE.spell_out
     async def complete(
-        self,
-        prompt: str,
-        *,
-        schema: object = None,
-        stream: bool = False,
-        thinking_budget: int | None = None,
-        params: SamplingParams | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
-        priority: int = 0,
-        cache_prompt: bool = True,
-        prediction: str | None = None,
-        speculative: bool | Speculative | None = None,
-        cancel: Cancel | None = None,
+        self, prompt: str, *, schema: object = None, stream: bool = False, **given: Unpack[CompleteArguments]
     ) -> Chat | AsyncStream:
         """Continue a text verbatim, without a chat template. Otherwise as `chat`."""
-        shape = to_shape(schema)
-        request = arguments.completion_request(
-            prompt, shape, thinking_budget=thinking_budget, params=params, timeout=timeout,
-            priority=priority, cache_prompt=cache_prompt, prediction=prediction, speculative=speculative,
-        )  # fmt: skip
-        return await self._ask(request, shape, arguments.check_cancel(cancel), stream=stream)
+        asked, shape = keywords.COMPLETE.filled("complete", given), to_shape(schema)
+        return await self._ask(arguments.completion_request(prompt, shape, asked), shape, asked, stream=stream)
 
     async def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
         """Token ids of a text; starts with the model's BOS token unless `add_special` is off."""
@@ -285,66 +225,45 @@ class AsyncLLM:
         text = await self._owned_runtime().render(self.info.id, to_messages(prompt), rendering)
         return len(await self.tokenize(text))
 
-    async def embed(
-        self,
-        texts: Texts,
-        *,
-        dimensions: int | None = None,
-        normalize: bool = True,
-        truncate: bool = False,
-        timeout: float | None = None,  # noqa: ASYNC109
-        priority: int = 0,
-    ) -> npt.NDArray[np.float32]:
-        """One vector per text, shape (texts, dimensions), float32; with pooling `none` one per token, in order.
+    @keywords.EMBED.spell_out
+    async def embed(self, texts: Texts, **given: Unpack[EmbedArguments]) -> npt.NDArray[np.float32]:
+        """One vector per text, shape (texts, dimensions), float32; with pooling `none` one per token, in order."""
+        asked = keywords.EMBED.filled("embed", given)
+        request = arguments.embedding_request(texts, asked)
+        return _array(await self._in_time(asked["timeout"], self._owned_runtime().embed(self.info.id, request)))
 
-        `dimensions`: keep only this many of the first components (Matryoshka models); `normalize` scales the result to
-        unit length. A text that is too long is refused, or truncated at its end with `truncate`.
-        """
-        request = arguments.embedding_request(
-            texts, dimensions=dimensions, normalize=normalize, truncate=truncate, timeout=timeout, priority=priority
-        )
-        return _array(await self._in_time(timeout, self._owned_runtime().embed(self.info.id, request)))
-
+    @keywords.RERANK.spell_out
     async def rerank(
-        self,
-        query: str,
-        documents: Sequence[str],
-        *,
-        top_n: int | None = None,
-        truncate: bool = False,
-        timeout: float | None = None,  # noqa: ASYNC109
-        priority: int = 0,
+        self, query: str, documents: Sequence[str], **given: Unpack[RerankArguments]
     ) -> list[tuple[int, float]]:
-        """(index of the document, score), best match first; the `top_n` best, or all.
-
-        Scores are the model's raw ones: higher is better, unbounded. Documents that are too long are refused, or
-        truncated at their end with `truncate`.
-        """
-        request = arguments.rerank_request(query, documents, truncate=truncate, timeout=timeout, priority=priority)
-        most = arguments.to_top_n(top_n)
-        ranking = await self._in_time(timeout, self._owned_runtime().rerank(self.info.id, request))
+        """(index of the document, score), best match first. Scores are the model's own: higher is better, unbounded."""
+        asked = keywords.RERANK.filled("rerank", given)
+        request = arguments.rerank_request(query, documents, asked)
+        most = arguments.to_top_n(asked["top_n"])
+        ranking = await self._in_time(asked["timeout"], self._owned_runtime().rerank(self.info.id, request))
         return sorted(enumerate(ranking.scores), key=lambda scored: -scored[1])[:most]
 
     async def _load(self, num_closes: int) -> None:
         if num_closes != self._num_closes:
-            raise _closed_meanwhile()
+            raise self._not_loaded()
         runtime = self._runtime = Runtime(self._settings)
         self._finalizer = weakref.finalize(self, end_abandoned, runtime, asyncio.get_running_loop(), self._pid)
         self._finalizer.atexit = False  # workers end with their parent; `LLM` waits until they have saved their state
         if self._on_event is not None:
             runtime.observe(EventObserver(self._on_event))
         try:
-            loaded = await runtime.load(self._model, self._options, given=self._given, on_progress=self._on_progress)
+            loaded = await runtime.load(self._model, given=self._given, on_progress=self._on_progress)
             if num_closes != self._num_closes:
-                raise _closed_meanwhile()
+                raise self._not_loaded()
         except BaseException:
             await runtime.aclose()
             raise
         self._loaded = loaded
 
     async def _ask(
-        self, request: GenerationRequest, shape: Shape[Any] | None, cancel: Cancel | None, *, stream: bool
+        self, request: GenerationRequest, shape: Shape[Any] | None, asked: CompleteArguments, *, stream: bool
     ) -> Chat | AsyncStream:
+        cancel = arguments.check_cancel(asked["cancel"])
         submitting = self._in_time(request.timeout_s, self._owned_runtime().submit(self.info.id, [request]))
         answers: list[Answer] | None = await (submitting if cancel is None else until_cancelled(cancel, submitting))
         first = answers[0] if answers else None
@@ -368,8 +287,13 @@ class AsyncLLM:
 
     def _loaded_runtime(self) -> Runtime:
         if self._runtime is None or self._loaded is None:
-            raise _not_loaded()
+            raise self._not_loaded()
         return self._runtime
+
+    def _not_loaded(self) -> NotLoaded:
+        if self._num_closes:
+            return NotLoaded("the model was closed; make a new LLM, or call load() of an AsyncLLM again")
+        return NotLoaded("the model is not loaded; use `async with`, or call load() first")
 
     def _owned_runtime(self) -> Runtime:
         """The runtime, for a caller on the right process and event loop."""
@@ -384,14 +308,6 @@ class AsyncLLM:
                 "this AsyncLLM was loaded on another event loop; use it there, make one per loop, or use LLM, "
                 "which any thread may call"
             )
-
-
-def _closed_meanwhile() -> ModelNotFound:
-    return ModelNotFound("this AsyncLLM was closed while it loaded")
-
-
-def _not_loaded() -> ModelNotFound:
-    return ModelNotFound("the model is not loaded; use `async with`, or call load() first")
 
 
 def _array(embeddings: Embeddings) -> npt.NDArray[np.float32]:

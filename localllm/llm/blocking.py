@@ -3,35 +3,54 @@
     with LLM("model.gguf") as llm:
         print(llm.chat([{"role": "user", "content": "Hello!"}]).text)
 
-Only forwards; all behaviour is in `AsyncLLM`.
+Only forwards; arguments, their checks and all behaviour are those of `AsyncLLM`.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
-from localllm.llm.arguments import AnswerArguments, ChatArguments, Texts
 from localllm.llm.async_llm import AsyncLLM
+from localllm.llm.keywords import LOAD, ChatArguments, CompleteArguments, LoadArguments
 from localllm.llm.loop_thread import LoopThread
-from localllm.llm.messages import AnyMessage, Messages
+from localllm.llm.messages import Messages
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat, ParsedStream
 from localllm.llm.schemas import SchemaLike
 from localllm.llm.stream import AsyncStream, Stream
-from localllm.llm.tools import Tools
-from localllm.settings.config import Settings
-from localllm.system.cancel import Cancel
-from localllm.types import Chat, GpuLayers, LoadedModel, Pooling, SamplingParams, Speculative
-from localllm.types.load_options import LoadOptions
-from localllm.types.states import ModelEvent
+from localllm.types import Chat, LoadedModel
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+F = TypeVar("F", bound=Callable[..., object])
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _blocking(method: Callable[Concatenate[AsyncLLM, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[LLM, P], T]:
+    """The method of `LLM` that waits for this one of `AsyncLLM`."""
+
+    @functools.wraps(method)
+    def call(self: LLM, /, *args: P.args, **given: P.kwargs) -> T:
+        return self._run(method(self._llm, *args, **given))
+
+    call.__qualname__ = call.__qualname__.removeprefix("Async")
+    return call
+
+
+def _told_as(method: Callable[..., object]) -> Callable[[F], F]:
+    """A decorator: `help` has the parameters and the text of this method of `AsyncLLM`; editors read the source."""
+
+    def tell(function: F) -> F:
+        returns = inspect.signature(function).return_annotation
+        told: Any = function
+        told.__doc__ = method.__doc__
+        told.__signature__ = inspect.signature(method).replace(return_annotation=returns)
+        return function
+
+    return tell
 
 
 class LLM:
@@ -45,38 +64,9 @@ class LLM:
     cannot call this object. Exceptions they raise are logged.
     """
 
-    def __init__(
-        self,
-        model: str | Path,
-        *,
-        ctx: int | None = None,
-        slots: int | None = None,
-        gpu_layers: GpuLayers = "auto",
-        threads: int | None = None,
-        pooling: Pooling | None = None,
-        embedding_ctx: int | None = None,
-        draft: str | Path | None = None,
-        options: LoadOptions | None = None,
-        settings: Settings | None = None,
-        home: str | Path | None = None,
-        on_progress: Callable[[float], None] | None = None,
-        on_event: Callable[[ModelEvent], None] | None = None,
-    ) -> None:
-        self._llm = AsyncLLM(
-            model,
-            ctx=ctx,
-            slots=slots,
-            gpu_layers=gpu_layers,
-            threads=threads,
-            pooling=pooling,
-            embedding_ctx=embedding_ctx,
-            draft=draft,
-            options=options,
-            settings=settings,
-            home=home,
-            on_progress=on_progress,
-            on_event=on_event,
-        )
+    @LOAD.spell_out
+    def __init__(self, model: str | Path, **given: Unpack[LoadArguments]) -> None:
+        self._llm = AsyncLLM(model, **given)
         self._thread = LoopThread("localllm", last=self._llm.close)
         # The thread must not hold a reference to this object, or it would never be collected.
         weakref.finalize(self, self._thread.end).atexit = False
@@ -87,186 +77,89 @@ class LLM:
             self.close()
             raise
 
+    def __repr__(self) -> str:
+        return self._llm._described(type(self))
+
     @property
     def info(self) -> LoadedModel:
-        """The loaded model, and on which devices its layers are."""
+        """The loaded model as it is now: on which devices its layers are, what guesses for it."""
         return self._llm.info
 
+    tokenize = _blocking(AsyncLLM.tokenize)
+    detokenize = _blocking(AsyncLLM.detokenize)
+    count_tokens = _blocking(AsyncLLM.count_tokens)
+    embed = _blocking(AsyncLLM.embed)
+    rerank = _blocking(AsyncLLM.rerank)
+
     @overload
     def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **given: Unpack[ChatArguments]
     ) -> Chat: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: None = None, stream: Literal[True], **given: Unpack[ChatArguments]
     ) -> Stream: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **given: Unpack[ChatArguments]
     ) -> ParsedChat[T]: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: type[T], stream: Literal[True], **given: Unpack[ChatArguments]
     ) -> ParsedStream[T]: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **given: Unpack[ChatArguments]
     ) -> ParsedChat[Any]: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[ChatArguments]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **given: Unpack[ChatArguments]
     ) -> ParsedStream[Any]: ...
 
-    def chat(
-        self,
-        messages: Messages,
-        *,
-        schema: object = None,
-        stream: bool = False,
-        tools: Tools | None = None,
-        tool_choice: str = "auto",
-        parallel_tool_calls: bool = True,
-        thinking: bool | None = None,
-        thinking_budget: int | None = None,
-        params: SamplingParams | None = None,
-        timeout: float | None = None,
-        priority: int = 0,
-        cache_prompt: bool = True,
-        prediction: str | None = None,
-        speculative: bool | Speculative | None = None,
-        cancel: Cancel | None = None,
-    ) -> Chat | Stream:
-        """Answer a conversation; with `stream`, as deltas, the last of which has `finish`.
-
-        schema: the shape of the answer, whose value is `parsed`: a type (a Struct, dataclass, TypedDict, pydantic model
-        ...), a JSON Schema (a dict or JSON text), or a `Structure`.
-        tools: what the model may call: dicts in OpenAI's format, or Python functions with type hints. Requested calls
-        are in the answer's `calls`; none is executed here. tool_choice: `auto`, `required`, `none` or a tool's name.
-        thinking: whether the model thinks first, if its template can switch; thinking_budget: token limit of `thought`.
-        timeout: seconds; `RequestTimeout` if no token was computed by then, else the partial answer with the finish
-        reason `timeout`. priority: lower values are served first. cache_prompt: whether cached prefixes may be reused.
-        prediction: text that the answer probably repeats, for speed; speculative: `False` or limits of guessing.
-        cancel: ends the answer from any thread; the partial answer has the finish reason `cancelled`.
-        """
-        rest: ChatArguments = {
-            "tools": tools, "tool_choice": tool_choice, "parallel_tool_calls": parallel_tool_calls,
-            "thinking": thinking, "thinking_budget": thinking_budget, "params": params, "timeout": timeout,
-            "priority": priority, "cache_prompt": cache_prompt, "prediction": prediction, "speculative": speculative,
-            "cancel": cancel,
-        }  # fmt: skip
-        if stream:
-            return self._stream(self._llm.chat(messages, schema=schema, stream=True, **rest))  # type: ignore[call-overload]
-        whole: Chat = self._run(self._llm.chat(messages, schema=schema, **rest))  # type: ignore[call-overload]
-        return whole
+    @_told_as(AsyncLLM.chat)
+    def chat(self, *args: Any, **given: Any) -> Chat | Stream:
+        """Answer a conversation; with `stream`, as deltas, the last of which has `finish`. See `AsyncLLM.chat`."""
+        return self._answer(self._llm.chat(*args, **given))
 
     @overload
     def complete(
-        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **given: Unpack[CompleteArguments]
     ) -> Chat: ...
 
     @overload
     def complete(
-        self, prompt: str, *, schema: None = None, stream: Literal[True], **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: None = None, stream: Literal[True], **given: Unpack[CompleteArguments]
     ) -> Stream: ...
 
     @overload
     def complete(
-        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **given: Unpack[CompleteArguments]
     ) -> ParsedChat[T]: ...
 
     @overload
     def complete(
-        self, prompt: str, *, schema: type[T], stream: Literal[True], **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: type[T], stream: Literal[True], **given: Unpack[CompleteArguments]
     ) -> ParsedStream[T]: ...
 
     @overload
     def complete(
-        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **given: Unpack[CompleteArguments]
     ) -> ParsedChat[Any]: ...
 
     @overload
     def complete(
-        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[AnswerArguments]
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **given: Unpack[CompleteArguments]
     ) -> ParsedStream[Any]: ...
 
-    def complete(
-        self,
-        prompt: str,
-        *,
-        schema: object = None,
-        stream: bool = False,
-        thinking_budget: int | None = None,
-        params: SamplingParams | None = None,
-        timeout: float | None = None,
-        priority: int = 0,
-        cache_prompt: bool = True,
-        prediction: str | None = None,
-        speculative: bool | Speculative | None = None,
-        cancel: Cancel | None = None,
-    ) -> Chat | Stream:
+    @_told_as(AsyncLLM.complete)
+    def complete(self, *args: Any, **given: Any) -> Chat | Stream:
         """Continue a text verbatim, without a chat template. Otherwise as `chat`."""
-        rest: AnswerArguments = {
-            "thinking_budget": thinking_budget, "params": params, "timeout": timeout, "priority": priority,
-            "cache_prompt": cache_prompt, "prediction": prediction, "speculative": speculative, "cancel": cancel,
-        }  # fmt: skip
-        if stream:
-            return self._stream(self._llm.complete(prompt, schema=schema, stream=True, **rest))  # type: ignore[call-overload]
-        whole: Chat = self._run(self._llm.complete(prompt, schema=schema, **rest))  # type: ignore[call-overload]
-        return whole
-
-    def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
-        """Token ids of a text; starts with the model's BOS token unless `add_special` is off."""
-        return self._run(self._llm.tokenize(text, add_special=add_special))
-
-    def detokenize(self, tokens: Sequence[int], *, special: bool = True) -> str:
-        """The text of token ids; control tokens are included only if `special`. Invalid UTF-8 becomes U+FFFD."""
-        return self._run(self._llm.detokenize(tokens, special=special))
-
-    def count_tokens(
-        self, prompt: str | Sequence[AnyMessage], *, tools: Tools | None = None, thinking: bool | None = None
-    ) -> int:
-        """Length of the prompt for a text or, through the chat template, a conversation: `usage.prompt_tokens`."""
-        return self._run(self._llm.count_tokens(prompt, tools=tools, thinking=thinking))
-
-    def embed(
-        self,
-        texts: Texts,
-        *,
-        dimensions: int | None = None,
-        normalize: bool = True,
-        truncate: bool = False,
-        timeout: float | None = None,
-        priority: int = 0,
-    ) -> npt.NDArray[np.float32]:
-        """One vector per text, shape (texts, dimensions), float32; with pooling `none` one per token.
-
-        See `AsyncLLM.embed`.
-        """
-        return self._run(
-            self._llm.embed(
-                texts, dimensions=dimensions, normalize=normalize, truncate=truncate, timeout=timeout, priority=priority
-            )
-        )
-
-    def rerank(
-        self,
-        query: str,
-        documents: Sequence[str],
-        *,
-        top_n: int | None = None,
-        truncate: bool = False,
-        timeout: float | None = None,
-        priority: int = 0,
-    ) -> list[tuple[int, float]]:
-        """(index of the document, score), best match first. See `AsyncLLM.rerank`."""
-        return self._run(
-            self._llm.rerank(query, documents, top_n=top_n, truncate=truncate, timeout=timeout, priority=priority)
-        )
+        return self._answer(self._llm.complete(*args, **given))
 
     def close(self) -> None:
         """Unload the model and end its process; running answers fail with `Draining`. Idempotent, thread-safe."""
@@ -279,9 +172,11 @@ class LLM:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _stream(self, asking: Coroutine[Any, Any, AsyncStream]) -> Stream:
-        stream = self._run(asking)
-        return ParsedStream(self, stream) if isinstance(stream, AsyncParsedStream) else Stream(self, stream)
+    def _answer(self, asking: Coroutine[Any, Any, Chat | AsyncStream]) -> Chat | Stream:
+        answer = self._run(asking)
+        if isinstance(answer, AsyncParsedStream):
+            return ParsedStream(self, answer)
+        return Stream(self, answer) if isinstance(answer, AsyncStream) else answer
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._thread.call(work)

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from localllm.errors import LocalLLMError, ModelNotFound, WrongOwner
+from localllm.errors import LocalLLMError, NotLoaded, WrongOwner
 
 WAIT_SLICE_S = 0.25
 """Upper bound of one wait: on Windows Ctrl-C is not delivered while a thread waits for a lock."""
@@ -55,7 +55,7 @@ class LoopThread:
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result. An exception in the caller, such as Ctrl-C, cancels it.
 
-        Raises what the coroutine raises, `ModelNotFound` once it has ended, and `WrongOwner` in a fork or callback.
+        Raises what the coroutine raises, `NotLoaded` once it has ended, and `WrongOwner` in a fork or callback.
         """
         try:
             self._check()
@@ -192,8 +192,8 @@ class _LastingExecutor(concurrent.futures.ThreadPoolExecutor):
         return done
 
 
-def _closed() -> ModelNotFound:
-    return ModelNotFound("this LLM is closed")
+def _closed() -> NotLoaded:
+    return NotLoaded("this LLM is closed; make a new one")
 
 
 _open: weakref.WeakSet[LoopThread] = weakref.WeakSet()

@@ -197,6 +197,9 @@ class Chat(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """Notes on text that could not be read as a call, and on changed messages and schemas."""
 
+    def __str__(self) -> str:
+        return self.text
+
     @property
     def message(self) -> Message:
         """The answer as a message, for the next turn of the conversation."""
@@ -297,6 +300,9 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     products: Products = Products()
     """The matrices that each token is multiplied with."""
 
+    def __repr__(self) -> str:
+        return f"<ModelInfo {self.name!r}, {self.architecture}, {self.num_parameters:,} parameters, {self.file_type}>"
+
 
 class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A loaded model, as its worker reported it in `Ready`."""
@@ -351,3 +357,6 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """Effective sampling parameters of such requests; the seed only if `defaults` has one."""
     bos_text: str = ""
     eos_text: str = ""
+
+    def __repr__(self) -> str:
+        return f"<LoadedModel {self.id!r}, ctx={self.ctx}, slots={self.slots}, layers on {self.layers_per_device}>"

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+import localllm
 from localllm.registry import catalog
 from tests.e2e.guide import BLOCKS, snippets
 from tests.registry.hub_server import HubServer, Repo
 
 PYTHON = snippets("python")
 TIMEOUT_S = 120
+MYPY_TIMEOUT_S = 300
 MOST_LINES, MOST_LINES_OF_A_PROGRAM = 24, 45
 
 
@@ -43,6 +45,23 @@ def test_an_example_in_python_answers(number: int, home: Path, hub: HubServer) -
     said = _run([sys.executable, "-c", PYTHON[number]], home, LOCALLLM_HUB_ENDPOINT=hub.url)
     assert len(said.split()) > 5
     assert "no pull" not in said
+
+
+def test_every_example_passes_a_strict_type_check(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    programs = [block for block in BLOCKS if block.language == "python" and "qasync" not in block.text]
+    for number, block in enumerate(programs):
+        (tmp_path / f"example_{number}.py").write_text(block.text, "utf-8")
+    cache = pytestconfig.cache.mkdir("guide-mypy") if pytestconfig.cache is not None else tmp_path / "cache"
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", f"--cache-dir={cache}", "."],
+        capture_output=True,
+        text=True,
+        timeout=MYPY_TIMEOUT_S,
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(Path(localllm.__file__).parents[1])},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_every_example_stays_short() -> None:

@@ -55,6 +55,9 @@ def test_what_was_loaded_is_told(llm: LLM) -> None:
     assert llm.info.id == "tiny-chat"
     assert (llm.info.ctx, llm.info.slots, llm.info.threads) == (512, 2, 1)
     assert llm.info.layers_per_device == {"CPU": 3}
+    assert repr(llm).endswith("tiny-chat.gguf', ctx=512, slots=2>")
+    assert repr(llm.info) == "<LoadedModel 'tiny-chat', ctx=512, slots=2, layers on {'CPU': 3}>"
+    assert len(repr(llm.info.info)) < 120
 
 
 def test_leaving_a_stream_early_frees_its_slot(endless_model: Path) -> None:

@@ -80,6 +80,10 @@ BAD_ARGUMENTS: list[tuple[str, Callable[[LLM], object]]] = [
     ("stop", lambda llm: llm.chat(HELLO, params=SamplingParams(stop="END"))),  # type: ignore[arg-type]
     ("logit_bias", lambda llm: llm.chat(HELLO, params=SamplingParams(logit_bias={"x": 1.0}))),  # type: ignore[dict-item]
     ("top_k", lambda llm: llm.chat(HELLO, params=SamplingParams(top_k=1.5))),  # type: ignore[arg-type]
+    ("top_k", lambda llm: llm.complete("x", top_k=1.5)),  # type: ignore[call-overload]
+    ("stop", lambda llm: llm.chat(HELLO, stop="END")),  # type: ignore[call-overload]
+    ("temperature", lambda llm: llm.chat(HELLO, temperature=-1)),
+    ("temperature", lambda llm: llm.chat(HELLO, temperature=0, params=GREEDY)),
     ("text", lambda llm: llm.tokenize(3)),  # type: ignore[arg-type]
     ("tokens", lambda llm: llm.detokenize("x")),  # type: ignore[arg-type]
     ("tokens", lambda llm: llm.detokenize([1.5])),  # type: ignore[list-item]
@@ -118,8 +122,17 @@ def test_a_wrong_argument_is_named_before_anything_is_sent(llm: LLM, param: str,
 def test_an_unknown_keyword_is_a_type_error_that_names_it(llm: LLM) -> None:
     with pytest.raises(TypeError, match="temprature"):
         llm.chat(HELLO, temprature=0)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="ctxt"):
+        LLM("demo", ctxt=512)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="max_token"):
         SamplingParams(max_token=3)  # type: ignore[call-arg]
+
+
+def test_fields_of_the_sampling_params_may_be_keywords_of_the_call(llm: LLM) -> None:
+    asked = llm.chat(HELLO, params=GREEDY)
+    assert str(llm.chat(HELLO, temperature=0, max_tokens=4, ignore_eos=True)) == str(asked) == asked.text
+    long = SamplingParams(temperature=0, ignore_eos=True)
+    assert llm.complete("x", params=long, max_tokens=2, stop=["zz"]).finish.usage.completion_tokens == 2
 
 
 def test_arguments_come_in_the_types_that_people_have_at_hand(llm: LLM) -> None:
@@ -295,6 +308,9 @@ def test_a_home_of_its_own_isolates_from_the_users_environment_and_files(
     with LLM(tiny_model, threads=1, home=str(home)) as llm:
         assert (llm.info.ctx, llm.info.slots) == (256, 3)
     with LLM(tiny_model, threads=1, settings=Settings(home=home, ctx=256, slots=2)) as llm:
+        assert (llm.info.ctx, llm.info.slots) == (256, 2)
+    own = Settings(home=home, slots=2)
+    with LLM(tiny_model, threads=1, settings=own, options=LoadOptions(ctx=256)) as llm:
         assert (llm.info.ctx, llm.info.slots) == (256, 2)
     with LLM(tiny_model, threads=1, slots=1, options=LoadOptions(ctx=512), home=home) as llm:
         assert (llm.info.ctx, llm.info.slots) == (512, 1)

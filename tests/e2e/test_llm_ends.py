@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm import LLM, AsyncLLM, AsyncStream, Cancel, ModelNotFound, SamplingParams, WrongOwner
+from localllm import LLM, AsyncLLM, AsyncStream, Cancel, NotLoaded, SamplingParams, WrongOwner
 from localllm.worker.handle import WorkerHandle
 from tests.homes import share_findings
 
@@ -266,10 +266,13 @@ def test_many_threads_may_close_at_once_while_others_ask(endless_model: Path) ->
     assert len(errors) == 2
     assert finished.result().finish.reason == "length"
     assert list(finished) == []
-    assert set(errors) <= {"Draining", "ModelNotFound"}
+    assert set(errors) <= {"Draining", "NotLoaded"}
     assert is_gone(pid)
-    with pytest.raises(ModelNotFound, match="closed"):
+    with pytest.raises(NotLoaded, match="closed"):
         llm.complete("x")
+    with pytest.raises(NotLoaded, match="closed"):
+        _ = llm.info
+    assert repr(llm) == "<LLM 'endless', closed>".replace("endless", str(endless_model))
     llm.close()
 
 
@@ -281,7 +284,7 @@ def test_what_is_asked_before_a_close_is_answered_with_an_error_and_nobody_hangs
         await asyncio.Event().wait()
 
     def wait() -> None:
-        with pytest.raises(ModelNotFound, match="closed"):
+        with pytest.raises(NotLoaded, match="closed"):
             llm._run(never())
         ended.set()
 
@@ -306,7 +309,7 @@ def test_a_callback_cannot_wait_for_its_own_thread(tiny_model: Path) -> None:
 
     with LLM(tiny_model, threads=1) as llm:
         box.append(llm)
-        with pytest.raises(ModelNotFound):
+        with pytest.raises(NotLoaded):
             llm._run(_forever(call_back()))
     assert "thread of your own" in str(seen[0])
 
@@ -396,7 +399,7 @@ def test_concurrent_loads_share_one_worker(tiny_model: Path, monkeypatch: pytest
         await asyncio.gather(*(llm.load() for _ in range(5)))
         await llm.close()
         await llm.close()
-        with pytest.raises(ModelNotFound, match="not loaded"):
+        with pytest.raises(NotLoaded, match="was closed"):
             await llm.complete("x")
         await llm.load()  # it may be loaded again
         await llm.complete("x", params=GREEDY)
@@ -430,7 +433,7 @@ def test_a_load_that_is_cancelled_or_closed_meanwhile_leaves_no_worker(
             loading.cancel()
         await asyncio.wait({loading})
         if loading.cancelled() or loading.exception() is not None:
-            with pytest.raises(ModelNotFound):
+            with pytest.raises(NotLoaded):
                 await llm.complete("x")
         await llm.close()
 

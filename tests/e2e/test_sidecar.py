@@ -195,6 +195,10 @@ def test_bad_arguments_are_named_before_anything_is_started(monkeypatch: pytest.
             Sidecar.start(["x"], timeout=timeout)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="on_exit"):
         Sidecar.start(["x"], on_exit="x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="on_exit"):
+        asyncio.run(AsyncSidecar.start(["x"], on_exit="x"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="prot"):
+        Sidecar.spawn(["x"], prot=8080)  # type: ignore[call-arg]
     assert started == []
 
 
@@ -210,6 +214,13 @@ def test_a_log_that_cannot_be_passed_on_stops_no_server(tmp_path: Path) -> None:
     ):
         pass
     assert (tmp_path / "log").stat().st_size == 3000 * (100 + len(os.linesep)) + len("what led to it" + os.linesep)
+
+
+def test_a_sidecar_is_quiet_unless_it_is_told_where_its_log_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    for stderr, shown in ((None, ""), (sys.stderr, "first\nthe disk is on fire\n")):
+        with pytest.raises(LoadFailed, match="the disk is on fire"):
+            Sidecar.start(["x"], command=command(DIES), stderr=stderr)
+        assert capsys.readouterr().err == shown
 
 
 def test_an_async_sidecar_serves_a_model_from_a_home_of_its_own(

@@ -186,7 +186,7 @@ def _start(model: str, load: Mapping[str, Any], *, verbose: bool) -> Sidecar:
     arguments = [model, *as_arguments(load), *([] if verbose else ["--log-level=warning"])]
     progress = LoadProgress()
     try:
-        return Sidecar.start(arguments, on_progress=progress)
+        return Sidecar.start(arguments, on_progress=progress, stderr=sys.stderr)
     finally:
         progress.clear()
 

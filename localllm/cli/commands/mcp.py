@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def _server(model: str | None, load: Mapping[str, Any], settings: Settings) -> I
         else:
             arguments = [*([] if model is None else [model]), *as_arguments(load)]
             arguments += [] if settings.verbose else ["--log-level=warning"]
-            sidecar = stack.enter_context(Sidecar.spawn(arguments))
+            sidecar = stack.enter_context(Sidecar.spawn(arguments, stderr=sys.stderr))
 
             def connect() -> tuple[Client, str | None]:
                 ready = sidecar.wait_ready()

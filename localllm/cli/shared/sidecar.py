@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -73,7 +74,7 @@ def begin(model: str, load: Mapping[str, Any], settings: Settings, *, logs_to_fi
     arguments = [model, *slots, *as_arguments(load)]
     arguments += [] if settings.verbose else ["--log-level=warning"]
     with contextlib.ExitStack() as stack:
-        log = stack.enter_context(_log_file(settings)) if logs_to_file else None
+        log = stack.enter_context(_log_file(settings)) if logs_to_file else sys.stderr
         sidecar = stack.enter_context(Sidecar.spawn(arguments, stderr=log))
         yield Serving(model, sidecar, None)
 
