@@ -79,7 +79,8 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         "function", "functions of backends by name: NUMA, splitting by rows, threads, extra buffer types, RPC",
-        ("localllm.llama.devices:Ggml", "localllm.llama.probes.speed_graph:Cpu", "localllm.llama.remote.devices:connect",
+        ("localllm.llama.devices:Ggml", "localllm.llama.probes.speed_graph:Cpu",
+        "localllm.llama.remote.devices:connect",
         "localllm.llama.remote.devices:serve"),
         "ggml/include/ggml-backend.h, ggml/src/ggml-cpu/ggml-cpu.cpp, ggml/src/ggml-rpc/ggml-rpc.cpp",
         ("test_speed_probe.py::test_the_figures_are_those_of_a_cpu", _TEXTS), "feature off",
@@ -100,7 +101,8 @@ FACTS: tuple[Fact, ...] = (
         "test_alignment.py::test_another_structure_is_left_as_it_was"), "slower",
     ),
     Fact(
-        "table", "places 0, 2 and 3 of a device: its name, memory and type", ("localllm.llama.remote.devices:_GET_NAME",),
+        "table", "places 0, 2 and 3 of a device: its name, memory and type",
+        ("localllm.llama.remote.devices:_GET_NAME",),
         "ggml/src/ggml-backend-impl.h (ggml_backend_device_i)",
         ("test_rpc_memory.py::test_the_cpu_reports_what_the_system_can_give_until_it_is_taken_back",
         "test_rpc_memory.py::test_another_table_is_left_as_it_was"), "wrong plan",
@@ -212,7 +214,8 @@ FACTS: tuple[Fact, ...] = (
         ("test_embedding.py::test_without_the_output_head_vectors_are_the_same", _TEXTS), "slower", ("result_norm",),
     ),
     Fact(
-        "graph", "the output of each layer, for timing a part of a model", ("localllm.llama.probes.flash_attention_probe:Probe",),
+        "graph", "the output of each layer, for timing a part of a model",
+        ("localllm.llama.probes.flash_attention_probe:Probe",),
         "src/models/*.cpp",
         ("test_attention.py::test_a_cache_is_filled_by_a_node_a_chunk_and_large_models_are_computed_in_part", _TEXTS),
         "slower", ("l_out",),
@@ -352,7 +355,8 @@ FACTS: tuple[Fact, ...] = (
         "test_kv_disk.py::test_a_state_from_the_disk_answers_as_the_one_that_was_computed"), "feature off",
     ),
     Fact(
-        "format", "importance matrices", ("localllm.llama.quantizing.imatrix:read_imatrix",), "tools/imatrix/imatrix.cpp",
+        "format", "importance matrices", ("localllm.llama.quantizing.imatrix:read_imatrix",),
+        "tools/imatrix/imatrix.cpp",
         ("test_quantize.py::test_what_an_importance_matrix_says_matters_comes_out_better",), "refused",
     ),
     Fact(
@@ -371,7 +375,8 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         "format", "options of its build", ("localllm.llama.runtimes.installed:FAST_INSTALL_FLAGS",
-        "localllm.llama.runtimes.building:KINDS", "localllm.llama.runtimes.building:ONE_BACKEND", "localllm.llama.runtimes.build_faults:FAULTS"),
+        "localllm.llama.runtimes.building:KINDS", "localllm.llama.runtimes.building:ONE_BACKEND",
+        "localllm.llama.runtimes.build_faults:FAULTS"),
         "ggml/CMakeLists.txt",
         ("test_selftest.py::test_every_cpu_variant_gives_the_recorded_tokens_with_and_without_extra_buffers",),
         "slower",

@@ -35,7 +35,7 @@ def _examples(kind: str, split: str) -> list[Example]:
 
 def answer_in(example: Example) -> str:
     """The last answer as the model would write it: what rendering adds to the prompt."""
-    added = mix.render(example).removeprefix(mix.prompt(example))
+    added: str = mix.render(example).removeprefix(mix.prompt(example))
     return added.removesuffix("\n").removesuffix("<|im_end|>").split("</think>")[-1].strip()
 
 
