@@ -14,6 +14,9 @@ from typer.core import TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
+from localllm.cli.help_page import Page
+from localllm.cli.setting_options import TAKEN, expanded, with_options
+
 if TYPE_CHECKING:
     from typer import _click
 
@@ -29,8 +32,12 @@ class OnDemand(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._built:
-            info = CommandInfo(name=name, callback=COMMANDS[name])
-            self._built[name] = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+            function = COMMANDS[name]
+            info = CommandInfo(name=name, callback=with_options(function), cls=Page)
+            command = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+            if isinstance(command, Page) and function in TAKEN:
+                command.left_out = frozenset(expanded(TAKEN[function]).more)
+            self._built[name] = command
         return self._built[name]
 
     def __setitem__(self, name: str, command: Any) -> None:

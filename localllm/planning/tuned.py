@@ -25,6 +25,7 @@ from localllm.errors import InvalidParameter, naming
 from localllm.system import cpu as system_cpu
 from localllm.system import files
 from localllm.types import DeviceInfo
+from localllm.types.declared import declared
 from localllm.types.load_options import LoadOptions
 
 logger = logging.getLogger("localllm")
@@ -37,10 +38,9 @@ MAX_FILE_BYTES = 256 * 1024
 PROBE_BYTES = 4096
 HEAD_BYTES = 1024 * 1024
 """Bytes of a model's file that, with its size, stand for all of it."""
-WITHOUT_EFFECT = frozenset({
-    "ctx", "slots", "kv_cells", "kv_ram_mb", "kv_disk_mb", "checkpoints", "context_shift", "pooling", "embedding_ctx",
-    "grammar", "chat_template", "thinking", "max_step_ms", "prefill_step_ms", "stream_interval_ms",
-})  # fmt: skip
+WITHOUT_EFFECT = frozenset(
+    {"grammar", *(name for name, field in declared(LoadOptions).items() if not field.setting.affects_speed)}
+)
 """Fields of `LoadOptions` that a tuning does not depend on; the context is checked separately."""
 AS_TUNED = "as `localllm tune` found to be faster"
 """The reason reported for a tuned setting."""

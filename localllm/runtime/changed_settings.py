@@ -18,11 +18,8 @@ from localllm.runtime.toml_table import changed
 from localllm.settings import config
 from localllm.settings.config import MODELS
 from localllm.settings.durations import keep_alive_seconds
-from localllm.settings.sections import KEYS, SAMPLING
+from localllm.settings.sections import DECLARED, KEYS
 from localllm.settings.values import converted
-
-ON_THE_MACHINE_ONLY = ("rpc", "runtime")
-"""Settings that clients must not change: the machines to connect to, and the library to load."""
 
 
 def check_key(key: str) -> None:
@@ -46,8 +43,7 @@ def typed_value(key: str, text: str, source: str) -> Any:
         with contextlib.suppress(ValueError):
             return float(text)
         return text
-    kind = {**SAMPLING, **config.kinds(), "system": str}[key]
-    value = converted(key, kind, text, source)
+    value = converted(key, DECLARED[key].type, text, source)
     if value is None:
         raise InvalidParameter(f"{key}={text} has no value; {key}= removes the key", param=key)
     if isinstance(value, float) and math.isnan(value):
@@ -57,12 +53,10 @@ def typed_value(key: str, text: str, source: str) -> Any:
 
 def check_from_network(key: str, value: Any) -> None:
     """Raises `InvalidParameter` for a value that would let a client name other machines or local files."""
-    is_path = isinstance(value, str) and (
-        (key == "chat_template" and _is_template_file(value))
-        or (key == "draft" and value != "auto" and not is_name(value))
-    )
-    if key in ON_THE_MACHINE_ONLY or is_path:
-        what = f"a file as {key}" if is_path else key
+    who = DECLARED[key].setting.who
+    is_file = who == "names" and isinstance(value, str) and _is_file(key, value)
+    if who == "machine" or is_file:
+        what = f"a file as {key}" if is_file else key
         raise InvalidParameter(f"{what} can only be set on the server's machine, with localllm set", param=key)
 
 
@@ -117,8 +111,10 @@ def _locked(target: Path, shown: str) -> Iterator[None]:
         lock.release(remove=True)
 
 
-def _is_template_file(value: str) -> bool:
-    """Whether a `chat_template` is interpreted as a file, which need not exist."""
+def _is_file(key: str, value: str) -> bool:
+    """Whether the value names a file, which need not exist: of a draft model, or else of a chat template."""
+    if key == "draft":
+        return value != "auto" and not is_name(value)
     from localllm.registry.making.templates import NAMED
 
     return value not in NAMED and "{{" not in value and "{%" not in value

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import types
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, NamedTuple
 
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.settings import config
 from localllm.settings.config import Settings
 from localllm.settings.load_settings import LOADING
-from localllm.settings.sections import SAMPLING, is_pattern, title
+from localllm.settings.sections import DECLARED, SAMPLING, is_pattern, title
 
-LISTS = ("aliases", "stop", "stop_token_ids", "dry_sequence_breakers")
-Kind = Literal["boolean", "integer", "number", "text", "list", "choice"]
+LISTS = tuple(key for key, field in DECLARED.items() if field.kind == "list")
 
 
 class Shown(NamedTuple):
@@ -64,22 +60,6 @@ def defaults(settings: Settings, id: str, model: str) -> dict[str, Any]:
     return found | {
         key: each.value for key, each in patterns.items() if key not in found or not settings.is_given(field_of(key))
     }
-
-
-def kind_of(key: str) -> tuple[Kind, Sequence[str]]:
-    """The kind of value that a key takes, and the choices if there are any."""
-    if key in LISTS:
-        return "list", ()
-    if key in ("system", "keep_alive", "gpu_layers"):  # numbers and words
-        return "text", ()
-    given = {**config.kinds(), **SAMPLING}[key]
-    is_union = get_origin(given) in (Union, types.UnionType)
-    kinds = [each for each in (get_args(given) if is_union else (given,)) if each is not type(None)]
-    (kind,) = kinds if len(kinds) == 1 else (str,)
-    if get_origin(kind) is Literal:
-        return "choice", [str(word) for word in get_args(kind)]
-    names: dict[Any, Kind] = {bool: "boolean", int: "integer", float: "number"}
-    return names.get(kind, "text"), ()
 
 
 def section_name(settings: Settings, model: str) -> str:

@@ -11,29 +11,54 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.settings.durations import keep_alive_seconds
-from localllm.settings.load_settings import LOADING
+from localllm.settings.load_settings import LOADING, LoadSettings
 from localllm.settings.values import converted
 from localllm.types import ModelDefaults, SamplingParams
+from localllm.types.declared import Declared, Setting, declared
 
 logger = logging.getLogger("localllm")
 
+own = partial(Setting, group="Single models", who="clients")
+
+
+class OwnSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that only single models have. Their values in a file are checked here, not by these types."""
+
+    keep_alive: Annotated[
+        str,
+        own(
+            "How long it stays loaded without requests",
+            "TIME",
+            more="Seconds, or a time such as 5m; -1: until it is unloaded.",
+            default="model_keep_alive_s",
+        ),
+    ] = ""
+    aliases: Annotated[tuple[str, ...], own("Further names under which it answers", "NAMES")] = ()
+    system: Annotated[str, own("System message of chats that have none", "TEXT")] = ""
+
+
 _NOT_SET = ("logprobs", "prompt_logprobs", "logit_bias")
 """Sampling fields that only a request may set."""
-SAMPLING: dict[str, Any] = {
-    field.name: field.type for field in msgspec.structs.fields(SamplingParams) if field.name not in _NOT_SET
+SAMPLING: Mapping[str, Declared] = {
+    name: field for name, field in declared(SamplingParams).items() if name not in _NOT_SET
 }
-"""Sampling parameter -> type."""
-KEYS = (*LOADING, "keep_alive", "aliases", "system", *SAMPLING)
+"""Sampling parameters."""
+DECLARED: Mapping[str, Declared] = {
+    **{name: declared(LoadSettings)[name] for name in LOADING},
+    **declared(OwnSettings),
+    **SAMPLING,
+}
+"""All settings of models, by key."""
+KEYS = tuple(DECLARED)
 
-Kinds = Mapping[str, Any]
-"""Setting in `LOADING` -> type."""
 Check = Callable[[Mapping[str, Any]], object]
 """Checks that these settings in `LOADING` are compatible; raises `InvalidParameter`."""
 
@@ -67,11 +92,11 @@ def title(name: str) -> str:
     return f"[models.{msgspec.json.encode(name).decode()}]"
 
 
-def parse(tables: Any, where: str, kinds: Kinds, check: Check) -> tuple[Section, ...]:
+def parse(tables: Any, where: str, check: Check) -> tuple[Section, ...]:
     """Parses the table `models` of a file. Raises `InvalidParameter` that names the file, the section and the key."""
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise InvalidParameter(f'{where}: models contains sections such as [models."qwen3:0.6b"]', param="models")
-    found = tuple(Section(name, _values(name, table, where, kinds, check)) for name, table in tables.items())
+    found = tuple(Section(name, _values(name, table, where, check)) for name, table in tables.items())
     owners: dict[str, str] = {}
     for section in found:
         for alias in section.values.get("aliases", ()):
@@ -85,7 +110,7 @@ def parse(tables: Any, where: str, kinds: Kinds, check: Check) -> tuple[Section,
     return found
 
 
-def _values(name: str, table: Mapping[str, Any], where: str, kinds: Kinds, check: Check) -> dict[str, Any]:
+def _values(name: str, table: Mapping[str, Any], where: str, check: Check) -> dict[str, Any]:
     source = f"{where}, {title(name)}"
     values: dict[str, Any] = {}
     for key, value in table.items():
@@ -93,7 +118,7 @@ def _values(name: str, table: Mapping[str, Any], where: str, kinds: Kinds, check
             near = difflib.get_close_matches(key, KEYS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS)}"
             raise InvalidParameter(f"{source} has an unknown key {key!r}; {hint}", param=key)
-        values[key] = _value(name, key, value, source, kinds)
+        values[key] = _value(name, key, value, source)
     try:
         check({key: value for key, value in values.items() if key in LOADING})
         sampling_of(values)
@@ -102,18 +127,14 @@ def _values(name: str, table: Mapping[str, Any], where: str, kinds: Kinds, check
     return values
 
 
-def _value(name: str, key: str, value: Any, source: str, kinds: Kinds) -> Any:
-    if key in LOADING:
-        return converted(key, kinds[key], value, source)
-    if key in SAMPLING:
-        return converted(key, SAMPLING[key], value, source)
-    if key == "system":
-        return converted(key, str, value, source)
+def _value(name: str, key: str, value: Any, source: str) -> Any:
     if key == "keep_alive":
         try:
             return keep_alive_seconds(converted(key, float | str, value, source))
         except InvalidParameter as error:
             raise InvalidParameter(f"{source}: {error.message}", param=key) from error
+    if key != "aliases":
+        return converted(key, DECLARED[key].type, value, source)
     aliases = converted(key, list[str], value, source)
     if is_pattern(name):
         raise InvalidParameter(f"{source}: a pattern has no aliases; give them to one model", param=key)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import msgspec
 
 from localllm.errors import InvalidParameter, sentence_of
 from localllm.types import GpuLayers
+from localllm.types.declared import choices_of
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
 
@@ -39,7 +40,7 @@ def converted(name: str, kind: Any, value: Any, source: str) -> Any:
             return value
         return msgspec.convert(value, kind, strict=not isinstance(value, str), dec_hook=_paths)
     except (msgspec.ValidationError, ValueError) as error:
-        choices = ", ".join(_choices(kind))
+        choices = ", ".join(choices_of(kind))
         reason = f"it is one of {choices}" if choices else str(error).lower()
         raise InvalidParameter(f"{source}: {value!r} is not a valid {name} ({reason})", param=name) from error
 
@@ -67,14 +68,6 @@ def origin_of(text: str) -> str:
             param="cors_origins",
         )
     return origin
-
-
-def _choices(kind: Any) -> list[str]:
-    """The words that a type allows, if it is a choice."""
-    if get_origin(kind) is Literal:
-        return [str(word) for word in get_args(kind)]
-    parts = [part for part in get_args(kind) if part is not type(None)]
-    return _choices(parts[0]) if len(parts) == 1 else []
 
 
 def _paths(kind: type, value: Any) -> Any:

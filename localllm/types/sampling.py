@@ -5,11 +5,13 @@ Plain frozen data, a part of `types`. Knows nothing of samplers.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.types.declared import MAX_COUNT, Setting, check_ranges, declared
 from localllm.types.ranges import check_range, check_texts, check_token_ids
 
 MAX_TOKEN_ID = 2**31 - 1
@@ -26,35 +28,7 @@ RANDOM_SEED = -1
 NO_LIMIT = -1
 """Value of `max_tokens`, as in llama.cpp."""
 
-SAMPLING_RANGES: dict[str, tuple[float, float]] = {
-    "temperature": (0.0, 100.0),
-    "typical_p": (0.0, 1.0),
-    "xtc_probability": (0.0, 1.0),
-    "xtc_threshold": (0.0, 1.0),
-    "dynatemp_range": (0.0, 100.0),
-    "dynatemp_exponent": (0.01, 100.0),
-    "mirostat": (0, 2),
-    "mirostat_tau": (0.0, 100.0),
-    "mirostat_eta": (0.0, 10.0),
-    "dry_multiplier": (0.0, 100.0),
-    "dry_base": (1.0, 100.0),
-    "dry_allowed_length": (1, 1000),
-    "dry_penalty_last_n": (-1, 2**31 - 1),
-    "top_k": (-1, 2**31 - 1),
-    "top_p": (0.0, 1.0),
-    "min_p": (0.0, 1.0),
-    "top_n_sigma": (0.0, 100.0),
-    "repeat_penalty": (0.01, 100.0),
-    "repeat_last_n": (-1, 2**31 - 1),
-    "presence_penalty": (-2.0, 2.0),
-    "frequency_penalty": (-2.0, 2.0),
-    "logprobs": (0, MAX_LOGPROBS),
-    "prompt_logprobs": (0, MAX_LOGPROBS),
-    "seed": (-(2**63), 2**63 - 1),
-    "max_tokens": (-1, 2**31 - 1),
-    "min_tokens": (0, 2**31 - 1),
-}
-"""Field of `SamplingParams` -> its smallest and largest value."""
+sampling = partial(Setting, group="Sampling", who="clients")
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -67,47 +41,85 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     are None are off. Names, meanings and defaults are llama-server's. Raises `InvalidParameter`.
     """
 
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
-    top_n_sigma: float | None = None
-    typical_p: float | None = None
-    xtc_probability: float | None = None
-    xtc_threshold: float | None = None
-    dynatemp_range: float | None = None
-    dynatemp_exponent: float | None = None
-    mirostat: int | None = None
-    mirostat_tau: float | None = None
-    mirostat_eta: float | None = None
-    repeat_penalty: float | None = None
-    repeat_last_n: int | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    dry_multiplier: float | None = None
-    dry_base: float | None = None
-    dry_allowed_length: int | None = None
-    dry_penalty_last_n: int | None = None
-    dry_sequence_breakers: tuple[str, ...] | None = None
+    # fmt: off
+    temperature: Annotated[float | None, sampling(
+        "Randomness; 0: always the most likely token", "T", 0.0, 100.0
+    )] = None
+    top_k: Annotated[int | None, sampling("Sample from the N most likely tokens; 0: all", "N", -1, MAX_COUNT)] = None
+    top_p: Annotated[float | None, sampling(
+        "Sample from the most likely tokens that sum up to P; 1: all", "P", 0.0, 1.0
+    )] = None
+    min_p: Annotated[float | None, sampling(
+        "Sample from tokens at least P times as likely as the best; 0: all", "P", 0.0, 1.0
+    )] = None
+    top_n_sigma: Annotated[float | None, sampling(
+        "Sample from tokens within N standard deviations of the best logit; 0: all", "N", 0.0, 100.0
+    )] = None
+    typical_p: Annotated[float | None, sampling(
+        "Sample from the most typical tokens that sum up to P; 1: all", "P", 0.0, 1.0
+    )] = None
+    xtc_probability: Annotated[float | None, sampling(
+        "Chance of excluding the likeliest tokens (XTC); 0: never", "P", 0.0, 1.0
+    )] = None
+    xtc_threshold: Annotated[float | None, sampling(
+        "Probability above which XTC excludes all tokens but one", "P", 0.0, 1.0
+    )] = None
+    dynatemp_range: Annotated[float | None, sampling(
+        "Range of the dynamic temperature; 0: none", "T", 0.0, 100.0
+    )] = None
+    dynatemp_exponent: Annotated[float | None, sampling(
+        "How entropy maps to the dynamic temperature", "X", 0.01, 100.0
+    )] = None
+    mirostat: Annotated[int | None, sampling("Mirostat version 1 or 2; 0: none", "N", 0, 2)] = None
+    mirostat_tau: Annotated[float | None, sampling("Surprise that Mirostat aims at", "X", 0.0, 100.0)] = None
+    mirostat_eta: Annotated[float | None, sampling("Learning rate of Mirostat", "X", 0.0, 10.0)] = None
+    repeat_penalty: Annotated[float | None, sampling(
+        "Penalty for tokens that occurred before; 1: none", "X", 0.01, 100.0
+    )] = None
+    repeat_last_n: Annotated[int | None, sampling(
+        "Tokens that the repeat penalty looks at; -1: all", "N", -1, MAX_COUNT
+    )] = None
+    presence_penalty: Annotated[float | None, sampling(
+        "Penalty for tokens that the answer contains; 0: none", "X", -2.0, 2.0
+    )] = None
+    frequency_penalty: Annotated[float | None, sampling("The same for each occurrence; 0: none", "X", -2.0, 2.0)] = None
+    dry_multiplier: Annotated[float | None, sampling(
+        "Penalty for continuing a repetition (DRY); 0: none", "X", 0.0, 100.0
+    )] = None
+    dry_base: Annotated[float | None, sampling("Growth of the DRY penalty per token", "X", 1.0, 100.0)] = None
+    dry_allowed_length: Annotated[int | None, sampling(
+        "Repetitions up to this length are not penalized", "N", 1, 1000
+    )] = None
+    dry_penalty_last_n: Annotated[int | None, sampling("Tokens that DRY looks at; -1: all", "N", -1, MAX_COUNT)] = None
+    dry_sequence_breakers: Annotated[tuple[str, ...] | None, sampling(
+        "No repetition extends across these", "TEXTS"
+    )] = None
     logit_bias: dict[TokenId, float] | None = None
     """Token id -> value added to its logit."""
-    seed: int | None = None
-    """-1: random, even if the model sets a seed."""
-    logprobs: int | None = None
-    """Report log-probabilities of each token and of this many of the most likely ones; None: none."""
-    prompt_logprobs: int | None = None
-    """The same for tokens of the prompt. The whole prompt is then computed, even if it is in the KV cache."""
-    min_tokens: int = 0
-    """Minimum length: before that, no end token is drawn and stop strings are ignored."""
-    max_tokens: int | None = None
-    """-1: no limit, even if the model sets one; 0: compute the prompt and generate nothing."""
-    stop: tuple[str, ...] = ()
-    stop_token_ids: tuple[TokenId, ...] = ()
-    ignore_eos: bool = False
+    seed: Annotated[int | None, sampling(
+        "The same seed gives the same answer; -1: random", "N", -(2**63), 2**63 - 1,
+        more="Even if the model sets a seed."
+    )] = None
+    logprobs: Annotated[int | None, sampling(
+        "Report the log-probabilities of this many likely tokens", "N", 0, MAX_LOGPROBS
+    )] = None
+    """And of each token drawn; None: none."""
+    prompt_logprobs: Annotated[int | None, sampling("The same for the prompt", "N", 0, MAX_LOGPROBS)] = None
+    """The whole prompt is then computed, even if it is in the KV cache."""
+    min_tokens: Annotated[int, sampling(
+        "Shortest answer", "N", 0, MAX_COUNT, more="Before that, no end token is drawn and stop strings are ignored."
+    )] = 0
+    max_tokens: Annotated[int | None, sampling(
+        "Stop after N tokens; -1: no limit", "N", -1, MAX_COUNT,
+        more="Even if the model sets one; 0: compute the prompt and generate nothing."
+    )] = None
+    stop: Annotated[tuple[str, ...], sampling("End the answer at any of these", "TEXTS")] = ()
+    stop_token_ids: Annotated[tuple[TokenId, ...], sampling("The same, as token ids", "IDS")] = ()
+    ignore_eos: Annotated[bool, sampling("Continue after the model ends its answer")] = False
+    # fmt: on
 
     def __post_init__(self) -> None:
-        for name, (low, high) in SAMPLING_RANGES.items():
-            check_range(name, getattr(self, name), low, high)
+        check_ranges(self)
         check_texts("dry_sequence_breakers", self.dry_sequence_breakers or (), MAX_BREAKERS, MAX_BREAKER_CHARS)
         check_token_ids("logit_bias", tuple(self.logit_bias or ()), MAX_TOKEN_ID, most=MAX_BIASED_TOKENS)
         for token, bias in (self.logit_bias or {}).items():
@@ -119,6 +131,14 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             )
         check_texts("stop", self.stop, MAX_STOP_STRINGS, MAX_STOP_CHARS)
         check_token_ids("stop_token_ids", self.stop_token_ids, MAX_TOKEN_ID, most=MAX_STOP_TOKENS)
+
+
+SAMPLING_RANGES: dict[str, tuple[float, float]] = {
+    name: (field.setting.low, field.setting.high)
+    for name, field in declared(SamplingParams).items()
+    if field.setting.low is not None and field.setting.high is not None
+}
+"""Field of `SamplingParams` -> its smallest and largest value."""
 
 
 class DrySampling(msgspec.Struct, frozen=True, kw_only=True):

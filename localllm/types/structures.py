@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.types.ranges import check_range
+from localllm.types.declared import Setting, check_ranges
 
 StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark", "gbnf", "structural_tag", "answer"]
 """`gbnf`: llama.cpp's notation; `choice`: one of several texts; `structural_tag`: free text, except between given tags;
@@ -68,27 +69,34 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise InvalidParameter(f"{self.param} takes at most {MAX_SOURCE_BYTES} bytes; send less", param=self.param)
 
 
+answers = partial(Setting, group="Structured answers")
+GrammarBytes = Annotated[int, answers("Largest schema or grammar", "N", 1, MAX_SOURCE_BYTES)]
+GrammarCpu = Annotated[int, answers("CPU time to compile a schema or grammar", "S", 1, 3600)]
+GrammarMemory = Annotated[
+    int,
+    answers(
+        "Memory to compile a schema or grammar", "MB", 128, 2**20, more="Of the separate process that tries it first."
+    ),
+]
+GrammarStates = Annotated[int, answers("Lexer states of a grammar", "N", 100, 2**30, more="Some 2 KB each.")]
+GrammarItems = Annotated[int, answers("Parser items per token", "N", 100, 2**30)]
+GrammarFuel = Annotated[
+    int, answers("Lexer fuel per token", "N", 100, 2**30, more="Expressions that the lexer creates.")
+]
+
+
 class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits for the cost of a structure: of compiling it, and per token of an answer."""
 
-    source_bytes: int = MAX_SOURCE_BYTES
-    cpu_s: int = 2
-    """CPU time for checking and compiling it."""
-    memory_mb: int = 512
-    """Memory of the process that tries it, in MB."""
-    lexer_states: int = 50_000
-    step_items: int = 20_000
-    """Items of the parser per token."""
-    step_fuel: int = 50_000
-    """Expressions that the lexer creates per token."""
+    source_bytes: GrammarBytes = MAX_SOURCE_BYTES
+    cpu_s: GrammarCpu = 2
+    memory_mb: GrammarMemory = 512
+    lexer_states: GrammarStates = 50_000
+    step_items: GrammarItems = 20_000
+    step_fuel: GrammarFuel = 50_000
 
     def __post_init__(self) -> None:
-        check_range("max_grammar_bytes", self.source_bytes, 1, MAX_SOURCE_BYTES)
-        check_range("max_grammar_cpu_s", self.cpu_s, 1, 3600)
-        check_range("max_grammar_mb", self.memory_mb, 128, 2**20)
-        check_range("max_grammar_states", self.lexer_states, 100, 2**30)
-        check_range("max_grammar_items", self.step_items, 100, 2**30)
-        check_range("max_grammar_fuel", self.step_fuel, 100, 2**30)
+        check_ranges(self)
 
 
 class Tags(msgspec.Struct, frozen=True):

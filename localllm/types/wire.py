@@ -265,8 +265,12 @@ class ModelSetting(msgspec.Struct, frozen=True, kw_only=True):
     """One setting of one model."""
 
     key: str
+    text: str
+    """What it is, in one line."""
     kind: Literal["boolean", "integer", "number", "text", "list", "choice"]
     choices: list[str]
+    minimum: float | None
+    maximum: float | None
     value: Any
     """Null: not set; the model's file may decide."""
     default: Any

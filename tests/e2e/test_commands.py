@@ -38,7 +38,7 @@ def test_every_command_explains_itself(cli: Cli, command: str) -> None:
 
 
 def test_serve_has_an_option_for_every_setting(cli: Cli) -> None:
-    text = cli("serve", "--help").stdout
+    text = cli("serve", "--help-all").stdout
     for field in msgspec.structs.fields(Settings):
         option = f"--{field.name.replace('_', '-')} "
         assert (option in text) == (field.name not in NOT_OPTIONS), option

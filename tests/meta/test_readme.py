@@ -19,11 +19,17 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-@cache
 def help_of(*command: str) -> str:
+    """With all options."""
+    page = page_of(*command, "--help")
+    return page_of(*command, "--help-all") if "--help-all" in page else page
+
+
+@cache
+def page_of(*command: str) -> str:
     """Printed by this process: one for each command took ten seconds in every file that asks."""
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said:
-        patch.setattr(sys, "argv", ["localllm", *command, "--help"])
+        patch.setattr(sys, "argv", ["localllm", *command])
         patch.setenv("COLUMNS", "80")
         assert run_app() == 0
     return said.getvalue()

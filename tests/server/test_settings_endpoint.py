@@ -50,7 +50,8 @@ def test_every_setting_is_shown_with_its_default_its_source_and_what_it_takes(
     assert (answer["model"], answer["needs_reload"]) == ("demo", False)
     assert tuple(found) == KEYS
     assert found["threads"] == {
-        "key": "threads", "kind": "integer", "choices": [], "value": 3, "default": 3, "source": "config.toml",
+        "key": "threads", "text": "Maximum CPU threads", "kind": "integer", "choices": [], "minimum": 1,
+        "maximum": 1024, "value": 3, "default": 3, "source": "config.toml",
         "own": False, "loading": True, "fixed": None,
     }  # fmt: skip
     assert (found["slots"]["value"], found["slots"]["default"], found["slots"]["own"]) == (2, 2, False)

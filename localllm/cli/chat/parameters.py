@@ -10,6 +10,7 @@ import msgspec
 from localllm.cli.chat import thinking
 from localllm.errors import InvalidParameter
 from localllm.types import SAMPLING_RANGES, SamplingParams
+from localllm.types.declared import declared
 
 UNSET = ("default", "none")
 """Values that restore the model's default."""
@@ -21,6 +22,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "stats": ("on", "off"),
 }
 _FIELDS = {field.name: field for field in msgspec.structs.fields(SamplingParams) if field.name not in _NOT_HERE}
+_DECLARED = declared(SamplingParams)
 
 
 def parameter_names() -> list[str]:
@@ -50,7 +52,7 @@ def kind(name: str) -> str:
         return "a 64-bit integer, or -1 for a random one each time"
     if name in SAMPLING_RANGES:
         low, high = SAMPLING_RANGES[name]
-        is_whole = "int" in str(_FIELDS[name].type)
+        is_whole = _DECLARED[name].kind == "integer"
         until = f"from {low:g} to {high:g}" if high < 2**31 - 1 else f"of at least {low:g}"
         return f"{'an integer' if is_whole else 'a number'} {until}"
     by_type = {"stop_token_ids": "numbers", "logit_bias": 'JSON like {"15": -100}', "ignore_eos": "true or false"}

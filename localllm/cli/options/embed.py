@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
 from localllm.cli.options import common as opt
+from localllm.cli.setting_options import COMMON, takes
 
 
+@takes(f"pooling embedding_ctx threads gpu_layers device {COMMON}", "runtime rpc plugin_dir")
 def embed(
     model: opt.Model,
     texts: Annotated[list[str] | None, Argument(metavar="TEXT...", help="Without them: stdin, one per line")] = None,
@@ -31,32 +33,10 @@ def embed(
     truncate: Annotated[bool, Option("--truncate", help="Truncate texts that are too long, with a warning")] = False,
     as_json: opt.AsJson = False,
     npy: Annotated[Path | None, Option("--npy", metavar="FILE", help="Write a NumPy array, one row per text")] = None,
-    pooling: opt.Pooling = None,
-    embedding_ctx: opt.EmbeddingCtx = None,
-    threads: opt.Threads = None,
-    gpu_layers: opt.GpuLayers = None,
-    device: opt.Device = None,
-    runtime: opt.Runtime = None,
-    rpc: opt.Rpc = None,
-    plugin_dir: opt.PluginDir = None,
-    home: opt.Home = None,
-    verbose: opt.Verbose = None,
+    **settings: Any,
 ) -> None:
     """Embed texts (one JSON array per line), or rank them by a query."""
-    given = dict(locals())
-    loading = (
-        "pooling",
-        "embedding_ctx",
-        "threads",
-        "gpu_layers",
-        "device",
-        "runtime",
-        "rpc",
-        "plugin_dir",
-        "home",
-        "verbose",
-    )
-    load = {name: given.pop(name) for name in loading}
+    own = {name: value for name, value in locals().items() if name != "settings"}
     from localllm.cli.commands.embed import EmbedOptions, embed_texts
 
-    raise Exit(embed_texts(EmbedOptions(**given, load=load)))
+    raise Exit(embed_texts(EmbedOptions(**own, load=settings)))

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from typer import Exit
 
 from localllm.cli.options import common as opt
-from localllm.cli.options import devices as place
-from localllm.cli.options import pull as get
+from localllm.cli.setting_options import COMMON, takes
 
 
-def fit(
-    model: opt.Model,
-    ctx: opt.Ctx = None,
-    slots: opt.Slots = None,
-    kv_type: opt.KvType = None,
-    kv: opt.Kv = None,
-    flash_attn: opt.FlashAttn = None,
-    draft: opt.Draft = None,
-    gpu_layers: opt.GpuLayers = None,
-    device: opt.Device = None,
-    split: place.Split = None,
-    main_gpu: place.MainGpu = None,
-    tensor_split: place.TensorSplit = None,
-    override_tensor: place.OverrideTensor = None,
-    as_json: opt.AsJson = False,
-    runtime: opt.Runtime = None,
-    rpc: opt.Rpc = None,
-    plugin_dir: opt.PluginDir = None,
-    hub_endpoint: get.HubEndpoint = None,
-    insecure_registries: get.InsecureRegistries = None,
-    proxy: get.Proxy = None,
-    ca_file: get.CaFile = None,
-    home: opt.Home = None,
-    verbose: opt.Verbose = None,
-) -> None:
+@takes(
+    f"ctx slots kv_type kv flash_attn draft gpu_layers device {COMMON}",
+    "split main_gpu tensor_split override_tensor runtime rpc plugin_dir hub_endpoint insecure_registries proxy ca_file",
+)
+def fit(model: opt.Model, as_json: opt.AsJson = False, **settings: Any) -> None:
     """Say how much memory a model needs and whether it fits, without loading or downloading it."""
-    given = dict(locals())
-    name, shown_as_json = given.pop("model"), given.pop("as_json")
     from localllm.cli.commands.fit import show_fit
     from localllm.settings import config
 
-    raise Exit(show_fit(config.load(given), name, as_json=shown_as_json))
+    raise Exit(show_fit(config.load(settings), model, as_json=as_json))

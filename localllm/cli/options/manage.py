@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Exit, Option
 
 from localllm.cli.options import common as opt
-from localllm.cli.options import pull as get
+from localllm.cli.setting_options import COMMON, takes
 
 NAME = Argument(
     metavar="NAME...",
@@ -29,95 +29,93 @@ def add_to(commands: dict[str, Callable[..., None]]) -> None:
         commands[command.__name__.rstrip("_")] = command
 
 
+@takes(
+    "hub_endpoint proxy max_download_kb_per_s home",
+    "insecure_registries ca_file download_connections download_patience_s allow_private_downloads",
+)
 def pull(
     names: ToPull,
-    hub_endpoint: get.HubEndpoint = None,
-    insecure_registries: get.InsecureRegistries = None,
-    proxy: get.Proxy = None,
-    ca_file: get.CaFile = None,
-    download_connections: get.DownloadConnections = None,
-    download_patience_s: get.DownloadPatience = None,
-    max_download_kb_per_s: get.MaxDownload = None,
-    allow_private_downloads: get.AllowPrivate = None,
     force: Annotated[bool, Option("--force", help="Even if this machine has too little memory for it")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be downloaded, and download nothing")] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print errors only")] = False,
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Download models; an interrupted download resumes."""
-    options = {"force": force, "dry_run": dry_run, "quiet": quiet, "as_json": as_json}
-    given = {key: value for key, value in locals().items() if key not in {"names", "options", *options}}
     from localllm.cli.commands.pull import pull_models
     from localllm.settings import config
 
-    raise Exit(pull_models(config.load(given), names, **options))
+    options = {"force": force, "dry_run": dry_run, "quiet": quiet, "as_json": as_json}
+    raise Exit(pull_models(config.load(settings), names, **options))
 
 
-def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:
+@takes("home")
+def list_(as_json: opt.AsJson = False, **settings: Any) -> None:
     """List the models on this machine."""
     from localllm.cli.commands.models import list_models
     from localllm.settings import config
 
-    raise Exit(list_models(config.load({"home": home}), as_json=as_json))
+    raise Exit(list_models(config.load(settings), as_json=as_json))
 
 
+@takes("home")
 def verify(
     names: Annotated[
         list[str] | None, Argument(metavar="NAME...", help="[default: all models on this machine]")
     ] = None,
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Check the files of models; damaged ones are set aside and downloaded again by the next pull."""
     from localllm.cli.commands.verify import verify_models
     from localllm.settings import config
 
-    raise Exit(verify_models(config.load({"home": home}), names or [], as_json=as_json))
+    raise Exit(verify_models(config.load(settings), names or [], as_json=as_json))
 
 
+@takes("home")
 def rm(
     names: Names,
     keep_files: Annotated[bool, Option("--keep-files", help="Leave the files to localllm gc")] = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Remove models."""
     from localllm.cli.commands.models import remove_models
     from localllm.settings import config
 
-    raise Exit(remove_models(config.load({"home": home}), names, keep_files=keep_files))
+    raise Exit(remove_models(config.load(settings), names, keep_files=keep_files))
 
 
+@takes("home")
 def cp(
     source: Stored,
     target: Annotated[str, Argument(metavar="NEW", help="The additional name")],
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Give a model a second name."""
     from localllm.cli.commands.models import copy_model
     from localllm.settings import config
 
-    raise Exit(copy_model(config.load({"home": home}), source, target))
+    raise Exit(copy_model(config.load(settings), source, target))
 
 
+@takes("hub_endpoint proxy ca_file")
 def search(
     words: Annotated[list[str] | None, Argument(metavar="WORDS...", help="Without them: the whole catalog")] = None,
     offline: Annotated[bool, Option("--offline", help="Search only the bundled catalog")] = False,
     limit: Annotated[int, Option("--limit", metavar="N", min=1, max=100, help="Maximum number of repositories")] = 20,
-    hub_endpoint: get.HubEndpoint = None,
-    proxy: get.Proxy = None,
-    ca_file: get.CaFile = None,
     as_json: opt.AsJson = False,
+    **settings: Any,
 ) -> None:
     """Find models in the catalog and on Hugging Face."""
     from localllm.cli.commands.models import search_models
     from localllm.settings import config
 
-    settings = config.load({"hub_endpoint": hub_endpoint, "proxy": proxy, "ca_file": ca_file})
     text = " ".join(words or [])
-    raise Exit(search_models(settings, text, offline=offline or not text, limit=limit, as_json=as_json))
+    raise Exit(search_models(config.load(settings), text, offline=offline or not text, limit=limit, as_json=as_json))
 
 
+@takes("home")
 def import_(
     wanted: Annotated[
         list[str] | None,
@@ -126,59 +124,66 @@ def import_(
     every: Annotated[bool, Option("--all", help="Import everything that is found")] = False,
     tool: Annotated[
         Literal["ollama", "huggingface", "lmstudio", "llama.cpp"] | None,
-        Option("--tool", help="Look only in this program's model store"),
+        Option(
+            "--tool", metavar="PROGRAM", help="Look only in the store of ollama, huggingface, lmstudio or llama.cpp"
+        ),
     ] = None,
     name: Annotated[str | None, Option("--name", metavar="NEW", help="Name for the imported model")] = None,
     how: Annotated[
         Literal["auto", "reference", "hardlink", "reflink", "copy"],
-        Option("--how", help="auto shares the bytes on disk, or else refers to the file"),
+        Option(
+            "--how",
+            metavar="HOW",
+            help="auto shares the bytes on disk or else refers to the file; reference, hardlink, reflink or copy",
+        ),
     ] = "auto",
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Import models of Ollama, LM Studio and others on this disk, without copying them."""
     from localllm.cli.commands.import_models import import_models
     from localllm.settings import config
 
-    settings, list_only = config.load({"home": home}), not wanted and not every
-    code = import_models(settings, wanted or (), list_only=list_only, tool=tool, name=name, how=how, as_json=as_json)
+    list_only = not wanted and not every
+    code = import_models(
+        config.load(settings), wanted or (), list_only=list_only, tool=tool, name=name, how=how, as_json=as_json
+    )
     raise Exit(code)
 
 
+@takes("home")
 def create(
     name: Annotated[str, Argument(metavar="NAME", help="Name of the new model")],
     file: Annotated[
         Path, Option("--file", "-f", metavar="FILE", help="A Modelfile, as for Ollama; - reads stdin")
     ] = Path("Modelfile"),
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Create a model from a Modelfile: another model with its own parameters and system message."""
     from localllm.cli.commands.create import create_model
     from localllm.settings import config
 
-    raise Exit(create_model(config.load({"home": home}), name, file, as_json=as_json))
+    raise Exit(create_model(config.load(settings), name, file, as_json=as_json))
 
 
+@takes("insecure_registries proxy ca_file home")
 def push(
     name: Stored,
     target: Annotated[
         str | None, Argument(metavar="TARGET", help="ollama:HOST/NAMESPACE/MODEL:TAG [default: its own name]")
     ] = None,
-    insecure_registries: get.InsecureRegistries = None,
-    proxy: get.Proxy = None,
-    ca_file: get.CaFile = None,
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Upload a model to a registry, for others to pull."""
-    given = {"insecure_registries": insecure_registries, "proxy": proxy, "ca_file": ca_file, "home": home}
     from localllm.cli.commands.push import push_model
     from localllm.settings import config
 
-    raise Exit(push_model(config.load(given), name, target, as_json=as_json))
+    raise Exit(push_model(config.load(settings), name, target, as_json=as_json))
 
 
+@takes("threads home")
 def quantize(
     source: Annotated[str, Argument(metavar="SRC", help="Path or name of a model in F32, F16 or BF16")],
     target: Annotated[Path, Argument(metavar="DST", help="The GGUF file to write")],
@@ -190,37 +195,39 @@ def quantize(
     imatrix: Annotated[
         Path | None, Option("--imatrix", metavar="FILE", help="Importance matrix from llama-imatrix")
     ] = None,
-    threads: opt.Threads = None,
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Quantize a model."""
     from localllm.cli.commands.quantize import quantize_named
     from localllm.settings import config
 
+    threads = settings.pop("threads")
     code = quantize_named(
-        config.load({"home": home}), source, target, type,
+        config.load(settings), source, target, type,
         allow_requantize=allow_requantize, force=force, threads=threads, imatrix=imatrix, as_json=as_json,
     )  # fmt: skip
     raise Exit(code)
 
 
+@takes("home")
 def gc(
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be deleted, and delete nothing")] = False,
     keep_partials_days: Annotated[
         float, Option("--keep-partials-days", metavar="D", min=0, help="Keep unfinished downloads for D days")
     ] = 7,
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Delete files that no model needs."""
     from localllm.cli.commands.models import collect_garbage
     from localllm.settings import config
 
-    settings = config.load({"home": home})
-    raise Exit(collect_garbage(settings, dry_run=dry_run, keep_partials_days=keep_partials_days, as_json=as_json))
+    loaded = config.load(settings)
+    raise Exit(collect_garbage(loaded, dry_run=dry_run, keep_partials_days=keep_partials_days, as_json=as_json))
 
 
+@takes("home")
 def runtime(
     action: Annotated[
         Literal["list", "test", "build", "stop", "install", "use", "remove"],
@@ -241,16 +248,17 @@ def runtime(
         bool, Option("--background", help="Build in the background; list shows the progress")
     ] = False,
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Show, test, build, install, choose or remove llama.cpp libraries."""
     from localllm.cli.commands.runtimes import manage_runtimes
     from localllm.settings import config
 
-    settings = config.load({"home": home})
-    raise Exit(manage_runtimes(settings, action, target, name=name, background=background, as_json=as_json))
+    loaded = config.load(settings)
+    raise Exit(manage_runtimes(loaded, action, target, name=name, background=background, as_json=as_json))
 
 
+@takes("home")
 def kv(
     action: Annotated[Literal["list", "clear"], Argument(metavar="list|clear", help="Show or remove them")],
     model: Annotated[
@@ -258,18 +266,19 @@ def kv(
     ] = None,
     yes: Annotated[bool, Option("--yes", "-y", help="Clear without asking")] = False,
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """List or remove the conversations whose KV cache is saved on disk."""
     from localllm.cli.commands.kv import clear_saved, list_saved
     from localllm.settings import config
 
-    settings = config.load({"home": home})
+    loaded = config.load(settings)
     if action == "list":
-        raise Exit(list_saved(settings, model, as_json=as_json))
-    raise Exit(clear_saved(settings, model, sure=yes, as_json=as_json))
+        raise Exit(list_saved(loaded, model, as_json=as_json))
+    raise Exit(clear_saved(loaded, model, sure=yes, as_json=as_json))
 
 
+@takes(f"ctx slots threads gpu_layers device {COMMON}", "runtime rpc plugin_dir")
 def bench(
     target: Annotated[str, Argument(metavar="TARGET", help="URL of an OpenAI-style server, or a model to serve")],
     concurrency: Annotated[
@@ -292,7 +301,8 @@ def bench(
         str | None, Option("--api-key-env", metavar="NAME", help="Environment variable with the server's API key")
     ] = None,
     api: Annotated[
-        Literal["chat", "completions"] | None, Option("--api", help="Endpoint to measure [default: chat if available]")
+        Literal["chat", "completions"] | None,
+        Option("--api", metavar="chat|completions", help="Endpoint to measure [default: chat if available]"),
     ] = None,
     ignore_eos: Annotated[
         bool, Option("--ignore-eos/--no-ignore-eos", help="Answers of equal length, if the server supports that")
@@ -306,21 +316,10 @@ def bench(
     timeout_s: Annotated[float, Option("--timeout-s", metavar="S", help="Timeout per answer")] = 300.0,
     as_json: opt.AsJson = False,
     svg: Annotated[Path | None, Option("--svg", metavar="FILE", help="Also draw a plot")] = None,
-    slots: opt.Slots = None,
-    ctx: opt.Ctx = None,
-    threads: opt.Threads = None,
-    gpu_layers: opt.GpuLayers = None,
-    device: opt.Device = None,
-    runtime: opt.Runtime = None,
-    rpc: opt.Rpc = None,
-    plugin_dir: opt.PluginDir = None,
-    home: opt.Home = None,
-    verbose: opt.Verbose = None,
+    **settings: Any,
 ) -> None:
     """Measure a server, or a model, at rising concurrency: time to first token, time per token, throughput."""
-    given = dict(locals())
-    loading = ("slots", "ctx", "threads", "gpu_layers", "device", "runtime", "rpc", "plugin_dir", "home", "verbose")
-    load = {name: given.pop(name) for name in loading}
+    own = {name: value for name, value in locals().items() if name != "settings"}
     from localllm.cli.commands.bench import BenchOptions, bench_model
 
-    raise Exit(bench_model(BenchOptions(**given, load=load)))
+    raise Exit(bench_model(BenchOptions(**own, load=settings)))

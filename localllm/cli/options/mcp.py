@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
-from localllm.cli.options import common as opt
+from localllm.cli.setting_options import COMMON, takes
 
 Config = Annotated[
     Path | None, Option("--mcp", metavar="FILE", help="MCP servers whose tools it may call (JSON with mcpServers)")
@@ -24,6 +24,7 @@ def add_to(commands: dict[str, Callable[..., None]]) -> None:
     commands["mcp"] = mcp
 
 
+@takes(f"host port ctx slots threads gpu_layers device {COMMON}", "chat_template plugin_dir")
 def mcp(
     model: Annotated[
         str | None, Argument(metavar="MODEL", help="For calls that name no model [default: the loaded one]")
@@ -31,23 +32,15 @@ def mcp(
     http: Annotated[
         int | None, Option("--http", metavar="PORT", help="Serve HTTP on 127.0.0.1 instead of stdio; 0: any free port")
     ] = None,
-    host: opt.Host = None,
-    port: opt.Port = None,
-    ctx: opt.Ctx = None,
-    slots: opt.Slots = None,
-    threads: opt.Threads = None,
-    gpu_layers: opt.GpuLayers = None,
-    device: opt.Device = None,
-    chat_template: opt.ChatTemplate = None,
-    plugin_dir: opt.PluginDir = None,
-    home: opt.Home = None,
-    verbose: opt.Verbose = None,
+    **settings: Any,
 ) -> None:
     """Offer local models as tools of an MCP server.
 
     Uses the running server (--host and --port tell where), or starts one for as long as it is needed.
     """
-    given = {name: value for name, value in locals().items() if name not in ("model", "http")}
     from localllm.cli.commands.mcp import serve_mcp
+    from localllm.settings.server_settings import HIGHEST_PORT
+    from localllm.types.ranges import check_range
 
-    raise Exit(serve_mcp(model, given, http_port=http))
+    check_range("--http", http, 0, HIGHEST_PORT)
+    raise Exit(serve_mcp(model, settings, http_port=http))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Exit
 
 from localllm.cli.options import common as opt
+from localllm.cli.setting_options import takes
 
 
+@takes("home")
 def set_(
     model: Annotated[
         str, Argument(metavar="MODEL", help="A model as listed by localllm list, or a pattern such as 'qwen3:*'")
@@ -18,10 +20,10 @@ def set_(
         Argument(metavar="KEY=VALUE...", help="Such as ctx=32768; KEY= removes it; without any: show all"),
     ] = None,
     as_json: opt.AsJson = False,
-    home: opt.Home = None,
+    **settings: Any,
 ) -> None:
     """Change or show how a model is loaded and how it answers."""
     from localllm.cli.commands.model_settings import set_model
     from localllm.settings import config
 
-    raise Exit(set_model(config.load({"home": home}), model, pairs or [], as_json=as_json))
+    raise Exit(set_model(config.load(settings), model, pairs or [], as_json=as_json))

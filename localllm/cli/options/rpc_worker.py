@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Exit, Option
 
-from localllm.cli.options import common as opt
+from localllm.cli.setting_options import COMMON, takes
 
 
+@takes(f"device threads runtime plugin_dir {COMMON}")
 def worker(
     rpc: Annotated[
         str, Option("--rpc", metavar="HOST:PORT", help="Address to listen on: 127.0.0.1 or one in your own network")
@@ -31,26 +32,13 @@ def worker(
     cache: Annotated[
         bool, Option("--cache", help="Cache large tensors on disk, so that they are sent only once")
     ] = False,
-    device: opt.Device = None,
-    threads: opt.Threads = None,
-    runtime: opt.Runtime = None,
-    plugin_dir: opt.PluginDir = None,
-    home: opt.Home = None,
-    verbose: opt.Verbose = None,
+    **settings: Any,
 ) -> None:
     """Serve this machine's devices to localllm on other machines (llama.cpp's RPC: no authentication)."""
-    given = {
-        "device": device,
-        "threads": threads,
-        "runtime": runtime,
-        "plugin_dir": plugin_dir,
-        "home": home,
-        "verbose": verbose,
-    }
     from localllm.cli.commands.rpc_worker import WorkerOptions, serve_devices
     from localllm.settings import config
 
-    raise Exit(serve_devices(config.load(given), WorkerOptions(rpc, clients, max_clients, allow_public, cache)))
+    raise Exit(serve_devices(config.load(settings), WorkerOptions(rpc, clients, max_clients, allow_public, cache)))
 
 
 def add_to(commands: MutableMapping[str, Callable[..., None]]) -> None:

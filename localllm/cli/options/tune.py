@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
 from localllm.cli.options import common as opt
+from localllm.cli.setting_options import COMMON, takes
 from localllm.errors import InvalidParameter
 
 
+@takes(
+    f"ctx slots threads gpu_layers device kv_type {COMMON}",
+    "threads_batch ubatch flash_attn repack speculation mtp runtime plugin_dir",
+)
 def tune(
     model: Annotated[
         str | None, Argument(metavar="MODEL", help="A name, a path, or demo; with --list or --forget: all by default")
@@ -21,38 +26,20 @@ def tune(
     listing: Annotated[bool, Option("--list", help="Show earlier results without measuring")] = False,
     forget: Annotated[bool, Option("--forget", help="Load MODEL, or every model, with the defaults again")] = False,
     as_json: opt.AsJson = False,
-    ctx: opt.Ctx = None,
-    slots: opt.Slots = None,
-    threads: opt.Threads = None,
-    threads_batch: opt.ThreadsBatch = None,
-    ubatch: opt.Ubatch = None,
-    gpu_layers: opt.GpuLayers = None,
-    device: opt.Device = None,
-    kv_type: opt.KvType = None,
-    flash_attn: opt.FlashAttn = None,
-    repack: opt.Repack = None,
-    speculation: opt.Speculation = None,
-    mtp: opt.Mtp = None,
-    runtime: opt.Runtime = None,
-    plugin_dir: opt.PluginDir = None,
-    home: opt.Home = None,
-    verbose: opt.Verbose = None,
+    **settings: Any,
 ) -> None:
     """Measure which settings are fastest for a model on this machine, and use them from then on."""
-    given = dict(locals())
-    for own in ("model", "minutes", "kv", "listing", "forget", "as_json"):
-        del given[own]
     from localllm.cli.commands import tune as tuning
     from localllm.cli.shared import tuned
     from localllm.settings import config
 
-    settings = config.load(given)
+    loaded = config.load(settings)
     if listing and forget:
         raise InvalidParameter("--list and --forget cannot be combined", param="forget")
     if listing:
-        raise Exit(tuned.list_tunings(settings, model, as_json=as_json))
+        raise Exit(tuned.list_tunings(loaded, model, as_json=as_json))
     if forget:
-        raise Exit(tuned.forget(settings, model))
+        raise Exit(tuned.forget(loaded, model))
     if model is None:
         raise InvalidParameter("name the model to tune, or use --list to show earlier results", param="model")
-    raise Exit(tuning.tune_model(settings, model, minutes=minutes, kv=kv, as_json=as_json))
+    raise Exit(tuning.tune_model(loaded, model, minutes=minutes, kv=kv, as_json=as_json))

@@ -8,15 +8,14 @@ as well. Knows nothing of where the values were read.
 from __future__ import annotations
 
 import difflib
-import types
-import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.types import SAMPLING_RANGES, SamplingParams
+from localllm.types import SamplingParams
+from localllm.types.declared import declared
 
 MIN_CTX, MAX_CTX = 8, 2**24
 """The range of `LoadOptions.ctx`."""
@@ -132,7 +131,7 @@ class _Kind(NamedTuple):
 
 
 def _kinds() -> dict[str, _Kind]:
-    """Field -> how its text is parsed; numeric types come from the annotations of `SamplingParams`."""
+    """Field -> how its text is parsed; numbers as `SamplingParams` declares them."""
     kinds = {
         "ctx": _Kind(int),
         "ignore_eos": _Kind(bool),
@@ -141,12 +140,9 @@ def _kinds() -> dict[str, _Kind]:
         "stop_token_ids": _Kind(int, True),
         "logit_bias": _Kind(tuple, True),
     }
-    hints = typing.get_type_hints(SamplingParams)
-    for name in SAMPLING_RANGES:
-        hint = hints[name]
-        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-        kinds[name] = _Kind(float if float in options else int)
-    return kinds
+    numbers = {"number": float, "integer": int}
+    fields = declared(SamplingParams).items()
+    return kinds | {name: _Kind(numbers[field.kind]) for name, field in fields if field.kind in numbers}
 
 
 _KINDS = _kinds()

@@ -18,7 +18,7 @@ export async function editModel(model, reload) {
   /** @type {Map<string, HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>} */
   const fields = new Map(settings.map((row) => [row.key, field(row)]));
   /** @param {any} row */
-  const labelled = (row) => el("label", { class: LONG.includes(row.key) ? "wide" : "" }, titled(row.key), fields.get(row.key), el("small", { class: "note" }, row.fixed ?? (row.own || row.source === "default" ? "" : say.from(row.source))));
+  const labelled = (row) => el("label", { class: LONG.includes(row.key) ? "wide" : "", title: explained(row) }, titled(row.key), fields.get(row.key), el("small", { class: "note" }, row.fixed ?? (row.own || row.source === "default" ? "" : say.from(row.source))));
   /** @param {(row: any) => boolean} which */
   const group = (which) => settings.filter(which).map(labelled);
   const problem = el("p", { class: "error", role: "alert" });
@@ -49,6 +49,11 @@ export async function editModel(model, reload) {
       wrong?.setAttribute("autofocus", "");
     }
   }
+}
+
+/** What a setting is, and its range. @param {any} row */
+function explained(row) {
+  return row.minimum === null ? row.text : `${row.text} (${row.minimum} – ${row.maximum})`;
 }
 
 /** @param {string} key */

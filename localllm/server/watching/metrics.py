@@ -25,7 +25,7 @@ from localllm.errors import LocalLLMError
 from localllm.runtime.runtime import Observer, Runtime
 from localllm.server.watching.llama_metrics import CONTENT_TYPE, Totals
 from localllm.server.watching.tally import Tally
-from localllm.settings.config import MetricsNames
+from localllm.settings.server_settings import MetricsNames
 from localllm.types import Finish, LoadedModel, SourceName
 from localllm.types.states import EngineStatus
 

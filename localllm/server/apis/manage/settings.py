@@ -20,7 +20,7 @@ from localllm.server.edge.callers import caller_of
 from localllm.settings import config, sections
 from localllm.settings.config import Settings
 from localllm.settings.load_settings import LOADING
-from localllm.settings.sections import KEYS
+from localllm.settings.sections import DECLARED
 from localllm.types import wire as body
 
 WITHOUT_RELOAD = ("aliases",)
@@ -87,14 +87,16 @@ def _rows(settings: Settings, id: str, model: str) -> list[body.ModelSetting]:
     defaults = effective_settings.defaults(settings, id, model)
     where = str(config.config_file(settings.home))
     rows = []
-    for key in KEYS:
+    for key, field in DECLARED.items():
         row = held.get(key, effective_settings.Shown(key, None, "default"))
-        kind, choices = effective_settings.kind_of(key)
         rows.append(
             body.ModelSetting(
                 key=key,
-                kind=kind,
-                choices=list(choices),
+                text=field.setting.text,
+                kind=field.kind,
+                choices=list(field.choices),
+                minimum=field.setting.low,
+                maximum=field.setting.high,
                 value=_public_value(key, row.value),
                 default=_public_value(key, defaults.get(key)),
                 source="config.toml" if row.source == where else row.source,

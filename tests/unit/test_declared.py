@@ -1,0 +1,64 @@
+"""Settings are declared once: what is made from their declarations agrees with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import localllm
+from localllm.errors import InvalidParameter
+from localllm.settings.config import SETTINGS, Settings, load
+from localllm.settings.load_settings import LOADING, LoadSettings
+from localllm.settings.reference import reference
+from localllm.settings.sections import DECLARED
+from localllm.types.declared import declared
+from localllm.types.load_options import LoadOptions
+
+PORTS = ("port", "ollama_port")
+NUMBERS = [field for field in {**SETTINGS, **DECLARED}.values() if field.kind in ("integer", "number")]
+
+
+def test_the_reference_is_what_the_declarations_say() -> None:
+    page = Path(localllm.__file__).parent / "docs" / "settings.md"
+    assert page.read_text("utf-8") == reference(), "python -m localllm.settings.reference > localllm/docs/settings.md"
+
+
+def test_every_setting_has_a_declaration_and_every_number_a_range() -> None:
+    assert [field.name for field in msgspec.structs.fields(Settings)] == list(SETTINGS)
+    for field in (*SETTINGS.values(), *DECLARED.values()):
+        assert field.setting.text, field.name
+        assert (field.setting.low is None) == (field.setting.high is None), field.name
+    assert [field.name for field in NUMBERS if field.setting.low is None] == []
+
+
+@pytest.mark.parametrize("name", [field.name for field in NUMBERS if field.name in SETTINGS])
+def test_a_number_out_of_its_range_is_refused_with_its_name_its_source_and_the_range(name: str, tmp_path: Path) -> None:
+    setting = SETTINGS[name].setting
+    assert setting.low is not None
+    assert setting.high is not None
+    for value in (setting.low - 1, setting.high + 1):
+        environ = {"LOCALLLM_HOME": str(tmp_path), f"LOCALLLM_{name.upper()}": str(value)}
+        with pytest.raises(InvalidParameter, match=f"{name} must be from {setting.low} to {setting.high}") as caught:
+            load(environ=environ).load_options()
+        assert caught.value.param == name
+        if name not in LOADING:
+            assert f"LOCALLLM_{name.upper()}" in caught.value.message
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_a_port_has_16_bits(name: str) -> None:
+    for port in (0, 65535):
+        assert getattr(msgspec.structs.replace(Settings(), **{name: port}), name) == port
+    for port in (-1, 65536, 80000):
+        with pytest.raises(InvalidParameter, match=f"{name} must be from 0 to 65535, got {port}"):
+            msgspec.structs.replace(Settings(), **{name: port})
+
+
+def test_a_worker_gets_what_the_user_set(tmp_path: Path) -> None:
+    environ = {"LOCALLLM_HOME": str(tmp_path), "LOCALLLM_STREAM_INTERVAL_MS": "7", "LOCALLLM_TENSOR_SPLIT": "3,1"}
+    options = load({"device": "cuda0,cuda1", "slots": 2}, environ=environ).load_options()
+    assert options == LoadOptions(stream_interval_ms=7, tensor_split=(3.0, 1.0), devices=("cuda0", "cuda1"), slots=2)
+    shared = set(declared(LoadSettings)) & {field.name for field in msgspec.structs.fields(LoadOptions)}
+    assert set(LOADING) - shared == {"device", "runtime", "rpc"}
