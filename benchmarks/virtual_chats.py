@@ -60,7 +60,7 @@ CPUS = {
     "AVX-512": Cost(0.0295, 0.00124, 0.00124, 2.4e-6, 0.5e-6),
     "AVX2": Cost(0.035, 0.0030, 0.0022, 2.4e-6, 0.5e-6),
 }
-"""Fitted to logged steps of two server CPUs, 135 M, Q8_0 (LOG.md, 2026-11-26 and 2026-11-27)."""
+"""Fitted to logged steps of two server CPUs, 135 M, Q8_0 (benchmarks/log/scheduling.md#chats-on-a-virtual-clock)."""
 NOISE = 0.03
 """Standard deviation of the logarithm of a step's time."""
 BETWEEN_STEPS_S = 0.0015

@@ -1,6 +1,7 @@
 """localllm: run quantized GGUF models on your own machine.
 
-Names are imported on first use (PEP 562), so that `import localllm` and `localllm --help` cost nothing.
+Names are imported on first use (PEP 562), so that `import localllm` and `localllm --help` cost nothing. Begin with
+`ARCHITECTURE.md`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Machines as LOG.md's tables have them: what a step takes by its passes, rows and the tokens these look at.
+"""Machines as in the tables of benchmarks/log: what a step takes by passes, rows and the tokens these look at.
 
 They split a batch as llama.cpp does, written down anew here, so that the cost model is not tested against itself.
 """

@@ -1,1 +1,6 @@
-"""Converts messages to text with the model's own template, and back. Pure text: no I/O, processes or llama.cpp."""
+"""Converts conversations to text with the model's own chat template, and answers back to reasoning, text and calls.
+
+Pure text: no I/O, no processes, no tokens, no llama.cpp. `probing` renders sentinels to learn what a template
+accepts, `shaping` adapts the messages to it, `template` renders. `formats/` reads answers. Begin with `request`, then
+`template`.
+"""

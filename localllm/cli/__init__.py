@@ -1,4 +1,8 @@
-"""The command line. Only `main` lives here, so that importing the entry point is cheap."""
+"""The command line: `options/` declares each command, `commands/` does what it says.
+
+Knows implementations only by name: `app` lists the commands, and a body is imported when its command runs. Only
+`main` lives in this file, so that importing the entry point is cheap. Begin with `app`, then `commands/run`.
+"""
 
 from __future__ import annotations
 

@@ -15,9 +15,7 @@ from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
 from localllm.cli.group import COMMANDS, Group
-from localllm.cli.options import (
-    app as app_command,
-)
+from localllm.cli.options import app as app_command
 from localllm.cli.options import common as opt
 from localllm.cli.options import (
     embed,
@@ -27,9 +25,8 @@ from localllm.cli.options import (
     rpc_worker,
     tune,
 )
-from localllm.cli.options import (
-    mcp as mcp_command,
-)
+from localllm.cli.options import help as help_command
+from localllm.cli.options import mcp as mcp_command
 from localllm.cli.setting_options import ALL, COMMON, takes
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, LocalLLMError
@@ -255,3 +252,4 @@ manage.add_to(COMMANDS)
 mcp_command.add_to(COMMANDS)
 rpc_worker.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)
+help_command.add_to(COMMANDS)

@@ -6,7 +6,8 @@
     shard_paths       the files of a split model
     special_texts     the BOS and EOS tokens as text, for templates
 
-Knows nothing of llama.cpp, NumPy or where models are kept. The format: ggml/docs/gguf.md in llama.cpp's tree.
+Knows nothing of llama.cpp, NumPy or where models are kept. The format: ggml/docs/gguf.md in llama.cpp's tree. Begin
+with `header`.
 """
 
 from __future__ import annotations

@@ -7,6 +7,6 @@
     slots/FINGERPRINT/NAME.kv    a slot's content saved by a client under a name (`named`); other files as in kv
 
 FINGERPRINT and TOKENS are 32 hexadecimal digits each; the gate is for both folders. `cache` is what an engine uses;
-only `folder` and `named` create, name or delete files; `survey` is for `localllm kv`. Knows nothing of llama.cpp, slots
-or requests: a state is opaque bytes, complete or absent.
+only `folder` and `named` create, name or delete files; `survey` is for `localllm kv`. Knows nothing of llama.cpp,
+slots or requests: a state is opaque bytes, complete or absent. Begin with `cache`, then `folder`.
 """

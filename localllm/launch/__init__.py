@@ -6,5 +6,5 @@
     jsonc       changes one key of a JSON file with comments, and nothing else
     journal     changes the user's files and restores them, even after a kill
 
-Knows neither servers nor terminals.
+Knows neither servers nor terminals. Begin with `known`.
 """

@@ -2,7 +2,7 @@
 
 ggml aligns tensors to 32 bytes. A small one in front of the others, such as the row numbers of the logits or the slots
 of recurrent states, then shifts all of them to the middle of a line: AMX takes 1.7 times as long for a large matrix,
-and a prompt 1.2 times (LOG.md, "Half a cache line"). AVX-512 and AVX2 alone are as fast either way.
+and a prompt 1.2 times (benchmarks/log/cpu.md#half-a-cache-line). AVX-512 and AVX2 alone are as fast either way.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ FLASH_TILE, MATRIX_TILE = 64, 32
 """Attention is fast from this many rows. ggml's flash attention computes 64 together, fewer one by one; else matrices
 are multiplied: 8, 32, 64 rows of 1.3 B on two cores take 31, 20, 18 ms a row at depth 0, 38, 24, 24 at 1,000."""
 STATE_COPY_SHARE = 3
-"""A slot filled to less than this fraction is copied through a state, which contains only its own cells (LOG.md, "What
-a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
+"""A slot filled to less than this fraction is copied through a state, which contains only its own cells
+(benchmarks/log/kv.md#what-a-save-costs): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
 
 
 class LlamaBackend:

@@ -1,4 +1,4 @@
-"""A model in your own Python program: `blocking.LLM`, `async_llm.AsyncLLM`; `models`: those on this machine.
+"""A model in your own Python program: `blocking.LLM`, `async_llm.AsyncLLM`, and `models`, those on this machine.
 
-Empty, so that importing it is free.
+Knows no workers and no HTTP (`runtime` does the work). Empty, so that importing it is free. Begin with `async_llm`.
 """

@@ -83,7 +83,7 @@ def plan(
 
 
 def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
-    """How the slots share the KV cache, and why. For the figures see benchmarks/LOG.md."""
+    """How the slots share the KV cache, and why. Figures: benchmarks/log/kv.md#layouts."""
     if options.kv != "auto":
         return options.kv, "as requested"
     if options.kv_cells is not None:

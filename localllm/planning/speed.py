@@ -34,7 +34,7 @@ CACHED_BYTES, COLD_BYTES = 4 * 2**20, 48 * 2**20
 """Models up to the first size stay in a CPU's caches; from the second on they are read from main memory for every
 token."""
 MODEL_ERROR = 0.12
-"""Error of this model against measurements (benchmarks/LOG.md, "Predicted speed")."""
+"""Error of this model against measurements (benchmarks/log/tuning.md#predicted-speed)."""
 MOST_ERROR = 0.5
 
 

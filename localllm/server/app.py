@@ -46,6 +46,7 @@ from localllm.server.edge.limits import KeyLimits, Limited
 from localllm.server.edge.sse import ClientGone
 from localllm.server.errors import MethodNotAllowed, NotFound, is_told_in_part, response_parts, unexpected
 from localllm.server.state import ServerState
+from localllm.server.ui import docs as ui_docs
 from localllm.server.ui import doctor
 from localllm.server.ui import files as ui_files
 from localllm.server.ui import handlers as ui
@@ -79,6 +80,7 @@ def routes() -> list[Route]:
         *manage_offers.routes(),
         *manage_settings.routes(),
         *ui_files.routes(),
+        *ui_docs.routes(),
         *ui.routes(),
         *doctor.routes(),
         *lmstudio.routes(),

@@ -1,6 +1,7 @@
 """The data that every layer shares: requests, answers, what a model is. Plain frozen data.
 
-Knows nothing of processes, HTTP or llama.cpp. Sizes are bytes, times are seconds unless a name says otherwise.
+Knows nothing of processes, HTTP or llama.cpp. Sizes are bytes, times are seconds unless a name says otherwise. Begin
+with `conversation` and `load_options`.
 """
 
 from __future__ import annotations

@@ -8,5 +8,5 @@
     place        its position and size
     desktop      an entry in the desktop's menu
 
-Uses HTTP only through `client`, and knows nothing of the page's content.
+Uses HTTP only through `client`, and knows nothing of the page's content. Begin with `app`.
 """

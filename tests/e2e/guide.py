@@ -1,4 +1,4 @@
-"""The examples of EMBEDDING.md, cut out of the file: what is tested is the text that stands there."""
+"""The examples of docs/embedding.md, cut out of the file: what is tested is the text that stands there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import localllm
 
-GUIDE = (Path(localllm.__file__).parent / "EMBEDDING.md").read_text("utf-8")
+GUIDE = (Path(localllm.__file__).parent / "docs" / "embedding.md").read_text("utf-8")
 _NAME = re.compile(r"(?://|#) (\w+\.(?:js|py))\b")
 
 

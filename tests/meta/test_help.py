@@ -9,7 +9,7 @@ from typer.core import TyperOption
 
 from localllm.cli.group import COMMANDS, OnDemand
 from localllm.cli.setting_options import TAKEN, declarations, expanded
-from tests.meta.test_readme import help_of, page_of
+from tests.meta.test_docs import help_of, page_of
 
 OF_THE_TYPE_SYSTEM = re.compile(
     r"<\w[^>]*>|[{}]|\[default: (default|None|True|False|\W*)\]|\[required\]|\d<=?x|x[<>]=?\d"

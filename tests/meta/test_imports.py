@@ -24,7 +24,7 @@ FLOORS = (
     "bench llama mcp registry window",
     "client engine planning",
     "chat gguf grammar kvdisk launch rpc settings",
-    "system types",
+    "docs system types",
     "errors",
 )
 """Top first. A package imports from floors below its own, and from itself. ARCHITECTURE.md shows the same list."""

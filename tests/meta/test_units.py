@@ -13,7 +13,7 @@ import pytest
 from localllm.settings.config import Settings
 from localllm.settings.load_settings import LoadSettings
 from localllm.types import load_options, structures
-from tests.meta.test_readme import commands, help_of
+from tests.meta.test_docs import commands, help_of
 
 PACKAGE = Path(__file__).parents[2] / "localllm"
 FACTORS = {"mb": ("10 ** 6", "MB"), "kb": ("1000", "kB"), "gb": ("10 ** 9", "GB")}

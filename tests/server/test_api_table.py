@@ -34,7 +34,7 @@ from localllm.server.common.structures import JsonSchema, ResponseFormat
 from localllm.server.described import api_table
 from localllm.server.described.endpoints import OPERATIONS
 
-PAGE = Path(localllm.__file__).parent / "API.md"
+PAGE = Path(localllm.__file__).parent / "docs" / "fields.md"
 OF_RERANKERS = set(
     """model query documents top_n return_documents texts return_text raw_scores truncate truncation_direction
     rank_fields max_chunks_per_doc max_tokens_per_doc truncate_prompt_tokens truncation_side priority user
@@ -161,7 +161,7 @@ def test_there_is_a_reason_for_every_field_that_is_not_honoured() -> None:
 
 
 def test_the_page_is_what_is_served() -> None:
-    """`python -m localllm.server.described.api_table > localllm/API.md` writes it anew."""
+    """`python -m localllm.server.described.api_table > localllm/docs/fields.md` writes it anew."""
     page = PAGE.read_text("utf-8")
     assert page == api_table.document()
     for route in routes():

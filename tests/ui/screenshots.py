@@ -1,10 +1,11 @@
-"""`python -m tests.ui.screenshots [FOLDER]`: makes the README's pictures of the page again; with a folder, every view.
+"""`python -m tests.ui.screenshots [FOLDER]`: makes the README's picture of the page again; with a folder, every view.
 
 The demo model answers in them, or a script where code is shown. Nothing is asserted: they are there to be looked at.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+import localllm
 from localllm.settings.config import Settings
 from localllm.types import Delta, Finish, Timings, Usage
 from tests.models.maker import write_llama
@@ -23,7 +25,8 @@ from tests.server.conftest import running, serving
 from tests.server.fake_runtime import tiny_model
 from tests.ui.conftest import ARGUMENTS, answered, chromium, write
 
-README_FOLDER = Path(__file__).with_name("shots")
+README_FOLDER = Path(localllm.__file__).parent / "docs"
+WEBP_QUALITY = 80
 WIDE, NARROW = (1180, 760), (390, 780)
 
 
@@ -80,6 +83,14 @@ def chat(page: Page) -> None:
     page.evaluate("document.querySelector('.messages').scrollTop = 0")
 
 
+def page_of_readme(page: Page) -> None:
+    """What the demo model can do."""
+    for question in ("My name is Ada.", "What is my name?", "Give me JSON with name and age: Mira is 34 years old."):
+        write(page, question)
+        answered(page)
+    page.locator("textarea").first.blur()
+
+
 def bench(page: Page) -> None:
     """With a measurement and the diagnosis."""
     page.locator("nav.tabs button").nth(2).click()
@@ -124,7 +135,7 @@ def models(page: Page) -> None:
     page.locator("#find").blur()
 
 
-README = (Shot("chat", code), Shot("machine", machine, "dark"), Shot("models", models))
+README = Shot("page", page_of_readme)
 EVERY = tuple(
     Shot(f"{prepare.__name__}-{scheme}-{kind}", prepare, scheme, NARROW if kind == "narrow" else WIDE, kind == "rtl")
     for prepare in (code, chat, machine, bench, models)
@@ -143,8 +154,9 @@ def take(browser: Browser, url: str, shot: Shot, folder: Path) -> Path:
         page.evaluate("document.documentElement.dir = 'rtl'")
     page.locator(".bar select option").first.wait_for(state="attached")
     shot.prepare(page)
-    path = folder / f"{shot.name}.png"
-    page.screenshot(path=path)
+    path = folder / f"{shot.name}.webp"
+    taken = context.new_cdp_session(page).send("Page.captureScreenshot", {"format": "webp", "quality": WEBP_QUALITY})
+    path.write_bytes(base64.b64decode(taken["data"]))
     context.close()
     return path
 
@@ -164,7 +176,7 @@ def _scheme(name: str) -> Any:
 
 
 def main(arguments: list[str]) -> None:
-    """Takes those of the README, or all into the folder that was named."""
+    """Takes the README's, or all into the folder that was named."""
     folder = Path(arguments[0]) if arguments else README_FOLDER
     wanted = re.compile(arguments[1] if len(arguments) > 1 else "")
     folder.mkdir(parents=True, exist_ok=True)
@@ -175,7 +187,7 @@ def main(arguments: list[str]) -> None:
             finish = Finish("stop", USAGE, Timings(0.0, 0.1, USAGE.completion_tokens / 61))
             served.runtime.script = [Delta(CODE, USAGE.completion_tokens), Delta("", 0, finish)]
             browser = driver.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
-            for shot in EVERY if arguments else README:
+            for shot in EVERY if arguments else (README,):
                 if wanted.search(shot.name):
                     path = take(browser, served.url if shot.prepare is code else url, shot, folder)
                     print(f"{path}: {path.stat().st_size} bytes")

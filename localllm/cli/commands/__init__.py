@@ -1,1 +1,5 @@
-"""The body of each command, imported when the command runs."""
+"""The body of each command, imported when the command runs.
+
+Declares no options (`cli/options`) and implements nothing itself: calls a client, the registry or a child process,
+and writes data to stdout, messages to stderr. Begin with `run`.
+"""

@@ -22,7 +22,7 @@ from localllm.engine.cache.held import Held
 from localllm.engine.cache.reusable import nearest, reusable
 
 TOKENS_COPIED = 128
-"""Tokens copied through a state in the time that computing one takes (LOG.md, "Moves")."""
+"""Tokens copied through a state in the time that computing one takes (benchmarks/log/kv.md#moves)."""
 CELLS_COPIED = 256
 """Cells copied with a decode in that time."""
 MIN_COPY_COST = 8

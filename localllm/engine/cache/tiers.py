@@ -22,7 +22,7 @@ from localllm.kvdisk import cache, file
 from localllm.kvdisk.entry import DiskEntry
 
 MIN_SAVED_TOKENS = 64
-"""The fewest tokens of a conversation worth storing (LOG.md, "What a save costs")."""
+"""The fewest tokens of a conversation worth storing (benchmarks/log/kv.md#what-a-save-costs)."""
 MIN_READ_TOKENS = 64
 """A sequence waits for the disk only if at least this many tokens are there and nowhere else."""
 INDEXED = min(MIN_SAVED_TOKENS, MIN_READ_TOKENS)

@@ -19,7 +19,7 @@ LEARNING = 0.1
 """Weight of one draw in the rate of refused draws."""
 AHEAD_S = 0.00015
 """Masks that take more of the average step than this are started before they are needed: handing one to another thread
-costs the concurrent decode nearly as much (LOG.md, "Masks")."""
+costs the concurrent decode nearly as much (benchmarks/log/structure.md#masks)."""
 
 
 class Work:

@@ -20,7 +20,8 @@ from localllm.engine.speculation.proposals import Draft
 from localllm.system.threads import start_thread
 
 INLINE_S = 0.0005
-"""A mask needed at once and expected to take less than this is computed by the engine's thread (LOG.md, "Masks")."""
+"""A mask needed at once and expected to take less than this is computed by the engine's thread
+(benchmarks/log/structure.md#masks)."""
 PATIENCE_S = 0.003
 """The longest that a step waits for masks of its rows, beyond its decode."""
 

@@ -29,7 +29,7 @@ MIN_ROW_GAIN = 0.05
 """Minimum expected gain, in tokens, of a row to be computed."""
 MAX_LAG_SHARE = 0.1
 """Maximum lag of an answer behind one row per step, as a share of its tokens: caused by other answers' rows
-(LOG.md, "Beside guesses")."""
+(benchmarks/log/speculation.md#beside-guesses)."""
 LAG_ALLOWANCE_TOKENS = 1.0
 """Added to the maximum lag, so that short answers do not forbid all additional rows."""
 

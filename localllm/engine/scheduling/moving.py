@@ -17,8 +17,8 @@ from localllm.engine.scheduling.ways import LOSS
 STEPS_TO_COME = 128
 """Assumed number of tokens still to come of a request without a limit of its own."""
 MOVING = 0.02
-"""Cost of moving a token's cells to another slot by saving and restoring, in tokens to compute (LOG.md, "What a save
-costs")."""
+"""Cost of moving a token's cells to another slot by saving and restoring, in tokens to compute
+(benchmarks/log/kv.md#what-a-save-costs)."""
 PASS = 4
 """Cost of one more pass over all weights, in tokens to compute."""
 SPARSE_CELLS = 1024

@@ -3,7 +3,7 @@
 In a burst, prompts' parts that are nearly equally long become equally long: each excess takes a pass, and prompts often
 differ by a few tokens in what is left of them, if only because some begin with tokens that are cached by chance. Behind
 a long prefix, a part that is a little shorter than a tile becomes one: llama.cpp's flash attention then takes half as
-long. In numbers: LOG.md, "bursts" and "nearly a tile".
+long: benchmarks/log/scheduling.md#bursts-step-by-step and benchmarks/log/scheduling.md#nearly-a-tile.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A step's cost model knows passes and rows. But a few rows are not like many: the first additional one may cost nothing,
 since the weights are read anyway, or as much as a pass, where the kernels for one row are much better than those for
 two. So the measured cost of each shape is kept as a factor on the model's. The model does not learn from such steps:
-what it says of prompts would be several times too much (LOG.md, "One cost model"). Knows nothing of clocks or
-sequences.
+what it says of prompts would be several times too much (benchmarks/log/scheduling.md#one-cost-model-with-guesses).
+Knows nothing of clocks or sequences.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ more than 8."""
 MAX_STREAM_SLOWDOWN = 1.5
 """Maximum factor by which a step delays a stream, relative to the tokens expected from it."""
 PASS_COST = 4.5
-"""Until it is learned: cost of a pass beside its rows, in rows. LOG.md, "Unequal rows"."""
+"""Until it is learned: cost of a pass beside its rows, in rows (benchmarks/log/scheduling.md#unequal-rows)."""
 MAX_EXACT_SHAPES = 5
 """Maximum number of shapes whose exact cost is computed."""
 _LEVELS, _FEWER_LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32), (2, 4, 8, 16)

@@ -6,7 +6,8 @@ and streams have steps of their own, by turns, which share that time: so an answ
 as the others, instead of after it. Knows nothing of waiting sequences or what is cached.
 
 `rows` chooses among shapes, too, but solves another problem: its rows may be in vain and its time is open, so it
-maximizes a rate. That rule here would leave steps shorter than they may be and prompts later (LOG.md, "One solver").
+maximizes a rate. That rule here would leave steps shorter than they may be and prompts later
+(benchmarks/log/scheduling.md#one-solver).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from localllm.kvdisk.entry import DiskEntry
 LOSS = 0.1
 """Cost of losing a token of an idle slot, in tokens to compute: the probability that somebody comes back for it."""
 TOKENS_RESTORED = 256
-"""Tokens of an entry restored in the time that computing one takes (LOG.md, "Moves")."""
+"""Tokens of an entry restored in the time that computing one takes (benchmarks/log/kv.md#moves)."""
 MIN_RESTORE_COST = 4
 """Cost of the shortest restore, in tokens to compute."""
 

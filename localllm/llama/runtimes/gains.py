@@ -1,7 +1,7 @@
 """What a build for this machine would gain over the installed llama.cpp, known without loading either.
 
 The figures were measured with Q8_0 models of 135 to 193 million parameters on two cores, the best variant against AVX2
-alone (benchmarks/LOG.md, "llama.cpp without a compiler").
+alone (benchmarks/log/cpu.md#llamacpp-without-a-compiler).
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from localllm.engine.backend import Segment
 WIDEST_FILLED_GAP = 4
 """Idle slots between busy ones that are worth a filler token each: a pass over the weights costs as much as four."""
 CELLS_A_PASS = 0.5
-"""Share of the weights' bytes that may be read from idle slots' cells in the time of a pass (LOG.md, "Gaps")."""
+"""Share of the weights' bytes that may be read from idle slots' cells in the time of a pass
+(benchmarks/log/kv.md#gaps)."""
 
 
 def fillers(

@@ -113,7 +113,7 @@ class BufferPool:
 
     def refill(self) -> None:
         """Make memory ready for what was taken since; called after a step. A save comes right before one, and making
-        pages then would hold it up (LOG.md, "Pages for the next states")."""
+        pages then would hold it up (benchmarks/log/kv.md#pages-for-the-next-states)."""
         self._is_resting = False
         if self._is_short:
             self._is_short = False

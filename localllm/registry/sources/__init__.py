@@ -1,1 +1,4 @@
-"""Resolves models on hubs, in registries and at URLs to plans. Knows nothing of sockets and disks."""
+"""Resolves models on hubs, in registries and at URLs to plans of files. Knows nothing of sockets and disks.
+
+Any answer of a hub becomes a plan or one of our errors. One module a source; begin with `hub`.
+"""

@@ -1,1 +1,5 @@
-"""The APIs, one room per dialect. No dialect knows another; what several share is in `server.common`."""
+"""The APIs, one room per dialect. No dialect knows another; what several share is in `server/common`.
+
+Each has `requests` (what is decoded), `replies` (what is encoded) and `handlers` (its endpoints). Begin with
+`openai`.
+"""

@@ -1,7 +1,7 @@
 """Request fields are honoured, refused by name, or ignored for a reason; a header names unknown ones.
 
-A request's Struct honours its fields, except those that its `fates` refuse or ignore. `API.md` lists all three (see
-`api_table`). Knows no API.
+A request's Struct honours its fields, except those that its `fates` refuse or ignore. `docs/fields.md` lists all three
+(see `api_table`). Knows no API.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`API.md`: every endpoint, and of every field whether it is honoured, refused by name or ignored, and why.
+"""`docs/fields.md`: every endpoint, and whether each field is honoured, refused by name or ignored, and why.
 
-Written from what requests are decoded with: `python -m localllm.server.described.api_table > localllm/API.md`. A test
-compares.
+Written from what requests are decoded with: `python -m localllm.server.described.api_table >
+localllm/docs/fields.md`. A test compares the file with the code.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ MAX_PLACES = 2
 """Maximum number of containing objects named for a field that several objects share."""
 _TITLES = {
     "app": "This document in machine-readable form",
-    "watch": "Watching",
+    "watching": "Watching",
 }
-"""Descriptions of modules outside a package; a package describes itself."""
+"""Descriptions of rooms whose docstring is for readers of the code; others describe themselves."""
 _INTRODUCTION = """\
 # Every endpoint and field
 
@@ -67,7 +67,9 @@ def document() -> str:
 
 
 def _room(module: str) -> str:
-    return module.removeprefix("localllm.server.").partition(".")[0]
+    """The room of a handler, such as `apis.openai`."""
+    names = module.removeprefix("localllm.server.").split(".")
+    return ".".join(names[:2] if names[0] == "apis" else names[:1])
 
 
 def _title(room: str) -> str:

@@ -56,8 +56,15 @@ class Operation(NamedTuple):
     """Set if there is a `request`."""
     error: Any = ErrorBody
     """Several: depending on the request's fields."""
+    text_type: str = "text/plain"
+    """Media type of a response without a type."""
     is_empty: bool = False
     """Whether the response has no body."""
+
+
+def _html(path: str, summary: str, query: tuple[Query, ...] = ()) -> Operation:
+    """A page for browsers."""
+    return Operation("get", path, summary, needs_key=False, query=query, text_type="text/html")
 
 
 def _ollamas(method: str, path: str, summary: str, *types: Any, is_empty: bool = False) -> Operation:
@@ -289,6 +296,8 @@ OPERATIONS = (
     Operation("post", "/localllm/settings", "Settings of a model", manage.SettingsRequest, manage.ModelSettings),
     Operation("get", "/", "The web page; for other clients, Ollama's liveness text", needs_key=False),
     Operation("get", "/ui/{name}", "A file of the web page", needs_key=False),
+    _html("/docs", "The documentation: its pages, or what `?q=` finds", (Query("q", {"type": "string"}),)),
+    _html("/docs/{topic}", "A page of the documentation"),
     Operation("get", "/localllm/catalog", "Well-known models", response=manage.CatalogModels, query=_CATALOG_QUERY),
     Operation("get", "/localllm/watch", "Live events of the models", chunk=manage.Activity),
     Operation("get", "/localllm/doctor", "The report of `localllm doctor`", response=manage.Diagnosis),

@@ -64,7 +64,7 @@ def _schema(given: Any, of: dict[str, Any]) -> Any:
 
 def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
     if operation.response is None:
-        answer: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+        answer: dict[str, Any] = {operation.text_type: {"schema": {"type": "string"}}}
     else:
         answer = {_JSON: {"schema": _schema(operation.response, of)}}
     if operation.is_empty or (operation.response is None and operation.chunk is not None):

@@ -23,10 +23,9 @@ from localllm.server.edge.cors import Cors
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 from localllm.settings.config import Settings
 
-OPEN_PATHS = frozenset({"/", "/health", "/v1/health", "/ready"})
-"""Paths that need no key, and the page's files, which contain no user data."""
-OPEN_FOLDER = "/ui/"
-
+OPEN_PATHS = frozenset({"/", "/docs", "/health", "/v1/health", "/ready"})
+OPEN_FOLDERS = ("/ui/", "/docs/")
+"""Paths that need no key: the page's files and the documentation contain no user data."""
 
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
 """RFC 3986's `host [":" port]`, without percent-encoding and `!$&'()*+,;=`, which our host names do not need."""
@@ -61,7 +60,7 @@ class Gate:
         if self._is_preflight(scope["method"], headers):  # before the key, which browsers send only after the preflight
             await Response(headers=self.cors.preflight_headers(headers))(scope, receive, send)
             return
-        if scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_FOLDER):
+        if scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_FOLDERS):
             scope.setdefault("state", {})["caller"] = self._caller(dict(scope["headers"]))
         await self.app(scope, receive, send)
 

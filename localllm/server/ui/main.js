@@ -63,7 +63,7 @@ function setTheme(name) {
 }
 
 function showKeys() {
-  ask(words.keyboard, [el("dl", { class: "keys" }, words.keys.map(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)]).flat())], { ok: words.close, cancel: null });
+  ask(words.keyboard, [el("p", {}, el("a", { href: "docs", target: "_blank" }, words.docs)), el("dl", { class: "keys" }, words.keys.map(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)]).flat())], { ok: words.close, cancel: null });
 }
 
 document.addEventListener("keydown", (event) => {

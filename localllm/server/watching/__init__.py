@@ -1,1 +1,4 @@
-"""Monitoring: metrics, liveness, readiness, costs of requests."""
+"""Monitoring: metrics, liveness, readiness, costs of requests.
+
+Changes nothing and knows no API. Begin with `metrics`.
+"""

@@ -1,1 +1,4 @@
-"""Loads what guesses tokens beside the model: a draft model, the model's own NextN layers."""
+"""Loads what guesses tokens beside the model: a draft model, the model's own NextN layers.
+
+A draft that cannot be used costs the model nothing but a note saying why. Begin with `draft_model`.
+"""

@@ -1,3 +1,5 @@
 """From a request to the tokens of its prompt: rendering, tokenizing, what is restored from earlier answers.
 
-Begin with `preparer`."""
+Untrusted templates run in `template_child`, a process with limits. Computes nothing with the model. Begin with
+`preparer`.
+"""

@@ -60,7 +60,7 @@ def by_devices(layers_per_device: Mapping[str, int], devices: Sequence[DeviceInf
 
     A GPU rounds otherwise. Of the demo with 3 of 5 layers on a device (Vulkan), log-probabilities after a state of its
     own differ from fresh ones by 0.007 (median of the largest of each token; at most 0.02), after one that the CPU or
-    all layers on the device had computed by 0.08 (0.24): benchmarks/LOG.md, "States of other devices". A rejected state
+    all layers on the device had computed by 0.08 (0.24): benchmarks/log/kv.md#states-of-other-devices. A rejected state
     is only computed again, whereas an accepted one is trusted.
     """
     known = {device.name: device for device in devices if device.kind != "cpu"}

@@ -438,7 +438,7 @@ def test_answers_that_nobody_guesses_are_hardly_later_beside_others_that_are_gue
 
 
 class DearRows:
-    """A machine on whose one thread four rows of a stream cost five times one (LOG.md, 2026-11-23, 193 M, Q8_0)."""
+    """On one thread four rows of a stream cost five times one (benchmarks/log/scheduling.md#unequal-rows)."""
 
     ROWS, MS = (1, 2, 4, 8, 32), (12.0, 40.0, 60.0, 66.0, 110.0)
 

@@ -1,1 +1,4 @@
-"""Embeddings and reranking: `/v1/embeddings`, and `/v1/rerank` with its other names and formats."""
+"""Embeddings and reranking: `/v1/embeddings`, and `/v1/rerank` with its other names and formats.
+
+Batches nothing itself (`engine/embedding` does). Begin with `handlers`.
+"""

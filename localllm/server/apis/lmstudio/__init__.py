@@ -1,1 +1,4 @@
-"""LM Studio's model lists, which clients read for tool support and the loaded context. Chats use OpenAI's API."""
+"""LM Studio's model lists, which clients read for tool support and the loaded context. Chats use OpenAI's API.
+
+Lists only; begin with `models`.
+"""

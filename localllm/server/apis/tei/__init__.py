@@ -1,1 +1,4 @@
-"""text-embeddings-inference's API: `/embed` and others. Its `/rerank` is in `embeddings`."""
+"""text-embeddings-inference's API: `/embed` and others. Its `/rerank` is in `embeddings`.
+
+Has its own error format. Begin with `handlers`.
+"""
