@@ -18,8 +18,8 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 NO_FACTS = {
     "localllm.engine.sampling.native:_Params": "a struct of our own library",
     "localllm.engine.sampling.native:_Result": "a struct of our own library",
-    "localllm.system.osdep:_windows_memory": "a struct of Windows",
-    "localllm.system.osdep:_lock_region": "a struct of Windows",
+    "localllm.system.memory:_windows_memory": "a struct of Windows",
+    "localllm.system.files:_lock_region": "a struct of Windows",
     "localllm.registry.making.templates:NAMED": "our own templates",
     "localllm.registry.making.templates:OF_ARCHITECTURE": "our own templates; a new architecture has none",
     "localllm.llama.runtimes.archives:_LIBRARY": "names of files",
@@ -63,11 +63,11 @@ def test_every_shape_of_a_fact_is_recognized() -> None:
         "an option of llama.cpp's build": "A = '-DGGML_NATIVE=OFF'",
     }
     for why, code in shapes.items():
-        assert [each.why for each in findings(Module("localllm.llama.x", ast.parse(code)))][:1] == [why]
+        assert [each.why for each in findings(Module("localllm.llama.model", ast.parse(code)))][:1] == [why]
     for code in ("A = frozenset({'llama', 'qwen3'})", "def f(info):\n    return info.architecture == 'gemma3'"):
-        (finding,) = findings(Module("localllm.server.x", ast.parse(code)))
+        (finding,) = findings(Module("localllm.server.app", ast.parse(code)))
         assert finding.why == "names of architectures"
-        assert not list(findings(Module("localllm.gguf.rules.x", ast.parse(code))))
+        assert not list(findings(Module("localllm.gguf.rules.memory", ast.parse(code))))
 
 
 def test_every_place_that_is_listed_exists() -> None:

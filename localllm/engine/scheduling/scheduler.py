@@ -33,7 +33,8 @@ from localllm.engine.scheduling.whole import WholeBatches
 from localllm.types.states import SlotStatus
 
 MAX_LOOKS = 32
-"""Maximum number of waiting sequences whose prompts are compared with the cache in one step (benchmarks/log/kv.md#one-owner-of-the-kv-cache)."""
+"""Maximum number of waiting sequences whose prompts are compared with the cache in one step
+(benchmarks/log/kv.md#one-owner-of-the-kv-cache)."""
 
 
 class Scheduler:
