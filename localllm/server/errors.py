@@ -178,7 +178,7 @@ def error_object(error: LocalLLMError) -> ErrorObject:
     status = status_of(error)
     kind = _TYPE.get(status, "invalid_request_error" if status < 500 else "server_error")
     param = None if error.param is None else clipped(error.param)
-    return ErrorObject(clipped(public_message(error), MAX_MESSAGE_CHARS), kind, error.code, param)
+    return ErrorObject(bounded_message(error), kind, error.code, param)
 
 
 def error_body(error: LocalLLMError) -> bytes:
@@ -242,11 +242,21 @@ def unexpected(error: Exception, where: str) -> InternalError:
     return InternalError(f"unexpected error ({type(error).__name__}); see the server's log")
 
 
-def response_parts(error: LocalLLMError) -> dict[str, Any]:
-    """Keyword arguments for a starlette `Response`."""
+def parts_of(content: bytes, error: LocalLLMError, status: int | None = None) -> dict[str, Any]:
+    """Keyword arguments for a starlette `Response`. `content`: in an API's format; `status`: if not the usual one."""
     return {
-        "content": error_body(error),
-        "status_code": status_of(error),
+        "content": content,
+        "status_code": status_of(error) if status is None else status,
         "headers": error_headers(error),
         "media_type": "application/json",
     }
+
+
+def response_parts(error: LocalLLMError) -> dict[str, Any]:
+    """Keyword arguments for a starlette `Response` in OpenAI's format."""
+    return parts_of(error_body(error), error)
+
+
+def bounded_message(error: LocalLLMError) -> str:
+    """`public_message`, clipped."""
+    return clipped(public_message(error), MAX_MESSAGE_CHARS)

@@ -20,6 +20,7 @@ from localllm.server.edge.sse import ClientGone
 from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, slow_request
 from localllm.types import LoadedModel
 
+IGNORED = "x-localllm-ignored"
 MAX_NAMED_FIELDS = 32
 """Maximum number of ignored fields named in the header and the log line, and of notes."""
 
@@ -168,13 +169,14 @@ def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, st
     return left_out_header(names)
 
 
-def left_out_header(names: Sequence[str]) -> dict[str, str]:
-    """The header that names ignored fields and omitted tools, if any."""
+def left_out_header(names: Sequence[str], headers: Mapping[str, str] = {}) -> dict[str, str]:
+    """The headers with one that names ignored fields and omitted tools, if any, after those that it names already."""
     # Names come from the client: only printable ASCII may enter a header, which must not begin with a space.
     safe = (
         "".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in _shown(names)
     )
-    return {"x-localllm-ignored": ", ".join(safe)} if names else {}
+    named = [*filter(None, headers.get(IGNORED, "").split(", ")), *safe][:MAX_NAMED_FIELDS]
+    return {**headers, IGNORED: ", ".join(named)} if named else {**headers}
 
 
 def _shown(names: Sequence[str]) -> list[str]:

@@ -43,7 +43,7 @@ async def _collect(answer: Answer) -> Whole:
     prompt_logprobs: list[TokenLogprob] = []
     num_before_text: int | None = None
     calls, notes = list[CallDelta](), list[str]()
-    async for delta in answer:
+    async for _, delta in merged([answer]):
         if (delta.text or delta.calls) and num_before_text is None:
             num_before_text = len(logprobs)
         pieces.append(delta.text)
@@ -65,7 +65,7 @@ async def _collect(answer: Answer) -> Whole:
                 whole_calls(calls),
                 tuple(notes),
             )
-    raise InternalError("the answer ended without a finish reason")
+    raise AssertionError("`merged` does not end before the answer does")
 
 
 def best(made: Sequence[Whole], num_candidates: int, num_choices: int) -> list[Whole]:
@@ -105,18 +105,26 @@ def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:
 
 
 async def merged(answers: Sequence[Answer]) -> AsyncGenerator[tuple[int, Delta], None]:
-    """The deltas of all answers as they arrive, each with its answer's index. Raises the first error."""
-    if len(answers) == 1:
+    """The deltas of all answers as they arrive, each with its answer's index; the last of each has a finish.
+
+    Raises the first error.
+    """
+    if len(answers) == 1:  # needs no tasks
         async for delta in answers[0]:
             yield 0, delta
-        return
+            if delta.finish is not None:
+                return
+        raise _without_finish()
     awaited = {asyncio.ensure_future(answer.__anext__()): index for index, answer in enumerate(answers)}
     try:
         while awaited:
             done, _ = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 index = awaited.pop(task)
-                delta = task.result()
+                try:
+                    delta = task.result()
+                except StopAsyncIteration:
+                    raise _without_finish() from None
                 if delta.finish is None:
                     awaited[asyncio.ensure_future(answers[index].__anext__())] = index
                 yield index, delta
@@ -124,3 +132,7 @@ async def merged(answers: Sequence[Answer]) -> AsyncGenerator[tuple[int, Delta],
         for task in awaited:
             task.cancel()
         await asyncio.gather(*awaited, return_exceptions=True)
+
+
+def _without_finish() -> InternalError:
+    return InternalError("the answer ended without a finish reason")

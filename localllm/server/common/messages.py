@@ -13,9 +13,10 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.errors import InvalidParameter, clipped
 from localllm.server.common.call_ids import with_ids
-from localllm.server.common.field_rules import Fates, Refused, unknown_fields
+from localllm.server.common.field_rules import Fates, Refused
+from localllm.server.common.values import json_or_text, message_of, missing, needed, wrong_content
 from localllm.types import Message, ToolCall
 
 ROLES = {
@@ -27,9 +28,6 @@ ROLES = {
     "function": "tool",
 }
 """Role in a request -> role in a `Message`."""
-
-_BETWEEN_PARTS = "\n"
-"""Joins parts as llama-server and vLLM do."""
 
 Arguments = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", "null"]})]
 
@@ -65,14 +63,7 @@ class CalledFunction(msgspec.Struct, frozen=True):
 
     def to_call(self, path: str, id: str | None = None) -> ToolCall:
         """Arguments as JSON. Raises `InvalidParameter`."""
-        text = "" if isinstance(self.arguments, UnsetType) else bytes(self.arguments).decode("utf-8", "replace").strip()
-        if text.startswith('"'):
-            try:
-                text = msgspec.json.decode(text, type=str)
-            except msgspec.DecodeError as error:  # half a surrogate pair
-                raise InvalidParameter(
-                    f"{path}.arguments is not valid text: {error}", param=f"{path}.arguments"
-                ) from error
+        text = json_or_text(self.arguments, f"{path}.arguments")
         return ToolCall(self.name, "{}" if text in ("", "null") else text, id or "")
 
 
@@ -96,7 +87,7 @@ class MessageCall(msgspec.Struct, frozen=True):
         if self.custom is not None:
             arguments = json.dumps({"input": self.custom.input}, ensure_ascii=False)
             return ToolCall(self.custom.name, arguments, self.id or "")
-        raise InvalidParameter(f"{path}.function is missing", param=f"{path}.function")
+        raise missing(f"{path}.function")
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
@@ -124,7 +115,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
             raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
         role = ROLES[self.role]
         if self.content is None and role not in ("assistant", "tool"):
-            raise InvalidParameter(f"{path}.content is missing", param=f"{path}.content")
+            raise missing(f"{path}.content")
         texts, thoughts = self._texts(f"{path}.content")
         calls = [call.to_call(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())]
         if self.function_call is not None:
@@ -132,11 +123,11 @@ class ChatMessage(msgspec.Struct, frozen=True):
         if calls and role != "assistant":
             where = f"{path}.tool_calls"
             raise InvalidParameter(f"{where}: only assistant messages have calls", param=where)
-        thought = self.reasoning_content or self.reasoning or _BETWEEN_PARTS.join(thoughts)
-        return Message(
-            role,
-            _BETWEEN_PARTS.join(texts) or (self.refusal or "" if role == "assistant" else ""),
-            parts=tuple(texts) if len(texts) > 1 else (),
+        thought = self.reasoning_content or self.reasoning or "\n".join(thoughts)
+        message = message_of(role, texts)
+        return msgspec.structs.replace(
+            message,
+            content=message.content or (self.refusal or "" if role == "assistant" else ""),
             thought=thought if role == "assistant" else "",
             tool_calls=tuple(calls),
             tool_call_id=self.tool_call_id or "",
@@ -151,14 +142,8 @@ class ChatMessage(msgspec.Struct, frozen=True):
         thoughts: list[str] = []
         for index, part in enumerate(self.content):
             if part.type not in ("text", "refusal", "thinking"):
-                where, kind = f"{path}[{index}]", clipped(part.type)
-                raise UnsupportedParameter(
-                    f"{where}: content of type {kind!r} is not supported here; leave it out", param=f"{where}.type"
-                )
-            text: str | None = getattr(part, part.type)
-            if text is None:
-                where = f"{path}[{index}].{part.type}"
-                raise InvalidParameter(f"{where} is missing", param=where)
+                raise wrong_content(part.type, f"{path}[{index}]")
+            text: str = needed(getattr(part, part.type), f"{path}[{index}].{part.type}")
             (thoughts if part.type == "thinking" else texts).append(text)
         return texts, thoughts
 
@@ -170,10 +155,7 @@ def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
     return with_ids([message.to_message(f"messages[{index}]") for index, message in enumerate(messages)])
 
 
-def unknown_in_messages(messages: msgspec.Raw) -> list[str]:
-    """The unknown fields. Raises `UnsupportedParameter`."""
-    unknown: set[str] = set()
+def check_messages(messages: msgspec.Raw) -> None:
+    """Raises `UnsupportedParameter` for a field that is refused."""
     for index, message in enumerate(msgspec.json.decode(messages, type=list[dict[str, msgspec.Raw]])):
         ChatMessage.fates.check(message, f"messages[{index}].")
-        unknown |= message.keys()
-    return unknown_fields(unknown, ChatMessage, "messages[].")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,13 +29,20 @@ def parse(body: bytes, kind: type[T], check: Callable[[Fields], None] = lambda _
     Raises `InvalidParameter` with a JSON path, e.g. `messages[0].role`. Decoding blocks the event loop, so
     bodies that would take more than a few dozen milliseconds are refused by counting their parts.
     """
-    try:
+    with decoding():
         check_size(body)
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         if len(given) > MAX_FIELDS:
             raise InvalidParameter(f"the body has {len(given)} fields; at most {MAX_FIELDS} are read")
         check(given)
         return given, msgspec.json.decode(body, type=kind)
+
+
+@contextlib.contextmanager
+def decoding() -> Iterator[None]:
+    """Within it, whatever is wrong with the body's JSON raises `InvalidParameter`."""
+    try:
+        yield
     except msgspec.ValidationError as error:
         raise _named(error) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -49,9 +57,9 @@ def fields_of(value: msgspec.Raw | None) -> Fields:
     return fields
 
 
-def small(value: msgspec.Raw) -> Any:
-    """The value if its JSON is short; otherwise a truthy object equal to nothing."""
-    return msgspec.json.decode(value) if len(bytes(value)) <= MAX_SMALL_BYTES else object()
+def small(value: msgspec.Raw | None) -> Any:
+    """The value if its JSON is short, also None if it is absent; otherwise a truthy object equal to nothing."""
+    return None if value is None else msgspec.json.decode(value) if len(bytes(value)) <= MAX_SMALL_BYTES else object()
 
 
 def check_size(body: bytes) -> None:

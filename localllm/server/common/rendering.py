@@ -6,18 +6,14 @@ Knows nothing of templates: variables are passed on unchanged.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import Meta, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter
-from localllm.server.common.field_rules import unknown_fields
-from localllm.server.common.parse import Fields, fields_of
+from localllm.server.common.values import exclusive, json_as
 from localllm.types import Message, Rendering
-
-ObjectField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
-ListField = Annotated[Raw, Meta(extra_json_schema={"type": ["array", "null"]})]
 
 MAX_VARIABLES_BYTES = 64 * 1024
 MAX_EFFORT_CHARS = 32
@@ -48,36 +44,28 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True):
         return {"enabled": True, "disabled": False}.get(self.type)
 
 
-class RenderingFields(Protocol):
+class RenderingFields(NamedTuple):
     """Fields of chat requests and of requests for a rendered prompt."""
 
-    @property
-    def chat_template_kwargs(self) -> Raw | UnsetType:
-        """Additional template variables, as in llama-server and vLLM."""
+    chat_template_kwargs: Raw | UnsetType = UNSET
+    """Additional template variables, as in llama-server and vLLM."""
+    enable_thinking: bool | None = None
+    """The template's switch for thinking, if it has one."""
+    thinking: Thinking | None = None
+    """The same as an object."""
+    reasoning_effort: str | None = None
+    """`none` turns thinking off; other values turn it on and are passed to the template."""
+    documents: Raw | UnsetType = UNSET
+    """For templates that use documents."""
+    add_generation_prompt: bool | None = None
+    """None: true unless the last message is continued."""
+    continue_final_message: bool | None = None
+    """vLLM's name. None: a final assistant message is continued, as in llama-server."""
 
-    @property
-    def enable_thinking(self) -> bool | None:
-        """The template's switch for thinking, if it has one."""
-
-    @property
-    def thinking(self) -> Thinking | None:
-        """The same as an object."""
-
-    @property
-    def reasoning_effort(self) -> str | None:
-        """`none` turns thinking off; other values turn it on and are passed to the template."""
-
-    @property
-    def documents(self) -> Raw | UnsetType:
-        """For templates that use documents."""
-
-    @property
-    def add_generation_prompt(self) -> bool | None:
-        """None: true unless the last message is continued."""
-
-    @property
-    def continue_final_message(self) -> bool | None:
-        """vLLM's name. None: a final assistant message is continued, as in llama-server."""
+    @classmethod
+    def of(cls, request: object) -> RenderingFields:
+        """Those of a request that has all of them."""
+        return cls(*(getattr(request, name) for name in cls._fields))
 
 
 def rendering_of(fields: RenderingFields, messages: tuple[Message, ...], tools: str = "") -> Rendering:
@@ -86,7 +74,7 @@ def rendering_of(fields: RenderingFields, messages: tuple[Message, ...], tools: 
     return Rendering(
         variables=json.dumps(_variables(fields), ensure_ascii=False),
         tools=tools,
-        documents=json_text(fields.documents, "documents", "[", "an array"),
+        documents=json_as(fields.documents, "documents", "[", "an array"),
         add_generation_prompt=fields.add_generation_prompt,
         continue_final_message=fields.continue_final_message,
     )
@@ -96,10 +84,7 @@ def _check_end(fields: RenderingFields, messages: tuple[Message, ...]) -> None:
     if not fields.continue_final_message:
         return
     if fields.add_generation_prompt:
-        raise InvalidParameter(
-            "add_generation_prompt and continue_final_message are mutually exclusive; send one of them",
-            param="continue_final_message",
-        )
+        raise exclusive("add_generation_prompt", "continue_final_message", param="continue_final_message")
     if not messages[-1].is_open:
         raise InvalidParameter(
             "continue_final_message needs a final assistant message without calls; append one, or leave it out",
@@ -108,7 +93,7 @@ def _check_end(fields: RenderingFields, messages: tuple[Message, ...]) -> None:
 
 
 def _variables(fields: RenderingFields) -> dict[str, Any]:
-    text = json_text(fields.chat_template_kwargs, "chat_template_kwargs", "{", "an object")
+    text = json_as(fields.chat_template_kwargs, "chat_template_kwargs", "{", "an object")
     if len(text.encode()) > MAX_VARIABLES_BYTES:
         raise InvalidParameter(
             f"chat_template_kwargs takes at most {MAX_VARIABLES_BYTES} bytes; send less", param="chat_template_kwargs"
@@ -142,18 +127,3 @@ def _switches(fields: RenderingFields, given: dict[str, Any]) -> dict[str, Any]:
             found["reasoning_effort"] = effort
     said = next((given[name] for name in THINKING if isinstance(given.get(name), bool)), thinks)
     return found if said is None else {**dict.fromkeys(THINKING, said), **found}
-
-
-def unknown_in_thinking(given: Fields) -> list[str]:
-    """The unknown fields of `thinking`."""
-    return unknown_fields(fields_of(given.get("thinking")), Thinking, "thinking.")
-
-
-def json_text(given: Raw | UnsetType, name: str, opening: str, what: str) -> str:
-    """The JSON as text; empty for null. Raises `InvalidParameter` for another type."""
-    text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
-    if text in ("", "null"):
-        return ""
-    if not text.startswith(opening):
-        raise InvalidParameter(f"{name} must be {what}", param=name)
-    return text

@@ -33,7 +33,12 @@ _BUDGETS = ("reasoning_budget_tokens", "thinking_budget_tokens", "thinking_token
 MAX_BUDGET = 2**31 - 1
 
 
-def with_seed(params: SamplingParams, seed: int | None) -> SamplingParams:
+def seeded(params: SamplingParams, count: int) -> list[SamplingParams]:
+    """The same for each of several answers, with seeds of their own."""
+    return [_with_seed(params, _seed_of(params.seed, index)) for index in range(count)]
+
+
+def _with_seed(params: SamplingParams, seed: int | None) -> SamplingParams:
     """The same with another seed, without validating the fields (up to 1,024 biases) again."""
     if seed == params.seed:
         return params
@@ -134,6 +139,11 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         Raises `InvalidParameter`, `UnsupportedParameter`.
         """
         calling: Calling | None = source.get("calling")
+        if structure is not None and calling is not None:
+            if calling.choice == "required":
+                structure = None  # it would apply to text, which such an answer does not have
+            elif calling.choice == "none":
+                calling = source["calling"] = None
         is_bound = structure is not None or (calling is not None and calling.choice != "none")
         if is_bound and params.ignore_eos:
             what = "tools" if structure is None else structure.param
@@ -155,8 +165,12 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def budgets(self) -> dict[str, int]:
-        """Field -> its limit of thought tokens."""
-        return {name: budget for name in _BUDGETS if (budget := getattr(self, name)) is not None}
+        """Field -> its limit of thought tokens; chats also have one in `thinking`."""
+        given = {name: budget for name in _BUDGETS if (budget := getattr(self, name)) is not None}
+        thinking = getattr(self, "thinking", None)
+        if thinking is not None and thinking.budget_tokens is not None:
+            given["thinking.budget_tokens"] = thinking.budget_tokens
+        return given
 
     def _thinking_budget(self, *, knows_thoughts: bool) -> int | None:
         given = self.budgets()
@@ -183,7 +197,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-def seed_of(seed: int | None, index: int) -> int | None:
+def _seed_of(seed: int | None, index: int) -> int | None:
     """The seed of one of several answers: consecutive 64-bit numbers, skipping the one that means random."""
     if seed is None or seed == RANDOM_SEED:
         return seed

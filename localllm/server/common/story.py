@@ -1,17 +1,17 @@
-"""Runs one answer through an API's `Story`: streaming its events, or to the end for a complete reply.
+"""Runs answers through an API's stories: streaming their events, or to the end for a complete reply.
 
 Knows no API's events.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from typing import Protocol, TypeVar
 
-from localllm.errors import InternalError
 from localllm.runtime.runtime import Answer
 from localllm.server.common.body import field_notes
+from localllm.server.common.choices import merged
 from localllm.types import Delta, Finish
 
 EventT = TypeVar("EventT")
@@ -35,43 +35,35 @@ class Story(Protocol[EventT_co]):
 
 
 async def events_of(
-    story: Story[EventT], answering: asyncio.Future[list[Answer]], *, says_miss: bool
+    stories: Sequence[Story[EventT]], answering: Awaitable[list[Answer]], *, says_miss: bool
 ) -> AsyncGenerator[EventT, None]:
-    """All events of an answer that may not have begun yet. Raises what ends it early."""
-    (answer,) = await answering
-    story.warn(field_notes(answer.notes))
-    for event in story.begin(answer.num_prompt_tokens):
-        yield event
-    async for delta in answer:
-        for event in story.feed(delta):
+    """All events of answers that may not have begun yet, as they arrive. Raises what ends one early."""
+    answers = await answering
+    for story, answer in zip(stories, answers, strict=True):
+        story.warn(field_notes(answer.notes))
+    for story, answer in zip(stories, answers, strict=True):
+        for event in story.begin(answer.num_prompt_tokens):
             yield event
-        if delta.finish is not None:
-            for event in story.end(delta.finish, answer.cache_miss if says_miss else None):
+    async with aclosing(merged(answers)) as deltas:
+        async for index, delta in deltas:
+            for event in stories[index].feed(delta):
                 yield event
-            return
-    raise InternalError("the answer ended without a finish reason")
+            if delta.finish is not None:
+                for event in stories[index].end(delta.finish, answers[index].cache_miss if says_miss else None):
+                    yield event
 
 
 async def encoded(
     events: AsyncGenerator[EventT, None], encode: Callable[[EventT], bytes]
 ) -> AsyncGenerator[bytes, None]:
     """The events as bytes."""
-    try:
+    async with aclosing(events):
         async for event in events:
             yield encode(event)
-    finally:
-        await events.aclose()
 
 
 async def drained(events: AsyncGenerator[EventT, None]) -> None:
     """Discards the events up to the end. Raises what ends the answer early."""
-    try:
+    async with aclosing(events):
         async for _ in events:
             pass
-    finally:
-        await events.aclose()
-
-
-async def finished(story: Story[EventT], answering: asyncio.Future[list[Answer]], *, says_miss: bool) -> None:
-    """The completed story; its events are discarded. Raises what ends the answer early."""
-    await drained(events_of(story, answering, says_miss=says_miss))

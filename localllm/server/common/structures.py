@@ -14,9 +14,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.common.field_rules import Fates, unknown_fields
-from localllm.server.common.parse import Fields, fields_of
+from localllm.server.common.field_rules import Fates, Nested
 from localllm.server.common.sampling import SamplingFields
+from localllm.server.common.values import ListField, exclusive, missing
 from localllm.types.structures import Structure, StructureKind, Whitespace
 
 _OBJECT_OR_TEXT: dict[str, Any] = {"type": ["object", "boolean", "string", "null"]}
@@ -24,7 +24,6 @@ SchemaField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "boolean
 """A JSON schema as sent."""
 SchemaOrText = Annotated[Raw, Meta(extra_json_schema=_OBJECT_OR_TEXT)]
 """The same, or a string that contains one: clients send both under vLLM's names."""
-_ListField = Annotated[Raw, Meta(extra_json_schema={"type": ["array", "null"]})]
 
 FormatType = Literal["text", "json_object", "json_schema", "regex", "choice", "lark", "grammar", "structural_tag"]
 
@@ -62,6 +61,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     """OpenAI's types, and others as extensions. llama-server and the Responses API put `schema` beside the type."""
 
     fates: ClassVar[Fates] = TELLING
+    nested: ClassVar[Nested] = ("json_schema",)
 
     type: FormatType
     json_schema: JsonSchema | None = None
@@ -74,8 +74,8 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     lark: str | None = None
     grammar: str | None = None
     """llama.cpp's GBNF."""
-    structures: _ListField | UnsetType = UNSET
-    triggers: _ListField | UnsetType = UNSET
+    structures: ListField | UnsetType = UNSET
+    triggers: ListField | UnsetType = UNSET
     format: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})] | UnsetType = UNSET
     whitespace: Whitespace | None = None
     """Extension: `compact` (the default), `minimal` or `pretty`."""
@@ -99,7 +99,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
         where = f"{path}.{self.type}"
         source = getattr(self, self.type)
         if not source:
-            raise InvalidParameter(f"{where} is missing", param=where)
+            raise missing(where)
         if self.type == "choice":
             return _choice(source, where)
         kind: StructureKind = "gbnf" if self.type == "grammar" else self.type
@@ -109,12 +109,9 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
         wrapper = self.json_schema
         if wrapper is not None and is_given(self.schema):
             where = f"{path}.schema"
-            raise InvalidParameter(
-                f"{where} and {path}.json_schema are mutually exclusive; send one of them", param=where
-            )
+            raise exclusive(where, f"{path}.json_schema", param=where)
         if self.type == "json_schema" and wrapper is None and not is_given(self.schema):
-            where = f"{path}.json_schema"
-            raise InvalidParameter(f"{where} is missing", param=where)
+            raise missing(f"{path}.json_schema")
         schema, where = self.schema, f"{path}.schema"
         if wrapper is not None:
             schema, where = wrapper.schema, f"{path}.json_schema.schema"
@@ -191,6 +188,8 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
 class StructureFields(SamplingFields, frozen=True, kw_only=True):
     """Fields of chat and plain completions."""
 
+    nested: ClassVar[Nested] = ("response_format", "structured_outputs")
+
     response_format: ResponseFormat | None = None
     # Extensions, llama-server's:
     json_schema: SchemaOrText | UnsetType = UNSET
@@ -251,24 +250,6 @@ def only(asked: list[Asked]) -> Structure | None:
         first, second, *_ = (each.field for each in asked)
         raise InvalidParameter(f"{first} and {second} each ask for a structure; send one of them", param=second)
     return asked[0].structure if asked else None
-
-
-def unknown_in_structures(given: Fields) -> list[str]:
-    """The unknown fields in `response_format` and `structured_outputs`."""
-    response_format = fields_of(given.get("response_format"))
-    return [
-        *unknown_in_format(response_format, "response_format"),
-        *unknown_fields(fields_of(given.get("structured_outputs")), StructuredOutputs, "structured_outputs."),
-    ]
-
-
-def unknown_in_format(given: Fields, path: str) -> list[str]:
-    """The unknown fields of a format at `path`."""
-    wrapper = fields_of(given.get("json_schema"))
-    return [
-        *unknown_fields(given, ResponseFormat, f"{path}."),
-        *unknown_fields(wrapper, JsonSchema, f"{path}.json_schema."),
-    ]
 
 
 def schema_structure(schema: Raw | UnsetType, path: str) -> Structure:

@@ -19,6 +19,7 @@ from localllm.server.common.tools import (
     declared_function,
     told_tools,
 )
+from localllm.server.common.values import missing, needed
 from localllm.types import Calling
 
 _WORDS = ("none", "auto", "required")
@@ -47,9 +48,7 @@ class ToolReference(msgspec.Struct, frozen=True, kw_only=True):
             )
         wrapped = self.function if self.type == "function" else self.custom
         name = self.name if wrapped is None else wrapped.name
-        if name is None:
-            raise InvalidParameter(f"{path}.{self.type} is missing", param=f"{path}.{self.type}")
-        return name
+        return needed(name, f"{path}.{self.type}")
 
 
 class AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +73,7 @@ class ToolChoice(ToolReference, frozen=True, kw_only=True):
         if self.allowed_tools is not None:
             tools, where = self.allowed_tools.tools, f"{path}.allowed_tools.tools"
         if tools is None:
-            raise InvalidParameter(f"{path}.allowed_tools is missing", param=f"{path}.allowed_tools")
+            raise missing(f"{path}.allowed_tools")
         if len(tools) > MAX_ALLOWED:
             raise InvalidParameter(f"{where} takes at most {MAX_ALLOWED}, got {len(tools)}", param=where)
         return self.allowed_tools or AllowedTools(mode=self.mode or "auto", tools=tools)

@@ -7,15 +7,16 @@ Knows nothing of tool choice, or of how a model writes calls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.common.field_rules import unknown_fields
-from localllm.server.common.parse import Fields, fields_of
+from localllm.server.common.field_rules import Nested
+from localllm.server.common.parse import fields_of
 from localllm.server.common.structures import SchemaField, is_given, schema_structure
+from localllm.server.common.values import missing
 from localllm.types import Function
 
 ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -24,7 +25,7 @@ INPUT = "input"
 
 _TYPE_KEYWORDS = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
 """Keywords that determine a schema's type; a schema of arguments without any of them gets `"type": "object"`."""
-_NO_ARGUMENTS = Raw(b'{"type":"object","properties":{}}')
+NO_ARGUMENTS = Raw(b'{"type":"object","properties":{}}')
 
 
 class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +65,7 @@ class CustomFormat(msgspec.Struct, frozen=True, kw_only=True):
         if found is None and self.syntax is not None and self.definition is not None:
             found, where = Grammar(syntax=self.syntax, definition=self.definition), path
         if found is None:
-            raise InvalidParameter(f"{where} is missing", param=where)
+            raise missing(where)
         if found.syntax not in ("regex", "lark"):
             raise UnsupportedParameter(
                 f"{where}.syntax must be regex or lark, got {clipped(found.syntax)!r}", param=f"{where}.syntax"
@@ -83,6 +84,8 @@ class CustomTool(msgspec.Struct, frozen=True, kw_only=True):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """`type` is `function` or `custom`."""
 
+    nested: ClassVar[Nested] = ("custom", "function")
+
     type: str
     function: FunctionTool | None = None
     custom: CustomTool | None = None
@@ -99,7 +102,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
             return declared_function(self.function, where)
         if self.type == "custom" and self.custom is not None:
             return declared_custom(self.custom, where)
-        raise InvalidParameter(f"{where} is missing", param=where)
+        raise missing(where)
 
 
 class Declared(NamedTuple):
@@ -132,7 +135,7 @@ def declared_function(tool: FunctionTool, path: str) -> Declared:
     where = f"{path}.parameters"
     schema = _arguments(tool.parameters, where)
     function = Function(name=tool.name, parameters=schema, is_strict=tool.strict is True, param=where)
-    parameters = tool.parameters if schema and isinstance(tool.parameters, Raw) else _NO_ARGUMENTS
+    parameters = tool.parameters if schema and isinstance(tool.parameters, Raw) else NO_ARGUMENTS
     return Declared(function, path, tool.description or "", parameters)
 
 
@@ -164,23 +167,6 @@ def check_names(declared: Sequence[Declared]) -> None:
         if other != tool.path:
             where = f"{tool.path}.name"
             raise InvalidParameter(f"{where}: {other} is called {clipped(tool.name)!r} too", param=where)
-
-
-def unknown_in_tools(given: Fields) -> list[str]:
-    """The unknown fields of tools and functions, which have been parsed before."""
-    unknown: set[str] = set()
-    for tool in _objects(given.get("tools")):
-        unknown |= {*unknown_fields(tool, Tool, "tools[].")}
-        for kind, known in (("function", FunctionTool), ("custom", CustomTool)):
-            declared = fields_of(tool.get(kind))
-            unknown |= {*unknown_fields(declared, known, f"tools[].{kind}.")}
-    for function in _objects(given.get("functions")):
-        unknown |= {*unknown_fields(function, FunctionTool, "functions[].")}
-    return sorted(unknown)
-
-
-def _objects(given: Raw | None) -> list[dict[str, Raw]]:
-    return [] if given is None else msgspec.json.decode(given, type=list[dict[str, Raw]] | None) or []
 
 
 def _arguments(schema: Raw | UnsetType, path: str) -> str:

@@ -10,6 +10,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -39,6 +40,11 @@ def one_line(payload: bytes) -> bytes:
 def data(payload: bytes) -> bytes:
     """One event. `payload` is JSON."""
     return b"data: " + one_line(payload) + b"\n\n"
+
+
+def typed(event: msgspec.Struct) -> bytes:
+    """One event, with a separate line for the type that its tag is."""
+    return b"event: " + str(event.__struct_config__.tag).encode() + b"\n" + data(msgspec.json.encode(event))
 
 
 async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.common.field_rules import Fates, Refused, honoured, parse_known, unknown_fields
+from localllm.server.common.field_rules import (
+    Fates,
+    Nested,
+    Refused,
+    honoured,
+    known_fields,
+    parse_known,
+    unknown_fields,
+)
+from localllm.server.common.parse import Fields, small
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 1.5]) | st.text(max_size=2),
@@ -55,3 +64,51 @@ def test_a_field_of_the_struct_that_is_ignored_is_not_honoured_but_still_read() 
     assert unknown_fields(["user", "x"], Body, "y.") == ["y.x"]
     with pytest.raises(InvalidParameter, match="user"):
         parse_known(b'{"user": "x"}', Body)
+
+
+class Part(msgspec.Struct):
+    kind: str | None = None
+
+    @classmethod
+    def known_in(cls, given: Fields) -> frozenset[str] | None:
+        return None if small(given.get("kind")) == "foreign" else known_fields(cls)
+
+
+class Message(msgspec.Struct):
+    nested: ClassVar[Nested] = ("content",)
+
+    content: str | list[str | Part] | None = None
+
+
+class Conversation(msgspec.Struct):
+    nested: ClassVar[Nested] = ("options", "messages")
+
+    messages: list[Message]
+    options: Message | None = None
+    unread: Part | None = None
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"messages": []}, []),
+        ({"messages": [{"content": "x", "zeal": 1}], "zest": 1}, ["zest", "messages[].zeal"]),
+        ({"messages": [{"zeal": 1}, {"zeal": 2, "content": None}], "options": None}, ["messages[].zeal"]),
+        (
+            {"messages": [{"content": ["x", {"a": 1}]}, {"content": [{"b": 1}], "c": 1}], "options": {"d": {}}},
+            ["options.d", "messages[].c", "messages[].content[].a", "messages[].content[].b"],
+        ),
+        (
+            {"messages": [{"content": [{"kind": "foreign", "a": 1}, {"kind": None, "b": 1}]}]},
+            ["messages[].content[].b"],
+        ),
+        ({"messages": [], "unread": {"zeal": 1}}, []),
+    ],
+)
+def test_nested_fields_that_are_nobodys_are_named_once_with_their_path(body: Any, expected: list[str]) -> None:
+    assert parse_known(json.dumps(body).encode(), Conversation)[2] == expected
+
+
+def test_a_nested_name_that_is_not_text_is_the_requests_fault() -> None:
+    with pytest.raises(InvalidParameter, match="not valid JSON"):
+        parse_known(b'{"messages": [{"\xff": 1}]}', Conversation)

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, UnsetType
 
-from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.errors import InvalidParameter
 from localllm.server.common.call_ids import with_ids
-from localllm.server.common.field_rules import Fates, Refused, unknown_fields
-from localllm.server.common.parse import Fields
+from localllm.server.common.field_rules import Fates, Nested, Refused
+from localllm.server.common.values import ObjectField, json_of, message_of, needed, wrong_content
 from localllm.types import Message, ToolCall
-
-InputField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
 
 _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*\n*")
 """First line of Claude Code's system prompt. It contains a checksum of the request, so it would keep prompts from
@@ -55,7 +53,7 @@ class ContentBlock(Block, frozen=True, kw_only=True):
     id: str | None = None
     """Set for calls."""
     name: str | None = None
-    input: InputField | UnsetType = UNSET
+    input: ObjectField | UnsetType = UNSET
     tool_use_id: str | None = None
     """For results: the id of the call."""
     content: str | list[Block] | None = None
@@ -67,6 +65,7 @@ class InputMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message. A system message may appear anywhere."""
 
     fates: ClassVar[Fates] = Fates(ignored={"output_config": "the request's applies to every turn"})
+    nested: ClassVar[Nested] = ("content",)
 
     role: Literal["user", "assistant", "system"]
     content: str | list[ContentBlock]
@@ -88,29 +87,11 @@ def to_messages(system: str | list[Block] | None, said: Sequence[InputMessage]) 
     return with_ids(messages)
 
 
-def unknown_in_messages(given: Fields) -> list[str]:
-    """Unknown fields of the system prompt and of messages, which have been parsed before."""
-    messages = msgspec.json.decode(given["messages"], type=list[dict[str, Raw]])
-    unknown = unknown_fields({name for message in messages for name in message}, InputMessage, "messages[].")
-    said = {name for message in messages for block in _objects(message["content"]) for name in block}
-    system = {name for block in _objects(given.get("system")) for name in block}
-    return [
-        *unknown_fields(system, Block, "system[]."),
-        *unknown,
-        *unknown_fields(said, ContentBlock, "messages[].content[]."),
-    ]
-
-
-def _objects(given: Raw | None) -> list[dict[str, Raw]]:
-    found = None if given is None else msgspec.json.decode(given, type=str | list[dict[str, Raw]] | None)
-    return found if isinstance(found, list) else []
-
-
 def _system(system: str | list[Block] | None) -> Iterator[Message]:
     texts = [system or ""] if not isinstance(system, list) else _texts(system, "system")
     kept = [*filter(None, (_BILLING.sub("", text) for text in texts))]
     if kept:
-        yield _message("system", kept)
+        yield message_of("system", kept)
 
 
 def _turn(message: InputMessage, path: str) -> Iterator[Message]:
@@ -131,11 +112,11 @@ def _block_messages(role: str, blocks: Sequence[ContentBlock], path: str) -> Ite
             texts.append(_text(block, where))
             continue
         if texts:
-            yield _message(role, texts)
+            yield message_of(role, texts)
             texts = []
         yield _result(block, where)
     if texts or not blocks:
-        yield _message(role, texts)
+        yield message_of(role, texts)
 
 
 def _answer(blocks: Sequence[ContentBlock], path: str) -> Message:
@@ -151,26 +132,21 @@ def _answer(blocks: Sequence[ContentBlock], path: str) -> Message:
         elif block.type != "redacted_thinking":  # another vendor's encrypted thought
             texts.append(_text(block, where))
     return msgspec.structs.replace(
-        _message("assistant", texts), thought="\n\n".join(filter(None, thoughts)), tool_calls=tuple(calls)
+        message_of("assistant", texts), thought="\n\n".join(filter(None, thoughts)), tool_calls=tuple(calls)
     )
 
 
 def _call(block: ContentBlock, path: str) -> ToolCall:
-    if block.name is None:
-        raise InvalidParameter(f"{path}.name is missing", param=f"{path}.name")
-    text = "" if isinstance(block.input, UnsetType) else bytes(block.input).decode("utf-8", "replace").strip()
-    return ToolCall(block.name, "{}" if text in ("", "null") else text, block.id or "")
+    return ToolCall(needed(block.name, f"{path}.name"), json_of(block.input) or "{}", block.id or "")
 
 
 def _result(block: ContentBlock, path: str) -> Message:
-    if block.tool_use_id is None:
-        raise InvalidParameter(f"{path}.tool_use_id is missing", param=f"{path}.tool_use_id")
-    content = block.content
+    call_id, content = needed(block.tool_use_id, f"{path}.tool_use_id"), block.content
     texts = _texts(content, f"{path}.content") if isinstance(content, list) else [content or ""]
     first = texts[0] if texts else ""
     if block.is_error and "error" not in first[:_ERROR_WITHIN].lower():
         texts = [f"Error: {first}".rstrip(), *texts[1:]]
-    return msgspec.structs.replace(_message("tool", texts), tool_call_id=block.tool_use_id)
+    return msgspec.structs.replace(message_of("tool", texts), tool_call_id=call_id)
 
 
 def _texts(blocks: Sequence[Block], path: str) -> list[str]:
@@ -179,13 +155,5 @@ def _texts(blocks: Sequence[Block], path: str) -> list[str]:
 
 def _text(block: Block, path: str) -> str:
     if block.type != "text":
-        raise UnsupportedParameter(
-            f"{path}: content of type {clipped(block.type)!r} is not supported here; leave it out", param=f"{path}.type"
-        )
-    if block.text is None:
-        raise InvalidParameter(f"{path}.text is missing", param=f"{path}.text")
-    return block.text
-
-
-def _message(role: str, texts: Sequence[str]) -> Message:
-    return Message(role, "\n".join(texts), parts=tuple(texts) if len(texts) > 1 else ())
+        raise wrong_content(block.type, path)
+    return needed(block.text, f"{path}.text")

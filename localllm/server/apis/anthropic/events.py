@@ -69,10 +69,5 @@ class Ping(msgspec.Struct, frozen=True, tag="ping"):
 Event = MessageStart | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop | Ping | ErrorReply
 
 
-def encode(event: Event) -> bytes:
-    """The event's bytes in the stream."""
-    kind = str(event.__struct_config__.tag)
-    return b"event: " + kind.encode() + b"\n" + sse.data(msgspec.json.encode(event))
-
-
+encode = sse.typed
 PING = encode(Ping())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,14 +11,18 @@ from starlette.routing import Route
 
 from localllm.server.apis.anthropic.events import PING, encode
 from localllm.server.apis.anthropic.replies import TokenCount, error_reply
-from localllm.server.apis.anthropic.requests import CountRequest, MessagesRequest, parse_messages
+from localllm.server.apis.anthropic.requests import CountRequest, MessagesRequest
 from localllm.server.apis.anthropic.story import Story
-from localllm.server.common.body import json_response, left_out_header, read_json, unknown_fields_header
+from localllm.server.apis.anthropic.tools import Offered
+from localllm.server.common.body import json_response, left_out_header
 from localllm.server.common.counting import num_prompt_tokens
+from localllm.server.common.field_rules import known
 from localllm.server.common.generation import asking_of
-from localllm.server.common.story import encoded, events_of, finished
+from localllm.server.common.reading import read
+from localllm.server.common.story import drained, encoded, events_of
 from localllm.server.edge import log
-from localllm.server.state import ServerState
+
+T = TypeVar("T", bound=CountRequest)
 
 
 def routes() -> list[Route]:
@@ -30,12 +35,7 @@ def routes() -> list[Route]:
 
 async def create(request: Request) -> Response:
     """`POST /v1/messages`."""
-    state: ServerState = request.app.state.server
-    body, ignored = parse_messages(await read_json(request, state.settings.max_body_bytes), MessagesRequest)
-    state.admit()
-    headers = {"request-id": log.id_of(request.scope)} | unknown_fields_header(ignored, strict=state.settings.strict)
-    offered = body.offered(state.settings.hosted_tools)
-    headers |= left_out_header([*ignored, *offered.ignored])
+    body, offered, headers = await _read(request, MessagesRequest)
     asking = await asking_of(request, body, headers)
     answering = await asking.answers([body.generation(offered)], stream=bool(body.stream))
     story = Story(
@@ -46,23 +46,26 @@ async def create(request: Request) -> Response:
     )
     story.warn(offered.notes)
     says_miss, id = bool(body.cache_report), log.id_of(request.scope)
+    events = events_of([story], answering, says_miss=says_miss)
     if body.stream:
-        events = encoded(events_of(story, answering, says_miss=says_miss), encode)
+        chunks = encoded(events, encode)
         return asking.stream(
-            answering, events, lambda error: [encode(error_reply(error, id))], id=story.message.id, silence=PING
+            answering, chunks, lambda error: [encode(error_reply(error, id))], id=story.message.id, silence=PING
         )
-    await asking.whole(answering.result(), finished(story, answering, says_miss=says_miss))
+    await asking.whole(answering.result(), drained(events))
     return json_response(story.message, asking.headers)
 
 
 async def count_tokens(request: Request) -> Response:
     """`POST /v1/messages/count_tokens`: prompt tokens of the same request, without computing anything."""
-    state: ServerState = request.app.state.server
-    body, ignored = parse_messages(await read_json(request, state.settings.max_body_bytes), CountRequest)
-    state.admit()
-    headers = {"request-id": log.id_of(request.scope)} | unknown_fields_header(ignored, strict=state.settings.strict)
-    offered = body.offered(state.settings.hosted_tools)
-    headers |= left_out_header([*ignored, *offered.ignored])
+    body, offered, headers = await _read(request, CountRequest)
     messages, rendering = body.prompt(offered)
     body.params()  # refuses values that the request itself would be refused for
     return json_response(TokenCount(await num_prompt_tokens(request, body.model, messages, rendering)), headers)
+
+
+async def _read(request: Request, kind: type[T]) -> tuple[T, Offered, dict[str, str]]:
+    """The request, its tools, and the headers of the reply."""
+    state, body, headers = await read(request, known(kind))
+    offered = body.offered(state.settings.hosted_tools)
+    return body, offered, {"request-id": log.id_of(request.scope)} | left_out_header(offered.ignored, headers)

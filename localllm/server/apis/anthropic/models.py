@@ -10,6 +10,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter, clipped
 from localllm.server.common.catalog import Entry
+from localllm.server.common.values import exclusive
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 1000
@@ -110,7 +111,7 @@ def parse_page(query: Mapping[str, str]) -> Page:
         raise InvalidParameter(f"limit must be a number from 1 to {MAX_LIMIT}, got {clipped(given)!r}", param="limit")
     after_id, before_id = query.get("after_id"), query.get("before_id")
     if after_id and before_id:
-        raise InvalidParameter("after_id and before_id are mutually exclusive; send one of them", param="before_id")
+        raise exclusive("after_id", "before_id", param="before_id")
     return Page(limit, after_id or None, before_id or None)
 
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import ContextLengthExceeded, LocalLLMError, UnsupportedParameter, clipped
 from localllm.server.common.remarks import Remarks, TimingsObject, finish_reason
-from localllm.server.errors import MAX_MESSAGE_CHARS, error_headers, public_message, status_of
+from localllm.server.errors import MAX_MESSAGE_CHARS, parts_of, public_message, status_of
 from localllm.types import Finish, Usage
 
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"]
@@ -124,12 +124,9 @@ def error_reply(error: LocalLLMError, request_id: str | None) -> ErrorReply:
 def response_parts(error: LocalLLMError, request_id: str) -> dict[str, Any]:
     """Keyword arguments for a starlette `Response`."""
     status = status_of(error)
-    return {
-        "content": msgspec.json.encode(error_reply(error, request_id)),
-        "status_code": OVERLOADED if status == 503 else status,
-        "headers": {**error_headers(error), "request-id": request_id},
-        "media_type": "application/json",
-    }
+    content = msgspec.json.encode(error_reply(error, request_id))
+    parts = parts_of(content, error, OVERLOADED if status == 503 else status)
+    return {**parts, "headers": {**parts["headers"], "request-id": request_id}}
 
 
 def _message(error: LocalLLMError) -> str:

@@ -5,26 +5,17 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messag
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from localllm.server.apis.anthropic.contents import Block, InputMessage, to_messages, unknown_in_messages
+from localllm.server.apis.anthropic.contents import Block, InputMessage, to_messages
 from localllm.server.apis.anthropic.replies import THREAD
-from localllm.server.apis.anthropic.tools import (
-    HostedTools,
-    MessagesChoice,
-    MessagesTool,
-    Offered,
-    offered_tools,
-    unknown_in_tools,
-)
+from localllm.server.apis.anthropic.tools import HostedTools, MessagesChoice, MessagesTool, Offered, offered_tools
 from localllm.server.common import speculating
-from localllm.server.common.field_rules import Fates, Refused, parse_known, unknown_fields
-from localllm.server.common.parse import Fields, fields_of
-from localllm.server.common.rendering import Thinking, rendering_of
+from localllm.server.common.field_rules import Fates, Nested, Refused
+from localllm.server.common.rendering import RenderingFields, Thinking, rendering_of
 from localllm.server.common.sampling import SamplingFields
 from localllm.server.common.structures import SchemaField, schema_structure
 from localllm.types import GenerationRequest, Message, Rendering, SamplingParams
@@ -66,8 +57,6 @@ OF_ANSWERS = _FATES._replace(
     refused={**_FATES.refused, "compaction": Refused("conversations are not compacted: ask for a summary in a message")}
 )
 
-T = TypeVar("T", bound=msgspec.Struct)
-
 
 class MessagesThinking(Thinking, frozen=True, kw_only=True):
     """Whether, and for how many tokens, the model thinks."""
@@ -99,6 +88,7 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/messages/count_tokens`; fields about the answer are validated and do not change the count."""
 
     fates: ClassVar[Fates] = OF_COUNTS
+    nested: ClassVar[Nested] = ("thinking", "output_config", "system", "messages", "tools")
 
     model: str | None = None
     """Optional while exactly one model is loaded."""
@@ -114,32 +104,6 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
     stream: bool | None = None
 
     @property
-    def enable_thinking(self) -> bool | None:
-        """Thoughts are off unless requested; `adaptive` leaves the decision to the model."""
-        return False if self.thinking is None else self.thinking.is_on
-
-    @property
-    def reasoning_effort(self) -> str | None:
-        return self.output_config.effort if self.output_config and self.enable_thinking is not False else None
-
-    @property
-    def chat_template_kwargs(self) -> Raw | UnsetType:
-        return UNSET
-
-    @property
-    def documents(self) -> Raw | UnsetType:
-        return UNSET
-
-    @property
-    def add_generation_prompt(self) -> bool | None:
-        return None
-
-    @property
-    def continue_final_message(self) -> bool | None:
-        """A final assistant message is continued."""
-        return None
-
-    @property
     def shows_thoughts(self) -> bool:
         return self.thinking is None or self.thinking.display != "omitted"
 
@@ -148,8 +112,8 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
 
     def budgets(self) -> dict[str, int]:
         given = super().budgets()
-        if self.thinking is not None and self.thinking.is_on and self.thinking.budget_tokens is not None:
-            given["thinking.budget_tokens"] = self.thinking.budget_tokens
+        if self.thinking is not None and not self.thinking.is_on:
+            given.pop("thinking.budget_tokens", None)
         return given
 
     def offered(self, hosted: HostedTools) -> Offered:
@@ -159,7 +123,11 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
     def prompt(self, offered: Offered) -> tuple[tuple[Message, ...], Rendering]:
         """The conversation and how to render it. Raises `InvalidParameter`, `UnsupportedParameter`."""
         messages = to_messages(self.system, self.messages)
-        return messages, rendering_of(self, messages, offered.tooling.told)
+        # Thoughts are off unless requested; `adaptive` leaves the decision to the model.
+        thinks = False if self.thinking is None else self.thinking.is_on
+        effort = self.output_config.effort if self.output_config and thinks is not False else None
+        fields = RenderingFields(enable_thinking=thinks, thinking=self.thinking, reasoning_effort=effort)
+        return messages, rendering_of(fields, messages, offered.tooling.told)
 
     def structure(self) -> Structure | None:
         """The structure of the answer's text; None: free text. Raises `InvalidParameter`."""
@@ -172,11 +140,6 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
         """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`."""
         messages, rendering = self.prompt(offered)
         structure, calling = self.structure(), offered.tooling.calling
-        if structure is not None and calling is not None:
-            if calling.choice == "required":
-                structure = None  # it would apply to text, which such an answer does not have
-            elif calling.choice == "none":
-                calling = None
         return self.generation_of(
             self.params(), structure=structure, messages=messages, rendering=rendering, calling=calling
         )
@@ -192,16 +155,3 @@ class MessagesRequest(CountRequest, frozen=True, kw_only=True):
     def limit(self) -> int | None:
         check_range("max_tokens", self.max_tokens, 0, MAX_TOKENS)
         return self.max_tokens
-
-
-def parse_messages(body: bytes, kind: type[T]) -> tuple[T, list[str]]:
-    """The request and its unknown fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request, ignored = parse_known(body, kind)
-    return request, ignored + _unknown_within(given) + unknown_in_messages(given) + unknown_in_tools(given)
-
-
-def _unknown_within(given: Fields) -> list[str]:
-    kinds: dict[str, type[msgspec.Struct]] = {"thinking": MessagesThinking, "output_config": OutputConfig}
-    return [
-        name for field, kind in kinds.items() for name in unknown_fields(fields_of(given.get(field)), kind, f"{field}.")
-    ]

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.common.field_rules import Fates, unknown_fields
-from localllm.server.common.parse import Fields
+from localllm.server.common.field_rules import Fates, known_fields
+from localllm.server.common.parse import Fields, small
 from localllm.server.common.structures import SchemaField
 from localllm.server.common.tool_choice import ToolChoice, Tooling, tooling
 from localllm.server.common.tools import Declared, FunctionTool, ToolName, declared_function
+from localllm.server.common.values import needed
 
 HostedTools = Literal["ignore", "refuse"]
 MAX_TOOLS = 1024
@@ -44,6 +45,11 @@ class MessagesTool(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool | None = None
     """Whether a schema that cannot be enforced is refused; otherwise it causes a warning."""
 
+    @classmethod
+    def known_in(cls, given: Fields) -> frozenset[str] | None:
+        """Tools of other types are left out as a whole."""
+        return known_fields(cls) if small(given.get("type")) in (None, "custom") else None
+
 
 class MessagesChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Which tools an answer may or must call."""
@@ -56,9 +62,7 @@ class MessagesChoice(msgspec.Struct, frozen=True, kw_only=True):
     def known(self) -> str | ToolChoice:
         """The same in the type shared by all APIs. Raises `InvalidParameter`."""
         if self.type == "tool":
-            if self.name is None:
-                raise InvalidParameter("tool_choice.name is missing", param="tool_choice.name")
-            return ToolChoice(type="function", name=self.name)
+            return ToolChoice(type="function", name=needed(self.name, "tool_choice.name"))
         return "required" if self.type == "any" else self.type
 
 
@@ -104,14 +108,3 @@ def _declared(tool: MessagesTool, path: str) -> Declared:
     declared = declared_function(function, path)
     where = f"{path}.input_schema"
     return declared._replace(function=msgspec.structs.replace(declared.function, param=where))
-
-
-def unknown_in_tools(given: Fields) -> list[str]:
-    """Unknown fields of the tools, and the omitted tools as a whole. They have been parsed before."""
-    raw: Raw | None = given.get("tools")
-    unknown: set[str] = set()
-    for tool in ([] if raw is None else msgspec.json.decode(raw, type=list[dict[str, Raw]] | None)) or []:
-        kind = tool.get("type")
-        if kind is None or bytes(kind) in (b'"custom"', b"null"):
-            unknown |= tool.keys()
-    return unknown_fields(unknown, MessagesTool, "tools[].")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -12,12 +13,13 @@ from starlette.routing import Route
 from localllm.server.apis.embeddings import making
 from localllm.server.apis.embeddings import replies as out
 from localllm.server.apis.embeddings.inputs import is_single, items_of
-from localllm.server.apis.embeddings.requests import RerankBody, parse_embeddings, parse_native, parse_rerank
+from localllm.server.apis.embeddings.requests import NativeBody, RerankBody, parse_embeddings, parse_rerank
 from localllm.server.apis.tei.errors import answer_as_tei
-from localllm.server.common.body import json_response, read_json, unknown_fields_header
+from localllm.server.common.body import json_response
+from localllm.server.common.field_rules import known
 from localllm.server.common.parse import Fields
+from localllm.server.common.reading import read
 from localllm.server.edge import sse
-from localllm.server.state import ServerState
 from localllm.types.embeddings import Embeddings, Ranking
 
 
@@ -36,17 +38,11 @@ def routes() -> list[Route]:
 
 async def embeddings(request: Request) -> Response:
     """`POST /v1/embeddings`."""
-    state: ServerState = request.app.state.server
-    body, ignored = parse_embeddings(await read_json(request, state.settings.max_body_bytes))
-    state.admit()
-    headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    state, body, headers = await read(request, parse_embeddings)
     items, field = items_of(body.input, "input"), making.Field("input", is_single(body.input))
     normalize, dimensions = body.is_normalized(), body.dimensions
     model = await making.model_of(request, body.model)
-    asked = await making.embedding_request(
-        request, model, items, field, body, normalize=normalize, dimensions=dimensions
-    )
-    made = await making.embed(request, model, asked, field, body)
+    made = await making.vectors(request, model, items, field, body, normalize=normalize, dimensions=dimensions)
     is_pooled = making.is_pooled(made, state.loaded(model))
     # Encoding megabytes of numbers takes a while, as does the first import of NumPy in this process.
     content = await state.encoding.run(
@@ -58,10 +54,7 @@ async def embeddings(request: Request) -> Response:
 
 async def native(request: Request) -> Response:
     """`POST /embedding` and `POST /embeddings`: an array with an array of vectors per item."""
-    state: ServerState = request.app.state.server
-    body, ignored = parse_native(await read_json(request, state.settings.max_body_bytes))
-    state.admit()
-    headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    state, body, headers = await read(request, known(NativeBody))
     given, name = body.given()
     # Empty texts are left to the model: if it adds special tokens, they have a vector.
     items, field = items_of(given, name, may_be_empty=True), making.Field(name, is_single(given))
@@ -72,10 +65,7 @@ async def native(request: Request) -> Response:
     loaded = state.loaded(model)
     if loaded is not None and loaded.pooling == "none":
         normalize = False  # always, as in llama-server
-    asked = await making.embedding_request(
-        request, model, items, field, body, normalize=normalize, dimensions=dimensions
-    )
-    made = await making.embed(request, model, asked, field, body)
+    made = await making.vectors(request, model, items, field, body, normalize=normalize, dimensions=dimensions)
     headers |= out.truncated_header(made.truncated)
     content = await state.encoding.run(_encoded_natively, made)
     return Response(content, media_type="application/json", headers=headers)
@@ -83,15 +73,12 @@ async def native(request: Request) -> Response:
 
 async def rerank(request: Request) -> Response:
     """`POST /v1/rerank` and its other names."""
-    state: ServerState = request.app.state.server
 
     def seen(given: Fields) -> None:
         if "texts" in given:
             answer_as_tei(request.scope)
 
-    body, ignored = parse_rerank(await read_json(request, state.settings.max_body_bytes), seen)
-    state.admit()
-    headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    state, body, headers = await read(request, partial(parse_rerank, seen=seen))
     asked = making.rerank_request(request, body.query, body.candidates(), body)
     model = await making.model_of(request, body.model)
     made = await making.rank(request, model, asked, making.Field(body.field), body)

@@ -7,19 +7,18 @@ llama-server accepts all of these; OpenAI's and TEI's clients send texts and tok
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import msgspec
-from msgspec import Meta, Raw
 
-from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.common.field_rules import Fates, Refused
+from localllm.server.common.values import ListField, needed, wrong_content
 from localllm.types import TokenId
 
 MAX_INPUTS = 2048
 """OpenAI's limit of texts per request; here also of documents per query."""
 
-Media = Annotated[Raw, Meta(extra_json_schema={"type": ["array", "null"]})]
 Piece = str | TokenId
 Item = str | tuple[Piece, ...]
 """One item: a text, or tokens with texts among them."""
@@ -40,7 +39,7 @@ class InputObject(msgspec.Struct, frozen=True):
     fates: ClassVar[Fates] = Fates({"multimodal_data": Refused("images and audio are not supported yet", ([],))})
 
     prompt_string: str | None = None
-    multimodal_data: Media | msgspec.UnsetType = msgspec.UNSET
+    multimodal_data: ListField | msgspec.UnsetType = msgspec.UNSET
     content: list[InputPart] | None = None
 
     def text(self, path: str) -> str:
@@ -121,9 +120,5 @@ def _item(given: Inputs | TokenId | list[Piece], path: str) -> Item:
 
 def _text(part: InputPart, path: str) -> str:
     if part.type not in ("text", "input_text"):
-        raise UnsupportedParameter(
-            f"{path}: content of type {clipped(part.type)!r} is not supported here; leave it out", param=f"{path}.type"
-        )
-    if part.text is None:
-        raise InvalidParameter(f"{path}.text is missing", param=f"{path}.text")
-    return part.text
+        raise wrong_content(part.type, path)
+    return needed(part.text, f"{path}.text")

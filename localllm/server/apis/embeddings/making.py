@@ -42,10 +42,13 @@ async def model_of(request: Request, asked: str | None) -> str:
     return model
 
 
-async def embedding_request(
+async def vectors(
     request: Request, model: str, items: list[Item], field: Field, wishes: WorkFields, **options: Any
-) -> EmbeddingRequest:
-    """The request for one model. `options`: of the embedding. Raises `InvalidParameter`, `UnsupportedParameter`."""
+) -> Embeddings:
+    """The vectors of one model. `options`: of the embedding.
+
+    Raises `InvalidParameter`, `UnsupportedParameter`, as `Runtime.embed`, and `ClientGone`.
+    """
     state: ServerState = request.app.state.server
 
     async def tokenize(text: str, begins: bool) -> list[int]:
@@ -56,12 +59,14 @@ async def embedding_request(
             raise error.renamed(error.message, field.name) from error
 
     texts, tokens = await alike(items, tokenize)
-    return EmbeddingRequest(
+    asked = EmbeddingRequest(
         texts=None if texts is None else tuple(texts),
         tokens=None if tokens is None else tuple(map(tuple, tokens)),
         **options,
         **_order(request, wishes),
     )
+    keep_alive_s = caller_of(request).keep_alive(wishes.keep_alive_s())
+    return await finished(request, model, state.runtime.embed(model, asked, keep_alive_s=keep_alive_s), field)
 
 
 def rerank_request(request: Request, query: str, documents: tuple[str, ...], wishes: WorkFields) -> RerankRequest:
@@ -69,18 +74,11 @@ def rerank_request(request: Request, query: str, documents: tuple[str, ...], wis
     return RerankRequest(query=query, documents=documents, **_order(request, wishes))
 
 
-async def embed(request: Request, model: str, asked: EmbeddingRequest, field: Field, wishes: WorkFields) -> Embeddings:
-    """The vectors. Raises as `Runtime.embed`, and `ClientGone`."""
-    state: ServerState = request.app.state.server
-    keep_alive_s = caller_of(request).keep_alive(wishes.keep_alive_s())
-    return await _made(request, model, state.runtime.embed(model, asked, keep_alive_s=keep_alive_s), field)
-
-
 async def rank(request: Request, model: str, asked: RerankRequest, field: Field, wishes: WorkFields) -> Ranking:
     """The scores. Raises as `Runtime.rerank`, and `ClientGone`."""
     state: ServerState = request.app.state.server
     keep_alive_s = caller_of(request).keep_alive(wishes.keep_alive_s())
-    return await _made(request, model, state.runtime.rerank(model, asked, keep_alive_s=keep_alive_s), field)
+    return await finished(request, model, state.runtime.rerank(model, asked, keep_alive_s=keep_alive_s), field)
 
 
 def is_pooled(made: Embeddings, loaded: LoadedModel | None) -> bool:
@@ -100,14 +98,14 @@ def _order(request: Request, wishes: WorkFields) -> dict[str, Any]:
     }
 
 
-async def _made(request: Request, model: str, work: Coroutine[Any, Any, MadeT], field: Field) -> MadeT:
-    """The runtime's result."""
+async def finished(request: Request, model: str, work: Coroutine[Any, Any, MadeT], field: Field | None = None) -> MadeT:
+    """The runtime's result, counted. Raises its errors, under the names of the request's field, and `ClientGone`."""
     state: ServerState = request.app.state.server
     started_s = time.perf_counter()
     try:
         made = await sse.unless_gone(request.receive, work)
     except LocalLLMError as error:
-        raise state.seen_by_client(_renamed(error, field)) from error
+        raise state.seen_by_client(error if field is None else _renamed(error, field)) from error
     loaded = state.loaded(model)
     tally_of(request).embedded(loaded, made.num_tokens)
     if loaded is not None:  # otherwise it is being unloaded

@@ -6,7 +6,7 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `input[
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -14,8 +14,9 @@ from msgspec import Meta
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.apis.embeddings.inputs import Inputs, check_number
 from localllm.server.common import fields
-from localllm.server.common.field_rules import Fates, fates_of, parse_known, unknown_fields
-from localllm.server.common.parse import Fields, parse
+from localllm.server.common.field_rules import Fates, Nested, known, parse_known
+from localllm.server.common.parse import Fields
+from localllm.server.common.values import exclusive, needed
 from localllm.settings.durations import keep_alive_seconds
 
 _EUCLIDEAN, _AS_IT_IS = 2, -1
@@ -121,9 +122,7 @@ class DocumentText(msgspec.Struct, frozen=True):
         """Raises `InvalidParameter`, `UnsupportedParameter`."""
         if self.image is not None:
             raise UnsupportedParameter(f"{path}.image: images are not supported here", param=f"{path}.image")
-        if self.text is None:
-            raise InvalidParameter(f"{path}.text is missing", param=f"{path}.text")
-        return self.text
+        return needed(self.text, f"{path}.text")
 
 
 class RerankBody(WorkFields, frozen=True, kw_only=True):
@@ -134,6 +133,8 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
     """
 
     fates: ClassVar[Fates] = fields.RERANK
+    nested: ClassVar[Nested] = ("documents",)
+
     query: Annotated[str, Meta(min_length=1)]
     model: str | None = None
     documents: list[str | DocumentText] | None = None
@@ -155,7 +156,7 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
     def candidates(self) -> tuple[str, ...]:
         """The documents to rank. Raises `InvalidParameter`."""
         if self.texts is not None and self.documents is not None:
-            raise InvalidParameter("documents and texts are mutually exclusive; send one of them", param="texts")
+            raise exclusive("documents", "texts", param="texts")
         given = self.documents if self.texts is None else self.texts
         if given is None:
             raise InvalidParameter("documents is missing (or texts, as TEI calls them)", param="documents")
@@ -167,16 +168,7 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
         )
 
 
-def parse_embeddings(body: bytes) -> tuple[EmbeddingsBody, list[str]]:
-    """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    _, request, ignored = parse_known(body, EmbeddingsBody)
-    return request, ignored
-
-
-def parse_native(body: bytes) -> tuple[NativeBody, list[str]]:
-    """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    _, request, ignored = parse_known(body, NativeBody)
-    return request, ignored
+parse_embeddings = known(EmbeddingsBody)
 
 
 def parse_rerank(body: bytes, seen: Callable[[Fields], None] = lambda _: None) -> tuple[RerankBody, list[str]]:
@@ -184,19 +176,4 @@ def parse_rerank(body: bytes, seen: Callable[[Fields], None] = lambda _: None) -
 
     Raises `InvalidParameter`, `UnsupportedParameter`.
     """
-
-    def check(given: Fields) -> None:
-        seen(given)
-        fates_of(RerankBody).check(given)
-
-    given, request = parse(body, RerankBody, check)
-    ignored = unknown_fields(given, RerankBody)
-    return request, ignored + _unknown_in_documents(given.get("documents"))
-
-
-def _unknown_in_documents(documents: msgspec.Raw | None) -> list[str]:
-    items: Any = (
-        () if documents is None else msgspec.json.decode(documents, type=list[str | dict[str, msgspec.Raw]] | None)
-    )
-    names: set[str] = set().union(*(item for item in items or () if isinstance(item, dict)))
-    return [f"documents[].{name}" for name in sorted(names - {"text", "image"})]
+    return parse_known(body, RerankBody, seen)[1:]

@@ -7,6 +7,7 @@ answer is closed.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InternalError, UnsupportedParameter
+from localllm.errors import UnsupportedParameter
 from localllm.runtime.runtime import Answer
 from localllm.server.apis.llamacpp.completion_replies import WholeReply, only
 from localllm.server.apis.llamacpp.completion_requests import AnswerFields, CompletionRequest, InfillRequest
@@ -22,12 +23,12 @@ from localllm.server.apis.llamacpp.completion_story import CompletionStory
 from localllm.server.apis.llamacpp.errors import error_body
 from localllm.server.apis.llamacpp.prompts import source_of, with_biased_tokens
 from localllm.server.common import choices
-from localllm.server.common.body import read_json, unknown_fields_header
-from localllm.server.common.field_rules import parse_known
+from localllm.server.common.field_rules import known
 from localllm.server.common.generation import Asking, asking_of
+from localllm.server.common.reading import read
+from localllm.server.common.story import drained, encoded
 from localllm.server.edge import log, sse
 from localllm.server.errors import NotServed
-from localllm.server.state import ServerState
 
 BodyT = TypeVar("BodyT", CompletionRequest, InfillRequest)
 
@@ -65,11 +66,9 @@ async def infill(request: Request) -> Response:
 
 async def _read(request: Request, kind: type[BodyT]) -> tuple[BodyT, dict[str, str]]:
     """The body, and the header that names its ignored fields."""
-    state: ServerState = request.app.state.server
-    _, body, ignored = parse_known(await read_json(request, state.settings.max_body_bytes), kind)
-    state.admit()
+    _, body, headers = await read(request, known(kind))
     body.check_response_fields()
-    return body, unknown_fields_header(ignored, strict=state.settings.strict)
+    return body, headers
 
 
 async def _respond(request: Request, asking: Asking, body: AnswerFields, sources: list[dict[str, Any]]) -> Response:
@@ -85,20 +84,20 @@ async def _respond(request: Request, asking: Asking, body: AnswerFields, sources
     answers, loaded = answering.result(), asking.loaded
     ctx = 0 if loaded is None else loaded.ctx
     stories = [CompletionStory(body, index, model, ctx) for index in range(len(answers))]
-    for story, answer in zip(stories, answers, strict=True):
-        story.begin(answer)
+    events = _events(body, answers, stories)
     if body.stream:
         silence_s = None if body.sse_ping_interval is None else max(0, body.sse_ping_interval)
-        events, id = _events(body, answers, stories), log.id_of(request.scope)
-        return asking.stream(answering, events, lambda error: [sse.data(error_body(error))], id=id, silence_s=silence_s)
-    replies = await asking.whole(answers, _whole_replies(body, answers, stories))
+        chunks, id = encoded(events, lambda event: sse.data(msgspec.json.encode(event))), log.id_of(request.scope)
+        return asking.stream(answering, chunks, lambda error: [sse.data(error_body(error))], id=id, silence_s=silence_s)
+    await asking.whole(answers, drained(events))
+    replies = [story.whole for story in stories if story.whole is not None]
 
-    def encoded() -> bytes:
+    def encoded_replies() -> bytes:
         chosen = [_chosen(reply, body) for reply in replies]
         return msgspec.json.encode(chosen[0] if len(chosen) == 1 else chosen)
 
     is_large = any(len(reply.completion_probabilities or ()) > LARGE for reply in replies)
-    content = await state.encoding.run(encoded) if is_large else encoded()
+    content = await state.encoding.run(encoded_replies) if is_large else encoded_replies()
     return Response(content, media_type="application/json", headers=asking.headers)
 
 
@@ -110,33 +109,16 @@ def _chosen(reply: WholeReply, body: AnswerFields) -> Any:
     return only(reply, body.response_fields) if body.response_fields else reply
 
 
-async def _whole_replies(
-    body: AnswerFields, answers: Sequence[Answer], stories: Sequence[CompletionStory]
-) -> list[WholeReply]:
-    """Runs the stories to their ends, discarding events. Raises the error of the first that fails."""
-    made: list[WholeReply] = []
-    for answer, story in zip(answers, stories, strict=True):  # the others are generated while one is awaited
-        async for delta in answer:
-            for _ in story.feed(delta):
-                pass
-            if delta.finish is not None:
-                made.append(story.end(delta.finish, answer.cache_miss if body.cache_report else None))
-    if len(made) < len(answers):
-        raise InternalError("an answer ended without a finish reason")
-    return made
-
-
 async def _events(
     body: AnswerFields, answers: Sequence[Answer], stories: Sequence[CompletionStory]
-) -> AsyncGenerator[bytes, None]:
+) -> AsyncGenerator[Any, None]:
     """The events of a stream. Raises the error of the first answer that fails."""
-    num_ended = 0
-    async for index, delta in choices.merged(answers):
-        for event in stories[index].feed(delta):
-            yield sse.data(msgspec.json.encode(event))
-        if delta.finish is not None:
-            num_ended += 1
-            last = stories[index].last(delta.finish, answers[index].cache_miss if body.cache_report else None)
-            yield sse.data(msgspec.json.encode(_chosen(last, body)))
-    if num_ended < len(answers):
-        raise InternalError("an answer ended without a finish reason")
+    for story, answer in zip(stories, answers, strict=True):
+        story.begin(answer)
+    async with aclosing(choices.merged(answers)) as deltas:
+        async for index, delta in deltas:
+            for event in stories[index].feed(delta):
+                yield event
+            if delta.finish is not None:
+                last = stories[index].last(delta.finish, answers[index].cache_miss if body.cache_report else None)
+                yield _chosen(last, body)

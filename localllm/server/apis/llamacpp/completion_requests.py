@@ -14,7 +14,7 @@ from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.apis.llamacpp.fields import COMPLETION_FATES
 from localllm.server.apis.llamacpp.samplers import samplers_of, switched_off
 from localllm.server.common.field_rules import Fates
-from localllm.server.common.sampling import SamplingFields, seed_of, with_seed
+from localllm.server.common.sampling import SamplingFields, seeded
 from localllm.server.common.structures import SchemaField, is_given, schema_structure
 from localllm.types import (
     NO_LIMIT,
@@ -101,7 +101,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
                 param="n_cmpl" if self.num_completions > 1 else "prompt",
             )
         params, structure = self.params(), self.structure()
-        drawn = [with_seed(params, seed_of(params.seed, index)) for index in range(self.num_completions)]
+        drawn = seeded(params, self.num_completions)
         made = [self.generation_of(each, structure=structure, **source) for source in sources for each in drawn]
         return [msgspec.structs.replace(each, **self._rules()) for each in made]
 

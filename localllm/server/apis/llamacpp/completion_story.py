@@ -36,6 +36,8 @@ class CompletionStory:
 
     def __init__(self, body: AnswerFields, index: int, model: str, ctx: int) -> None:
         """`ctx`: the slot's context in tokens."""
+        self.whole: WholeReply | None = None
+        """The complete reply, after the end."""
         self._body = body
         self._index = index
         self._model = model
@@ -82,7 +84,7 @@ class CompletionStory:
         usage, text = finish.usage, "".join(self._texts)
         is_full = finish.reason == "length" and usage.prompt_tokens + usage.completion_tokens >= self._ctx
         chosen = self._logprobs if finish.stop is None else _within(self._logprobs, text)
-        return WholeReply(
+        self.whole = WholeReply(
             index=self._index,
             content=text,
             tokens=self._tokens if self._body.return_tokens else [],
@@ -101,6 +103,7 @@ class CompletionStory:
             completion_probabilities=self._probabilities(chosen),
             localllm=remarks(self._notes, cache_miss),
         )
+        return self.whole
 
     def last(self, finish: Finish, cache_miss: str | None = None) -> WholeReply:
         """The last event of a stream. Raises as `end`."""

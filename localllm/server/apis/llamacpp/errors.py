@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.errors import ContextLengthExceeded, LocalLLMError, clipped
-from localllm.server.errors import MAX_MESSAGE_CHARS, error_headers, public_message, status_of
+from localllm.server.errors import MAX_MESSAGE_CHARS, parts_of, public_message, status_of
 
 PATHS = (
     "/apply-template", "/chat/completions", "/completion", "/completions", "/cors-proxy", "/detokenize", "/embedding",
@@ -86,9 +86,4 @@ def _sentence(error: LocalLLMError) -> str:
 
 def response_parts(error: LocalLLMError) -> dict[str, Any]:
     """Keyword arguments for a starlette `Response`."""
-    return {
-        "content": error_body(error),
-        "status_code": status_of(error),
-        "headers": error_headers(error),
-        "media_type": "application/json",
-    }
+    return parts_of(error_body(error), error)

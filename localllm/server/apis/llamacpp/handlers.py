@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -13,18 +12,17 @@ from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, SlotNotFound
 from localllm.server.apis.llamacpp import requests as body
-from localllm.server.common.body import json_response, read_json, read_optional_json, unknown_fields_header
-from localllm.server.common.field_rules import parse_known
+from localllm.server.common.body import json_response, read_optional_json
+from localllm.server.common.field_rules import known
 from localllm.server.common.messages import to_messages
-from localllm.server.common.rendering import rendering_of
+from localllm.server.common.reading import read
+from localllm.server.common.rendering import RenderingFields, rendering_of
 from localllm.server.common.tools import told_tools
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.errors import Overloaded
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 def routes() -> list[Route]:
@@ -40,7 +38,7 @@ def routes() -> list[Route]:
 
 async def tokenize(request: Request) -> Response:
     """`POST /tokenize`."""
-    state, asked, headers = await _read(request, body.TokenizeRequest)
+    state, asked, headers = await read(request, known(body.TokenizeRequest))
     model = await _model(request, asked.model)
     work = state.runtime.tokenize(
         model, asked.content, add_special=asked.add_special, parse_special=asked.parse_special
@@ -57,7 +55,7 @@ async def tokenize(request: Request) -> Response:
 
 async def detokenize(request: Request) -> Response:
     """`POST /detokenize`."""
-    state, asked, headers = await _read(request, body.DetokenizeRequest)
+    state, asked, headers = await read(request, known(body.DetokenizeRequest))
     model = await _model(request, asked.model)
     work = state.runtime.pieces(model, asked.tokens, special=asked.special)
     pieces = await sse.unless_gone(request.receive, work)
@@ -66,11 +64,11 @@ async def detokenize(request: Request) -> Response:
 
 async def apply_template(request: Request) -> Response:
     """`POST /apply-template`."""
-    state, asked, headers = await _read(request, body.ApplyTemplateRequest)
+    state, asked, headers = await read(request, known(body.ApplyTemplateRequest))
     model = await _model(request, asked.model)
     messages = to_messages(asked.messages)
     tools = told_tools([tool.declared(f"tools[{index}]") for index, tool in enumerate(asked.tools or ())])
-    rendering = rendering_of(asked, messages, tools)
+    rendering = rendering_of(RenderingFields.of(asked), messages, tools)
     work = state.runtime.render(model, messages, rendering)
     text = await sse.unless_gone(request.receive, work)
     return json_response(body.Prompt(text), headers)
@@ -111,10 +109,8 @@ async def slots(request: Request) -> Response:
 
 async def slot_action(request: Request) -> Response:
     """`POST /slots/{id_slot}?action=save|restore|erase`."""
-    state: ServerState = request.app.state.server
     caller_of(request).check_may("save, restore or erase slots")
-    content = await read_optional_json(request, state.settings.max_body_bytes)
-    _, asked, headers = _parsed(state, content, body.SlotRequest)
+    state, asked, headers = await read(request, known(body.SlotRequest), read_optional_json)
     action, slot = request.query_params.get("action"), _slot_number(request.path_params["id_slot"])
     if action not in ("save", "restore", "erase"):
         raise InvalidParameter("action must be save, restore or erase", param="action")
@@ -153,18 +149,6 @@ def _slot_number(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
         raise SlotNotFound("slots are numbered from 0; GET /slots lists them", param="id_slot")
     return int(text)
-
-
-async def _read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
-    state: ServerState = request.app.state.server
-    return _parsed(state, await read_json(request, state.settings.max_body_bytes), kind)
-
-
-def _parsed(state: ServerState, content: bytes, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
-    _, asked, ignored = parse_known(content, kind)
-    headers = unknown_fields_header(ignored, strict=state.settings.strict)
-    state.admit()
-    return state, asked, headers
 
 
 def _text_or_bytes(piece: bytes) -> Any:

@@ -6,8 +6,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.server.common.messages import ChatMessage
-from localllm.server.common.rendering import ListField, ObjectField, Thinking
+from localllm.server.common.rendering import Thinking
 from localllm.server.common.tools import Tool
+from localllm.server.common.values import ListField, ObjectField
 from localllm.types import TokenId
 
 

@@ -15,8 +15,9 @@ from starlette.routing import Route
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, clipped
 from localllm.runtime.runtime import among
 from localllm.server.apis.llamacpp.props import Success
-from localllm.server.common.body import json_response, read_json, unknown_fields_header
-from localllm.server.common.parse import parse
+from localllm.server.common.body import json_response
+from localllm.server.common.field_rules import known
+from localllm.server.common.reading import read
 from localllm.server.edge import log
 from localllm.server.edge.callers import caller_of
 from localllm.server.state import ServerState
@@ -76,11 +77,7 @@ async def remove(request: Request) -> Response:
 
 async def _asked(request: Request) -> tuple[ServerState, str, str | None, dict[str, str]]:
     """Also the model's id and the phase of its process; None if it is not loaded. Raises `ModelNotFound`."""
-    state: ServerState = request.app.state.server
-    given, asked = parse(await read_json(request, state.settings.max_body_bytes), ModelRequest)
-    ignored = sorted(given.keys() - set(ModelRequest.__struct_fields__))
-    headers = unknown_fields_header(ignored, strict=state.settings.strict)
-    state.admit()
+    state, asked, headers = await read(request, known(ModelRequest))
     name = state.named(asked.model)
     phases: dict[str, str | None] = {model.id: model.phase for model in state.runtime.running()}
     if name not in phases:

@@ -15,8 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import UnsupportedParameter, clipped
-from localllm.server.common.body import json_response, read_json, unknown_fields_header
-from localllm.server.common.parse import parse
+from localllm.server.common.body import json_response
+from localllm.server.common.field_rules import known
+from localllm.server.common.reading import read
 from localllm.server.edge.callers import caller_of
 from localllm.server.edge.sse import unless_gone
 from localllm.server.errors import FeatureDisabled, NotFound
@@ -85,11 +86,7 @@ async def list_tools(request: Request) -> Response:
 async def call_tool(request: Request) -> Response:
     """`POST /tools`: a failed tool is reported with status 200, as in llama-server."""
     hubs = _hubs(request, "run tools of MCP servers")
-    state: ServerState = request.app.state.server
-    given, asked = parse(await read_json(request, state.settings.max_body_bytes), ToolRequest)
-    headers = unknown_fields_header(
-        sorted(given.keys() - set(ToolRequest.__struct_fields__)), strict=state.settings.strict
-    )
+    _, asked, headers = await read(request, known(ToolRequest))
     for header in HEADERS:
         if header in request.headers:
             raise UnsupportedParameter(

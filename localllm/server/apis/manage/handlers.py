@@ -5,9 +5,8 @@ Disconnecting cancels a pull; the next one resumes.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,18 +14,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
-from localllm.server.apis.manage.reading import read
+from localllm.errors import InvalidParameter, LoadFailed
 from localllm.server.common.body import json_response
-from localllm.server.edge import log, sse
+from localllm.server.common.field_rules import known
+from localllm.server.common.generation import guarded
+from localllm.server.common.progress import Progress
+from localllm.server.common.reading import read
+from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
-from localllm.server.errors import error_body, unexpected
+from localllm.server.errors import error_body
 from localllm.server.state import ServerState
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import wire as body
 from localllm.types.states import PullState, RunningModel
 
-T = TypeVar("T", bound=msgspec.Struct)
+EventT = TypeVar("EventT", body.LoadEvent, body.PullEvent)
 
 
 def routes() -> list[Route]:
@@ -56,19 +58,18 @@ async def list_models(request: Request) -> Response:
 
 async def load(request: Request) -> Response:
     """`POST /localllm/load`. Without options, the model is loaded as for any other request."""
-    state, asked, headers = await read(request, body.LoadRequest)
+    state, asked, headers = await read(request, known(body.LoadRequest))
     keep_alive_s = caller_of(request).keep_alive(keep_alive_seconds(asked.keep_alive))
     for name in ("ctx", "slots"):
         if getattr(asked, name) is not None:
             caller_of(request).check_may(f"set the {name} of a model", name)
     own = {"ctx": asked.ctx, "slots": asked.slots}
-    news = _News[body.LoadEvent]()
 
-    async def work() -> body.LoadEvent:
+    async def work(report: Callable[[body.LoadEvent], None]) -> body.LoadEvent:
         try:
             loaded = await state.runtime.load(
                 state.aliased(asked.model),
-                on_progress=lambda part: news.put(body.LoadEvent(status="loading", model=asked.model, fraction=part)),
+                on_progress=lambda part: report(body.LoadEvent(status="loading", model=asked.model, fraction=part)),
                 keep_alive_s=keep_alive_s,
                 stays=False,
                 allow_paths=False,
@@ -81,13 +82,13 @@ async def load(request: Request) -> Response:
             raise InvalidParameter(error.public, param="slots" if asked.ctx is None else "ctx") from error
         return body.LoadEvent(status="ready", model=loaded.id, fraction=1.0)
 
-    return await _respond(request, work(), news, headers, stream=asked.stream is not False)
+    return await _respond(request, work, headers, stream=asked.stream is not False)
 
 
 async def unload(request: Request) -> Response:
     """`POST /localllm/unload`: immediately; running answers end with an error."""
     caller_of(request).check_may("unload models")
-    state, asked, headers = await read(request, body.ModelRequest)
+    state, asked, headers = await read(request, known(body.ModelRequest))
     await state.runtime.unload(asked.model)
     return json_response(body.Unloaded(model=asked.model), headers)
 
@@ -95,7 +96,7 @@ async def unload(request: Request) -> Response:
 async def keep(request: Request) -> Response:
     """`POST /localllm/kv/save`: writes the conversations that are only in memory to disk."""
     caller_of(request).check_may("write conversations to disk")
-    state, asked, headers = await read(request, body.ModelRequest)
+    state, asked, headers = await read(request, known(body.ModelRequest))
     model = await state.model_id(asked.model)
     return json_response(body.KvSaved(model=model, conversations=await state.runtime.keep(model)), headers)
 
@@ -103,22 +104,21 @@ async def keep(request: Request) -> Response:
 async def pull(request: Request) -> Response:
     """`POST /localllm/pull`."""
     caller_of(request).check_may("pull models")
-    state, asked, headers = await read(request, body.PullRequest)
-    news = _News[body.PullEvent]()
+    state, asked, headers = await read(request, known(body.PullRequest))
 
-    def report(progress: PullState) -> None:
-        news.put(body.PullEvent(status="pulling", progress=progress))
+    async def work(report: Callable[[body.PullEvent], None]) -> body.PullEvent:
+        def pulling(progress: PullState) -> None:
+            report(body.PullEvent(status="pulling", progress=progress))
 
-    async def work() -> body.PullEvent:
-        return body.PullEvent(status="success", model=await state.runtime.pull(asked.model, report))
+        return body.PullEvent(status="success", model=await state.runtime.pull(asked.model, pulling))
 
-    return await _respond(request, work(), news, headers, stream=asked.stream is not False)
+    return await _respond(request, work, headers, stream=asked.stream is not False)
 
 
 async def remove(request: Request) -> Response:
     """`POST /localllm/remove`."""
     caller_of(request).check_may("remove models")
-    state, asked, headers = await read(request, body.RemoveRequest)
+    state, asked, headers = await read(request, known(body.RemoveRequest))
     if asked.dry_run:
         freed_bytes = await state.runtime.own_bytes(asked.model)
         would_go = body.Removed(model=asked.model, freed_bytes=freed_bytes, status="would be removed")
@@ -127,63 +127,28 @@ async def remove(request: Request) -> Response:
     return json_response(body.Removed(model=asked.model), headers)
 
 
-class _News(asyncio.Queue[T]):
-    """Events not yet sent; only the latest progress, since a slow reader needs no history."""
-
-    def put(self, event: T) -> None:  # type: ignore[override]
-        while not self.empty():
-            self.get_nowait()
-        self.put_nowait(event)
-
-
 async def _respond(
-    request: Request, work: Coroutine[Any, Any, T], news: _News[T], headers: Mapping[str, str], *, stream: bool
+    request: Request,
+    work: Callable[[Callable[[EventT], None]], Coroutine[Any, Any, EventT]],
+    headers: Mapping[str, str],
+    *,
+    stream: bool,
 ) -> Response:
+    """The operation's events, or only the last. An immediate failure becomes an error response."""
     state: ServerState = request.app.state.server
+    progress = Progress(work)
     if not stream:
-        return json_response(await sse.unless_gone(request.receive, work), headers)
-    task = asyncio.ensure_future(work)
-    first = asyncio.ensure_future(news.get())
+        return json_response(await progress.ended(request.receive), headers)
+    await progress.begun(request.receive)
 
-    async def close() -> None:
-        task.cancel()
-        first.cancel()  # also here: a generator never started runs no cleanup
-        await asyncio.gather(task, first, return_exceptions=True)
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        async with aclosing(progress.events()) as events:
+            async for event in events:
+                yield sse.data(msgspec.json.encode(event))
+        yield sse.DONE
 
-    # An immediate failure becomes an error response; later ones arrive as events.
-    try:
-        await sse.unless_gone(request.receive, _first_of(task, first))
-        if task.done():
-            task.result()
-    except BaseException:
-        await close()
-        raise
-    return sse.EventStream(_events(task, first, news), close, headers, keep_alive_s=state.settings.keep_alive_s)
-
-
-async def _first_of(*tasks: asyncio.Future[Any]) -> None:
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-
-
-async def _events(task: asyncio.Future[T], first: asyncio.Future[T], news: _News[T]) -> AsyncGenerator[bytes, None]:
-    getting = first
-    try:
-        while True:
-            await _first_of(task, getting)
-            if getting.done():
-                yield sse.data(msgspec.json.encode(getting.result()))
-                getting = asyncio.ensure_future(news.get())
-            elif task.done():
-                yield sse.data(msgspec.json.encode(task.result()))
-                yield sse.DONE
-                return
-    except LocalLLMError as error:
-        log.event(logging.WARNING, "stream_failed", code=error.code, message=error.message)
-        yield sse.data(error_body(error))
-    except Exception as error:  # noqa: BLE001 (`unexpected` logs it)
-        yield sse.data(error_body(unexpected(error, "a stream")))
-    finally:
-        getting.cancel()
+    guard = guarded(state, chunks(), lambda error: [sse.data(error_body(error))])
+    return sse.EventStream(guard, progress.close, headers, keep_alive_s=state.settings.keep_alive_s)
 
 
 def _process(model: RunningModel, state: ServerState) -> body.Process:

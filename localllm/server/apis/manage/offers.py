@@ -15,8 +15,9 @@ from localllm.planning.placing import CPU
 from localllm.planning.speeds import NotPredicted
 from localllm.registry import catalog
 from localllm.registry.offers.rating import Rated
-from localllm.server.apis.manage.reading import read
 from localllm.server.common.body import json_response
+from localllm.server.common.field_rules import known
+from localllm.server.common.reading import read
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.system import memory as system_memory
@@ -44,7 +45,7 @@ async def list_catalog(request: Request) -> Response:
 async def search(request: Request) -> Response:
     """`POST /localllm/search`: results of the catalog are included even if Hugging Face cannot be searched."""
     caller_of(request).check_may("search for models")
-    state, asked, headers = await read(request, body.SearchRequest)
+    state, asked, headers = await read(request, known(body.SearchRequest))
     if not 1 <= asked.limit <= MAX_HITS:
         raise InvalidParameter(f"limit must be from 1 to {MAX_HITS}, got {asked.limit}", param="limit")
     words, found, problem = asked.query.strip(), [], None
@@ -70,12 +71,12 @@ async def search(request: Request) -> Response:
 async def offers(request: Request) -> Response:
     """`POST /localllm/offers`: every quantization of one model."""
     caller_of(request).check_may("look for models")
-    state, asked, headers = await read(request, body.ModelRequest)
+    state, asked, headers = await read(request, known(body.ModelRequest))
     is_busy = any(model.num_requests for model in state.runtime.running())
     work = state.offers.offers(asked.model, may_measure=not is_busy)
     found, problem = await sse.unless_gone(request.receive, work)
-    known = catalog.load()
-    is_catalogs = any(asked.model in (entry.id, entry.name) for entry in known.entries)
+    every = catalog.load()
+    is_catalogs = any(asked.model in (entry.id, entry.name) for entry in every.entries)
     models = [
         _offered(each, asked.model if is_catalogs and each.offer.is_chosen else each.offer.name) for each in found
     ]

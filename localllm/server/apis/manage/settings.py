@@ -14,8 +14,9 @@ from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.runtime import changed_settings, effective_settings
-from localllm.server.apis.manage.reading import read
 from localllm.server.common.body import json_response
+from localllm.server.common.field_rules import known
+from localllm.server.common.reading import read
 from localllm.server.edge.callers import caller_of
 from localllm.settings import config, sections
 from localllm.settings.config import Settings
@@ -37,7 +38,7 @@ def routes() -> list[Route]:
 async def settings(request: Request) -> Response:
     """`POST /localllm/settings`."""
     caller_of(request).check_may("see or change the settings of models")
-    state, asked, headers = await read(request, body.SettingsRequest)
+    state, asked, headers = await read(request, known(body.SettingsRequest))
     model = state.aliased(asked.model)
     if not effective_settings.is_name(model) or sections.is_pattern(model):
         raise ModelNotFound(

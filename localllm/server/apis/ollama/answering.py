@@ -6,8 +6,11 @@ messages.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
 
 import msgspec
@@ -16,13 +19,15 @@ from starlette.responses import Response
 
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError
 from localllm.runtime.runtime import Answer
-from localllm.server.apis.ollama.answers import Context, Shape, Told
+from localllm.server.apis.ollama.answers import Line, Story
 from localllm.server.apis.ollama.asked import Given, heeded, model_of
 from localllm.server.apis.ollama.lines import LineStream
+from localllm.server.apis.ollama.replies import ChatReply, nanoseconds
 from localllm.server.apis.ollama.requests import ChatRequest, GenerateRequest
 from localllm.server.apis.ollama.truncating import LEFT_OUT, room_of, shortened
 from localllm.server.common.body import json_response, notes_header
-from localllm.server.common.generation import Asking
+from localllm.server.common.generation import Asking, abandon
+from localllm.server.common.story import drained, events_of
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.state import ServerState
@@ -41,34 +46,55 @@ async def answer(
     given.check(state)
     body, unheeded = heeded(request, body, asks=made_of is not None)
     asking = Asking(request, await model_of(state, name), body)
-    shape = Shape(name, is_chat=isinstance(body, ChatRequest))
+    is_chat = isinstance(body, ChatRequest)
     if made_of is None:
-        return await _loaded(request, state, asking, body, shape)
+        return await _loaded(request, state, asking, body, Story(name, started_s, is_chat=is_chat))
     await _widened(request, state, asking, body)
     if isinstance(body, GenerateRequest) and body.context:
         made_of = await sse.unless_gone(request.receive, _continued(state, asking.model, made_of, body.context))
-    answer = await _begun(asking, made_of, name, truncates=isinstance(body, ChatRequest) and body.truncate is not False)
+    answering = await _begun(
+        asking, made_of, name, truncates=isinstance(body, ChatRequest) and body.truncate is not False
+    )
     try:
         loaded = asking.loaded
         _check_thoughts(loaded, name, body)
         headers = asking.headers | given.headers(state, None if loaded is None else loaded.ctx, unheeded)
-        telling = Told(
-            answer, shape, started_s, time.perf_counter() - started_s, _context_maker(state, asking.model, body)
-        )
     except BaseException:
-        await answer.aclose()
+        await abandon(answering)
         raise
+    story = Story(name, started_s, is_chat=is_chat, load_s=time.perf_counter() - started_s)
+    lines = events_of([story], answering, says_miss=False)
+
+    async def completed(line: Line) -> Line:
+        """The last line or the reply, with `context`."""
+        if isinstance(line, ChatReply) or isinstance(body, ChatRequest) or body.raw or body.suffix:
+            return line
+        context = await _context(state, asking.model, body, story.text)
+        total = nanoseconds(time.perf_counter() - started_s)
+        return line if context is None else msgspec.structs.replace(line, context=context, total_duration=total)
+
+    async def streamed() -> AsyncGenerator[Line, None]:
+        async with aclosing(lines):
+            async for line in lines:
+                yield await completed(line) if line.done else line
+
+    async def whole() -> Line:
+        await drained(lines)
+        return await completed(story.whole())
+
     if body.stream is not False:
-        return LineStream(state, telling.lines(), answer.aclose, headers)
-    return json_response(await asking.whole([answer], telling.whole()), headers)
+        return LineStream(state, streamed(), partial(abandon, answering), headers)
+    return json_response(await asking.whole(answering.result(), whole()), headers)
 
 
-async def _begun(asking: Asking, made_of: GenerationRequest, name: str, *, truncates: bool) -> Answer:
+async def _begun(
+    asking: Asking, made_of: GenerationRequest, name: str, *, truncates: bool
+) -> asyncio.Future[list[Answer]]:
     """Waits for the answer to begin even in a stream, so that errors get a status, as in Ollama."""
     notes: list[str] = []
     while True:
         try:
-            (answer,) = (await asking.answers([made_of], stream=False, field="prompt")).result()
+            answering = await asking.answers([made_of], stream=False, field="prompt")
         except ContextLengthExceeded as error:
             num_tokens, ctx = error.details.get("prompt_tokens"), error.details.get("context_length")
             if not truncates or made_of.messages is None or not isinstance(num_tokens, int) or not isinstance(ctx, int):
@@ -81,8 +107,8 @@ async def _begun(asking: Asking, made_of: GenerationRequest, name: str, *, trunc
         except LocalLLMError as error:
             raise _as_ollamas(error, asking.loaded, made_of, name) from error
         else:
-            asking.headers |= notes_header([*notes, *answer.notes])
-            return answer
+            asking.headers |= notes_header([*notes, *answering.result()[0].notes])
+            return answering
 
 
 def _as_ollamas(
@@ -106,16 +132,16 @@ async def _widened(request: Request, state: ServerState, asking: Asking, body: C
 
 
 async def _loaded(
-    request: Request, state: ServerState, asking: Asking, body: ChatRequest | GenerateRequest, shape: Shape
+    request: Request, state: ServerState, asking: Asking, body: ChatRequest | GenerateRequest, story: Story
 ) -> Response:
     """Without a prompt: load or unload the model."""
     if asking.keep_alive_s == 0:
         await unloaded(state, asking.model)
-        line = shape.line(reason="unload")
+        line = story.line(reason="unload")
     else:
         await _widened(request, state, asking, body)
         await sse.unless_gone(request.receive, state.runtime.ensure(asking.model, asking.keep_alive_s))
-        line = shape.line(reason="load")
+        line = story.line(reason="load")
     if body.stream is False:
         return json_response(line)
     return Response(msgspec.json.encode(line) + b"\n", media_type="application/x-ndjson")
@@ -137,13 +163,6 @@ async def _continued(state: ServerState, id: str, made_of: GenerationRequest, co
     text = await state.runtime.render(id, made_of.messages, made_of.rendering)
     tokens = await state.runtime.tokenize(id, text, add_special=False)
     return GenerationRequest(prompt_tokens=(*context, *tokens), params=made_of.params, structure=made_of.structure)
-
-
-def _context_maker(state: ServerState, id: str, body: ChatRequest | GenerateRequest) -> Context | None:
-    """Makes `context` for the reply; None if the request is not a conversation turn."""
-    if isinstance(body, ChatRequest) or body.raw or body.suffix:
-        return None
-    return partial(_context, state, id, body)
 
 
 async def _context(state: ServerState, id: str, body: GenerateRequest, text: str) -> list[int] | None:

@@ -3,27 +3,89 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import UNSET
 
-from localllm.errors import InternalError
-from localllm.runtime.runtime import Answer
 from localllm.server.apis.ollama import replies as out
-from localllm.types import CallDelta, Delta, TokenLogprob, ToolCall, whole_calls
+from localllm.server.common.remarks import finish_reason
+from localllm.types import CallDelta, Delta, Finish, TokenLogprob, whole_calls
 
-Context = Callable[[str], Awaitable[list[int] | None]]
-"""Converts a text to the tokens of `context`."""
+Line = out.ChatReply | out.GenerateReply
 
 
-class Shape:
-    """Makes the lines of a chat or of a plain prompt."""
+class Story:
+    """The lines of one answer, in order; afterwards `whole` is the same as one reply."""
 
-    def __init__(self, model: str, *, is_chat: bool) -> None:
-        """`model`: the name the client used."""
+    def __init__(self, model: str, started_s: float, *, is_chat: bool, load_s: float = 0.0) -> None:
+        """`model`: the name the client used. `started_s`: time of the request. `load_s`: time until it was accepted."""
         self._model = model
         self._is_chat = is_chat
+        self._started_s = started_s
+        self._load_s = load_s
+        self._texts: list[str] = []
+        self._thoughts: list[str] = []
+        self._logprobs: list[TokenLogprob] = []
+        self._unsent: Sequence[TokenLogprob] = ()
+        """Log-probabilities that the last line has."""
+        self._pieces: dict[int, list[CallDelta]] = {}
+        """Calls that are not complete yet."""
+        self._calls: list[out.CallObject] = []
+        self._broken: list[str] = []
+        """The text of truncated calls, so that nothing of an answer is lost."""
+        self._ending: dict[str, Any] = {}
+
+    @property
+    def text(self) -> str:
+        """The answer's text so far."""
+        return "".join(self._texts)
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """A header has the warnings."""
+
+    def begin(self, num_prompt_tokens: int) -> Iterable[Line]:  # noqa: ARG002  the last line has it
+        """No line precedes the first token."""
+        return ()
+
+    def feed(self, delta: Delta) -> Iterator[Line]:
+        """Each call is sent complete, in its own line before the last, where clients do not look for calls."""
+        self._texts.append(delta.text)
+        self._thoughts.append(delta.thought)
+        self._logprobs += delta.logprobs
+        logprobs = delta.logprobs  # sent with the first of these lines
+        for text, thought in (("", delta.thought), (delta.text, "")):
+            if text or thought:
+                yield self.line(text=text, thought=thought, logprobs=logprobs)
+                logprobs = ()
+        made = list(self._complete(delta))
+        if made:
+            objects = [each for each in made if isinstance(each, out.CallObject)]
+            broken = [each for each in made if isinstance(each, str)]
+            self._calls += objects
+            self._broken += broken
+            yield self.line(text="\n".join(broken), calls=objects, logprobs=logprobs)
+            logprobs = ()
+        if delta.finish is not None:
+            self._unsent = logprobs
+        elif logprobs:
+            yield self.line(logprobs=logprobs)
+
+    def end(self, finish: Finish, cache_miss: str | None = None) -> Iterator[Line]:  # noqa: ARG002
+        """The last line. Raises `Draining` if the server cut the answer short."""
+        total_s = time.perf_counter() - self._started_s
+        self._ending = {"reason": finish_reason(finish), **out.metrics(finish, self._load_s, total_s)}
+        yield self.line(logprobs=self._unsent, **self._ending)
+
+    def whole(self) -> Line:
+        """The complete reply, after the end."""
+        return self.line(
+            text=self.text + "\n".join(self._broken),
+            thought="".join(self._thoughts),
+            calls=self._calls,
+            logprobs=self._logprobs,
+            **self._ending,
+        )
 
     def line(
         self,
@@ -34,7 +96,7 @@ class Shape:
         logprobs: Sequence[TokenLogprob] = (),
         reason: str = "",
         **metrics: Any,
-    ) -> out.ChatReply | out.GenerateReply:
+    ) -> Line:
         """`reason`: why the answer ended."""
         common: dict[str, Any] = {
             "model": self._model,
@@ -49,94 +111,10 @@ class Shape:
         message = out.ReplyMessage(content=text, thinking=thought or UNSET, tool_calls=list(calls) or UNSET)
         return out.ChatReply(message=message, **common)
 
-
-class Told:
-    """An answer in progress, as lines or as one reply.
-
-    `started_s`: time of the request; `load_s`: time until it was accepted; `context`: for plain prompts.
-    """
-
-    def __init__(
-        self, answer: Answer, shape: Shape, started_s: float, load_s: float, context: Context | None = None
-    ) -> None:
-        self._context = context
-        self._answer = answer
-        self._shape = shape
-        self._started_s = started_s
-        self._load_s = load_s
-
-    async def lines(self) -> AsyncGenerator[out.ChatReply | out.GenerateReply, None]:
-        """Each call is sent complete, in its own line before the last, where clients do not look for calls."""
-        calls, texts = _Calls(), list[str]()
-        async for delta in self._answer:
-            texts.append(delta.text)
-            logprobs = delta.logprobs  # sent with the first of these lines
-            for text, thought in (("", delta.thought), (delta.text, "")):
-                if text or thought:
-                    yield self._shape.line(text=text, thought=thought, logprobs=logprobs)
-                    logprobs = ()
-            made = calls.feed(delta.calls, is_last=delta.finish is not None)
-            if made:
-                objects, broken = _call_objects(made)
-                yield self._shape.line(text=broken, calls=objects, logprobs=logprobs)
-                logprobs = ()
-            if delta.finish is not None:
-                yield await self._last(delta, "".join(texts), logprobs=logprobs)
-                return
-            if logprobs:
-                yield self._shape.line(logprobs=logprobs)
-        raise InternalError("the answer ended without a finish reason")
-
-    async def whole(self) -> out.ChatReply | out.GenerateReply:
-        """The complete reply."""
-        texts, thoughts = list[str](), list[str]()
-        deltas, logprobs = list[CallDelta](), list[TokenLogprob]()
-        async for delta in self._answer:
-            texts.append(delta.text)
-            thoughts.append(delta.thought)
-            deltas += delta.calls
-            logprobs += delta.logprobs
-            if delta.finish is not None:
-                numbered = list(enumerate(whole_calls(deltas)))
-                calls, broken = _call_objects(numbered)
-                text = "".join(texts)
-                return await self._last(
-                    delta, text, text=text + broken, thought="".join(thoughts), calls=calls, logprobs=logprobs
-                )
-        raise InternalError("the answer ended without a finish reason")
-
-    async def _last(self, delta: Delta, whole: str, **said: Any) -> out.ChatReply | out.GenerateReply:
-        assert delta.finish is not None
-        reason = out.done_reason(delta.finish)
-        context = None if self._context is None else await self._context(whole)
-        total_s = time.perf_counter() - self._started_s
-        costs = out.metrics(delta.finish, self._load_s, total_s)
-        if context is not None:
-            costs = {"context": context, **costs}
-        return self._shape.line(**said, reason=reason, **costs)
-
-
-class _Calls:
-    """Collects pieces of calls until each is complete."""
-
-    def __init__(self) -> None:
-        self._pieces: dict[int, list[CallDelta]] = {}
-
-    def feed(self, deltas: Sequence[CallDelta], *, is_last: bool) -> list[tuple[int, ToolCall]]:
-        """Calls that are complete now, with their numbers. A call ends when the next one begins or the answer ends."""
-        for delta in deltas:
-            self._pieces.setdefault(delta.index, []).append(delta)
-        ended = list(self._pieces) if is_last else list(self._pieces)[:-1]
-        return [(index, whole_calls(self._pieces.pop(index))[0]) for index in ended]
-
-
-def _call_objects(calls: Sequence[tuple[int, ToolCall]]) -> tuple[list[out.CallObject], str]:
-    """The complete calls, and the text of truncated ones, so that nothing of an answer is lost."""
-    objects, broken = list[out.CallObject](), list[str]()
-    for index, call in calls:
-        found = out.call_object(index, call)
-        if found is None:
-            broken.append(f"{call.name} {call.arguments}")
-        else:
-            objects.append(found)
-    return objects, "\n".join(broken)
+    def _complete(self, delta: Delta) -> Iterator[out.CallObject | str]:
+        """Calls that are complete now: a call ends when the next one begins or the answer ends."""
+        for piece in delta.calls:
+            self._pieces.setdefault(piece.index, []).append(piece)
+        for index in list(self._pieces) if delta.finish is not None else list(self._pieces)[:-1]:
+            (call,) = whole_calls(self._pieces.pop(index))
+            yield out.call_object(index, call) or f"{call.name} {call.arguments}"

@@ -11,13 +11,13 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from localllm.errors import InvalidParameter, UnknownParameter, clipped
+from localllm.errors import InvalidParameter
 from localllm.server.apis.ollama.errors import no_model
-from localllm.server.apis.ollama.fields import CommonFields, unknown, without_effect
+from localllm.server.apis.ollama.fields import CommonFields, without_effect
 from localllm.server.apis.ollama.names import found
 from localllm.server.common.body import read_body, unknown_fields_header
-from localllm.server.common.field_rules import fates_of
-from localllm.server.common.parse import Fields, parse
+from localllm.server.common.field_rules import parse_known
+from localllm.server.common.parse import Fields
 from localllm.server.edge.callers import caller_of
 from localllm.server.state import ServerState
 from localllm.types.states import AvailableModel
@@ -31,6 +31,7 @@ class Given(NamedTuple):
 
     fields: Fields
     kind: type[msgspec.Struct]
+    unknown: list[str]
 
     def headers(self, state: ServerState, ctx: int | None = None, more: Sequence[str] = ()) -> dict[str, str]:
         """`ctx`: the model's context, if relevant; `more`: further fields without effect.
@@ -38,14 +39,12 @@ class Given(NamedTuple):
         Raises `UnknownParameter` on a strict server.
         """
         self.check(state)
-        return unknown_fields_header([*without_effect(self.fields, self.kind, ctx), *more], strict=False)
+        return unknown_fields_header([*self.unknown, *without_effect(self.fields, self.kind, ctx), *more], strict=False)
 
     def check(self, state: ServerState) -> None:
         """Raises `UnknownParameter` for an unknown field on a strict server."""
-        names = unknown(self.fields, self.kind)
-        if state.settings.strict and names:
-            first = clipped(names[0])
-            raise UnknownParameter(f"unknown field {first!r}; this server is strict", param=first)
+        if state.settings.strict:
+            unknown_fields_header(self.unknown, strict=True)
 
 
 async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
@@ -54,11 +53,11 @@ async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
     body = await read_body(request, state.settings.max_body_bytes)
     if not body.strip():
         raise InvalidParameter("missing request body")
-    fields, asked = parse(body, kind, fates_of(kind).check)
+    fields, asked, unknown = parse_known(body, kind)
     if isinstance(asked, CommonFields) and asked.options is not None:
         asked.options.params(None)  # wrong values are errors even without a prompt
     state.admit()
-    return state, asked, Given(fields, kind)
+    return state, asked, Given(fields, kind, unknown)
 
 
 def heeded(request: Request, body: C, *, asks: bool) -> tuple[C, list[str]]:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.server.apis.ollama.asked import model_of, read
 from localllm.server.apis.ollama.names import ours
-from localllm.server.apis.ollama.progress import Progress, Report, respond, transferring
+from localllm.server.apis.ollama.progress import Report, respond, transferring
 from localllm.server.apis.ollama.pulling import pull
 from localllm.server.apis.ollama.replies import ProgressLine
 from localllm.server.apis.ollama.requests import CreateRequest, PushRequest
@@ -36,7 +36,7 @@ async def create(request: Request) -> Response:
         base = None if asked is None else await _base(state, asked, report)
         await state.runtime.make(body.made(name, base), lambda made: report(_line(made)))
 
-    return await respond(request, state, Progress(work), headers, stream=body.stream is not False)
+    return await respond(request, state, work, headers, stream=body.stream is not False)
 
 
 async def has_blob(request: Request) -> Response:
@@ -73,7 +73,7 @@ async def push(request: Request) -> Response:
         report(ProgressLine(status="retrieving manifest"))
         await state.runtime.pulls.push(id, lambda news: report(transferring(news, _pushing(news))))
 
-    return await respond(request, state, Progress(work), headers, stream=body.stream is not False)
+    return await respond(request, state, work, headers, stream=body.stream is not False)
 
 
 async def _base(state: ServerState, asked: str, report: Report) -> str:

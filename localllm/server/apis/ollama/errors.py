@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import ContextLengthExceeded, LocalLLMError, ModelNotFound, QueueFull, clipped
-from localllm.server.errors import MAX_MESSAGE_CHARS, error_headers, public_message, status_of
+from localllm.server.errors import bounded_message, parts_of
 
 PREFIX = "/api/"
 """Path prefixes with this error format."""
@@ -21,18 +21,13 @@ class ErrorBody(msgspec.Struct, frozen=True):
 
 def error_body(error: LocalLLMError) -> bytes:
     """The JSON of an error, the same before and in the middle of a stream."""
-    return msgspec.json.encode(ErrorBody(clipped(public_message(error), MAX_MESSAGE_CHARS)))
+    return msgspec.json.encode(ErrorBody(bounded_message(error)))
 
 
 def response_parts(error: LocalLLMError) -> dict[str, Any]:
     """Keyword arguments for a starlette `Response`."""
-    return {
-        "content": error_body(error),
-        # Ollama's clients retry on this status.
-        "status_code": 503 if isinstance(error, QueueFull) else status_of(error),
-        "headers": error_headers(error),
-        "media_type": "application/json",
-    }
+    # Ollama's clients retry on this status.
+    return parts_of(error_body(error), error, 503 if isinstance(error, QueueFull) else None)
 
 
 def no_model(asked: str) -> ModelNotFound:

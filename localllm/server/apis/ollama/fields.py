@@ -12,14 +12,14 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, clipped
-from localllm.server.common.field_rules import Fates, fates_of, unknown_fields
+from localllm.server.common.field_rules import Fates, Nested, fates_of
 from localllm.server.common.parse import Fields, fields_of
+from localllm.server.common.values import json_of
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, Rendering, SamplingParams
 from localllm.types.structures import Structure
 
 FormatField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "string", "null"]})]
-SchemaField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
 
 _SAMPLING = (
     "temperature", "top_k", "top_p", "min_p", "typical_p", "repeat_penalty", "repeat_last_n", "presence_penalty",
@@ -93,6 +93,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of every request to a model."""
 
+    nested: ClassVar[Nested] = ("options",)
+
     model: str | None = None
     name: str | None = None
     """The former name of `model`."""
@@ -145,8 +147,8 @@ class AnswerFields(CommonFields, frozen=True, kw_only=True):
 
     def structure(self) -> Structure | None:
         """Raises `InvalidParameter`."""
-        text = "" if isinstance(self.format, UnsetType) else bytes(self.format).decode("utf-8", "replace").strip()
-        if text in ("", "null", '""'):
+        text = json_of(self.format)
+        if text in ("", '""'):
             return None
         if text == '"json"':
             return Structure(kind="json_object", param="format")
@@ -188,16 +190,10 @@ def named(model: str | None, name: str | None) -> str:
 
 
 def without_effect(given: Fields, kind: type[msgspec.Struct], ctx: int | None) -> list[str]:
-    """Fields and options without effect; `ctx`: the loaded context, if known."""
+    """Known fields and options without effect; `ctx`: the loaded context, if known."""
     options = fields_of(given.get("options"))
-    ignored = unknown(given, kind)
-    ignored += [name for name in fates_of(kind).ignored if name in given and bytes(given[name]) not in _NOTHING]
+    ignored = [name for name in fates_of(kind).ignored if name in given and bytes(given[name]) not in _NOTHING]
     unused = [*Options.fates.ignored, *(() if issubclass(kind, AnswerFields) else _DRAWING)]
     if ctx is not None and (msgspec.json.decode(options.get("num_ctx", b"null")) or 0) > ctx:
         unused.append("num_ctx")
     return ignored + [f"options.{name}" for name in unused if name in options and bytes(options[name]) != b"null"]
-
-
-def unknown(given: Fields, kind: type[msgspec.Struct]) -> list[str]:
-    """Unknown fields and options."""
-    return unknown_fields(given, kind) + unknown_fields(fields_of(given.get("options")), Options, "options.")

@@ -19,7 +19,7 @@ from localllm.server.apis.ollama.asked import available, model_of, read
 from localllm.server.apis.ollama.creating import create, has_blob, push, upload_blob
 from localllm.server.apis.ollama.errors import no_model
 from localllm.server.apis.ollama.names import ours
-from localllm.server.apis.ollama.progress import Progress, Report, respond
+from localllm.server.apis.ollama.progress import Report, respond
 from localllm.server.apis.ollama.vectors import embed, embeddings
 from localllm.server.common.body import json_response
 from localllm.server.edge.callers import caller_of
@@ -124,4 +124,4 @@ async def pull(request: Request) -> Response:
     async def work(report: Report) -> None:
         await pulling.pull(state, body.asked_model, report)
 
-    return await respond(request, state, Progress(work), headers, stream=body.stream is not False)
+    return await respond(request, state, work, headers, stream=body.stream is not False)

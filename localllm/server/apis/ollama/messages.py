@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.apis.ollama.fields import SchemaField
 from localllm.server.common.call_ids import with_ids
 from localllm.server.common.field_rules import Fates, Refused
-from localllm.server.common.tools import of_objects
+from localllm.server.common.tools import NO_ARGUMENTS, Declared, of_objects, told_tools
+from localllm.server.common.values import ObjectField, json_as
 from localllm.types import Calling, Function, Message, ToolCall
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -26,7 +26,7 @@ class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
     fates: ClassVar[Fates] = Fates(ignored={"index": "calls are in order"})
 
     name: str
-    arguments: SchemaField | UnsetType = UNSET
+    arguments: ObjectField | UnsetType = UNSET
     """An object."""
     index: int | None = None
 
@@ -39,7 +39,7 @@ class MessageCall(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_call(self, path: str) -> ToolCall:
         """Raises `InvalidParameter`."""
-        arguments = _object(self.function.arguments, f"{path}.function.arguments")
+        arguments = json_as(self.function.arguments, f"{path}.function.arguments", "{", "an object")
         return ToolCall(self.function.name, arguments or "{}", self.id or "")
 
 
@@ -81,7 +81,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
 class ToolFunction(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str | None = None
-    parameters: SchemaField | UnsetType = UNSET
+    parameters: ObjectField | UnsetType = UNSET
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,33 +100,21 @@ def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
 
 def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
     """The tools for the template, and the callable ones. Raises `InvalidParameter`."""
-    shown: list[dict[str, Any]] = []
-    functions: dict[str, Function] = {}
+    declared: dict[str, Declared] = {}
     for index, tool in enumerate(tools):
         function, path = tool.function, f"tools[{index}].function"
-        if not function.name or function.name in functions:
+        if not function.name or function.name in declared:
             raise InvalidParameter(f"{path}.name is empty or used by another tool", param=f"{path}.name")
-        schema = of_objects(_object(function.parameters, f"{path}.parameters"))
-        functions[function.name] = Function(name=function.name, parameters=schema, param=f"{path}.parameters")
-        parameters = Raw(schema.encode() or b'{"type":"object","properties":{}}')
-        described = {"name": function.name, "description": function.description or "", "parameters": parameters}
-        shown.append({"type": "function", "function": described})
-    if not shown:
-        return "", None
-    return msgspec.json.encode(shown).decode(), Calling(functions=tuple(functions.values()))
+        where = f"{path}.parameters"
+        schema = of_objects(json_as(function.parameters, where, "{", "an object"))
+        parameters = Raw(schema.encode()) if schema else NO_ARGUMENTS
+        called = Function(name=function.name, parameters=schema, param=where)
+        declared[function.name] = Declared(called, path, function.description or "", parameters)
+    functions = tuple(each.function for each in declared.values())
+    return told_tools([*declared.values()]), Calling(functions=functions) if functions else None
 
 
 def refuse_images(images: Sequence[str] | None, path: str) -> None:
     """Raises `UnsupportedParameter` if there are any."""
     if images:
         raise UnsupportedParameter(f"{path} is not supported: {IMAGES.why}; leave it out", param=path)
-
-
-def _object(value: Raw | UnsetType, path: str) -> str:
-    """A JSON object as text; empty for null. Raises `InvalidParameter`."""
-    text = "" if isinstance(value, UnsetType) else bytes(value).decode("utf-8", "replace").strip()
-    if text in ("", "null"):
-        return ""
-    if not text.startswith("{"):
-        raise InvalidParameter(f"{path} must be an object", param=path)
-    return text

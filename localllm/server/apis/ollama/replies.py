@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import Draining
 from localllm.types import Finish, TokenLogprob, ToolCall
 
 LEAST_LOGPROB = -9999.0
@@ -123,13 +122,6 @@ def moment(unix_ns: int) -> str:
     seconds, fraction = divmod(unix_ns, 10**9)
     whole = datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{whole}{f'.{fraction:09d}'.rstrip('0') if fraction else ''}Z"
-
-
-def done_reason(finish: Finish) -> str:
-    """Raises `Draining` if the server cut the answer short: a client must not take it for complete."""
-    if finish.reason == "cancelled":
-        raise Draining("the answer was cancelled by the server")
-    return "length" if finish.reason == "timeout" else finish.reason
 
 
 def metrics(finish: Finish, load_s: float, total_s: float) -> dict[str, Any]:

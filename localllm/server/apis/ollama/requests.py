@@ -10,6 +10,7 @@ from localllm.errors import InvalidParameter
 from localllm.server.apis.ollama.fields import IGNORED, AnswerFields, CommonFields, named
 from localllm.server.apis.ollama.messages import IMAGES, ChatMessage, Tool, to_messages, tooling
 from localllm.server.common.field_rules import Fates, Refused
+from localllm.server.common.values import exclusive
 from localllm.types import GenerationRequest, Message, TokenId
 from localllm.types.embeddings import EmbeddingRequest
 from localllm.types.states import NewModel
@@ -67,7 +68,7 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
     def generation(self) -> GenerationRequest | None:
         """The request for an answer; None if there is no prompt. Raises `RequestError`s."""
         if self.suffix and self.context:
-            raise InvalidParameter("suffix and context are mutually exclusive; send one of them", param="suffix")
+            raise exclusive("suffix", "context", param="suffix")
         if self.raw and (self.system or self.context):
             raise InvalidParameter("raw mode does not support template, system, or context", param="raw")
         params, structure = self.params(), self.structure()  # also without a prompt

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from localllm.errors import ContextLengthExceeded, LocalLLMError, UnsupportedParameter
+from localllm.errors import ContextLengthExceeded, UnsupportedParameter
+from localllm.server.apis.embeddings import making
 from localllm.server.apis.ollama import replies as out
 from localllm.server.apis.ollama.asked import heeded, model_of, read
 from localllm.server.apis.ollama.errors import too_long
@@ -18,22 +20,15 @@ from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
-from localllm.types.embeddings import EmbeddingRequest, Embeddings
+from localllm.types.embeddings import Embeddings
 
 
 async def embed(request: Request) -> Response:
     """`POST /api/embed`."""
     started_s = time.perf_counter()
-    state, body, given = await read(request, EmbedRequest)
-    id, asked = await model_of(state, body.asked_model), body.asked(*state.time_limits_s())
-    body, unheeded = heeded(request, body, asks=asked is not None)
-    headers = given.headers(state, _text_ctx(state, id), unheeded)
-    keep_alive_s = caller_of(request).keep_alive(body.keep_alive_s())
-    if asked is None:
-        await sse.unless_gone(request.receive, state.runtime.ensure(id, keep_alive_s))
+    state, body, made, headers, was_loaded = await _made(request, EmbedRequest)
+    if made is None:
         return json_response(out.EmbedReply(model=body.asked_model, embeddings=[]), headers)
-    is_loaded = state.loaded(id) is not None
-    made = await _made(request, state, id, asked, keep_alive_s)
     total = out.nanoseconds(time.perf_counter() - started_s)
 
     def encoded() -> bytes:
@@ -41,7 +36,7 @@ async def embed(request: Request) -> Response:
             model=body.asked_model,
             embeddings=_numbers(made),
             total_duration=total,
-            load_duration=1 if is_loaded else total,
+            load_duration=1 if was_loaded else total,
             prompt_eval_count=sum(made.num_tokens),
         )
         return msgspec.json.encode(reply)
@@ -51,44 +46,41 @@ async def embed(request: Request) -> Response:
 
 async def embeddings(request: Request) -> Response:
     """`POST /api/embeddings`: the older endpoint, for a single text."""
-    state, body, given = await read(request, EmbeddingsRequest)
-    id, asked = await model_of(state, body.asked_model), body.asked(*state.time_limits_s())
-    body, unheeded = heeded(request, body, asks=asked is not None)
-    headers = given.headers(state, _text_ctx(state, id), unheeded)
-    keep_alive_s = caller_of(request).keep_alive(body.keep_alive_s())
-    if asked is None:
-        await sse.unless_gone(request.receive, state.runtime.ensure(id, keep_alive_s))
+    state, _, made, headers, _ = await _made(request, EmbeddingsRequest)
+    if made is None:
         return json_response(out.EmbeddingsReply([]), headers)
-    made = await _made(request, state, id, asked, keep_alive_s)
     (vector,) = await state.encoding.run(_numbers, made)
     return json_response(out.EmbeddingsReply(vector), headers)
 
 
-def _text_ctx(state: ServerState, id: str) -> int | None:
+class _Made(NamedTuple):
+    state: ServerState
+    body: EmbedRequest | EmbeddingsRequest
+    vectors: Embeddings | None
+    """None if there was nothing to embed; then the model has been loaded."""
+    headers: dict[str, str]
+    was_loaded: bool
+
+
+async def _made(request: Request, kind: type[EmbedRequest] | type[EmbeddingsRequest]) -> _Made:
+    state, body, given = await read(request, kind)
+    id, asked = await model_of(state, body.asked_model), body.asked(*state.time_limits_s())
+    body, unheeded = heeded(request, body, asks=asked is not None)
     loaded = state.loaded(id)
-    return None if loaded is None else loaded.embedding_ctx
-
-
-async def _made(
-    request: Request, state: ServerState, id: str, asked: EmbeddingRequest, keep_alive_s: float | None
-) -> Embeddings:
-    started_s, tally = time.perf_counter(), tally_of(request)
-    tally.begin(id, state.loaded(id))
+    headers = given.headers(state, None if loaded is None else loaded.embedding_ctx, unheeded)
+    keep_alive_s = caller_of(request).keep_alive(body.keep_alive_s())
+    if asked is None:
+        await sse.unless_gone(request.receive, state.runtime.ensure(id, keep_alive_s))
+        return _Made(state, body, None, headers, loaded is not None)
+    tally_of(request).begin(id, loaded)
     asked = msgspec.structs.replace(asked, priority=caller_of(request).priority(None))
-    work = state.runtime.embed(id, asked, keep_alive_s=keep_alive_s)
     try:
-        made = await sse.unless_gone(request.receive, work)
+        made = await making.finished(request, id, state.runtime.embed(id, asked, keep_alive_s=keep_alive_s))
     except ContextLengthExceeded as error:
         raise too_long(error) from error
-    except LocalLLMError as error:
-        raise state.seen_by_client(error) from error
     if set(made.num_vectors) != {1}:
         raise UnsupportedParameter("this model returns one vector per token (pooling none); use /v1/embeddings")
-    loaded = state.loaded(id)
-    tally.embedded(loaded, made.num_tokens)
-    if loaded is not None:  # otherwise it is being unloaded
-        state.metrics.embedded(loaded.id, "embedded", made.num_tokens, time.perf_counter() - started_s)
-    return made
+    return _Made(state, body, made, headers, loaded is not None)
 
 
 def _numbers(made: Embeddings) -> list[list[float]]:

@@ -6,6 +6,7 @@ A stream's headers are sent as soon as the request is accepted, so a later failu
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,13 +16,13 @@ from localllm.server.apis.openai.requests import CommonRequest, parse_chat, pars
 from localllm.server.apis.openai.shapes import ChatShape, Shape, TextShape
 from localllm.server.apis.openai.telling import Telling
 from localllm.server.common import choices
-from localllm.server.common.body import json_response, read_json, unknown_fields_header
+from localllm.server.common.body import json_response
 from localllm.server.common.counting import TokenCount, num_prompt_tokens
 from localllm.server.common.generation import Asking, asking_of, close
+from localllm.server.common.reading import read
 from localllm.server.edge import sse
 from localllm.server.edge.paths import both
 from localllm.server.errors import error_body
-from localllm.server.state import ServerState
 from localllm.types import GenerationRequest
 
 
@@ -36,35 +37,28 @@ def routes() -> list[Route]:
 
 async def chat_completions(request: Request) -> Response:
     """`POST /v1/chat/completions`."""
-    state: ServerState = request.app.state.server
-    body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
-    state.admit()
-    return await _respond(request, body, ChatShape(body.tooling(), begins_with=_beginning(request)), ignored)
+    _, body, headers = await read(request, parse_chat)
+    return await _respond(request, body, ChatShape(body.tooling(), begins_with=_beginning(request)), headers)
 
 
 async def count_tokens(request: Request) -> Response:
     """`POST /v1/chat/completions/input_tokens`: prompt tokens of the same request."""
-    state: ServerState = request.app.state.server
-    body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
-    state.admit()
+    _, body, headers = await read(request, parse_chat)
     (source,) = body.sources()
     body.params()  # refuses values that the request itself would be refused for
     count = await num_prompt_tokens(request, body.model, source["messages"], source["rendering"])
-    headers = unknown_fields_header(ignored, strict=state.settings.strict)
     return json_response(TokenCount(count, "chat.completion.input_tokens"), headers)
 
 
 async def completions(request: Request) -> Response:
     """`POST /v1/completions`."""
-    state: ServerState = request.app.state.server
-    body, ignored = parse_completion(await read_json(request, state.settings.max_body_bytes))
-    state.admit()
-    return await _respond(request, body, TextShape(), ignored)
+    _, body, headers = await read(request, parse_completion)
+    return await _respond(request, body, TextShape(), headers)
 
 
-async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored: list[str]) -> Response:
-    state: ServerState = request.app.state.server
-    asking = await asking_of(request, body, unknown_fields_header(ignored, strict=state.settings.strict))
+async def _respond(request: Request, body: CommonRequest, shape: Shape, headers: dict[str, str]) -> Response:
+    asking = await asking_of(request, body, headers)
+    state = asking.state
     made_of = body.generations(most=state.most_answers(asking.model))
     field, echoes = _multiplier(body), await _echoes(asking, body)
     prompt = await _prompt(request, asking, made_of[0]) if body.verbose else None
@@ -100,24 +94,22 @@ def _multiplier(body: CommonRequest) -> str:
 
 async def _prompt(request: Request, asking: Asking, asked: GenerationRequest) -> str:
     """The rendered prompt. Raises the template's error."""
-    runtime = asking.state.runtime
     if asked.messages is not None:
-        rendered = runtime.render(asking.model, asked.messages, asked.rendering)
+        rendered = asking.state.runtime.render(asking.model, asked.messages, asked.rendering)
         return await sse.unless_gone(request.receive, rendered)
     if asked.prompt is not None:
         return asked.prompt
-    pieces = await sse.unless_gone(request.receive, runtime.pieces(asking.model, asked.prompt_tokens or ()))
-    return b"".join(pieces).decode("utf-8", "replace")
+    return await sse.unless_gone(request.receive, _text(asking, asked.prompt_tokens or ()))
 
 
 async def _echoes(asking: Asking, body: CommonRequest) -> list[str]:
     """The text to put before each choice; empty without `echo`."""
     texts: list[str] = []
     for prompt in body.echoed():
-        if "prompt" in prompt:
-            text = prompt["prompt"]
-        else:
-            pieces = await asking.state.runtime.pieces(asking.model, prompt["prompt_tokens"])
-            text = b"".join(pieces).decode("utf-8", "replace")
+        text = prompt["prompt"] if "prompt" in prompt else await _text(asking, prompt["prompt_tokens"])
         texts += [text] * body.num_choices
     return texts
+
+
+async def _text(asking: Asking, tokens: Sequence[int]) -> str:
+    return b"".join(await asking.state.runtime.pieces(asking.model, tokens)).decode("utf-8", "replace")

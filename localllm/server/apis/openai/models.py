@@ -174,6 +174,12 @@ def model_entry(entry: Entry) -> ModelEntry:
     return found if entry.loaded is None else _loaded(found, entry)
 
 
+_AS_LOADED = ("slots", "threads", "layers_per_device", "backend", "pooling", "dimensions", "embedding_ctx")
+_WITH_SLOTS = ("memory", "kv", "kv_reason", "flash_attn", "flash_attn_reason", "speculation")
+_IF_ANY = ("speculation_reason", "mtp_reason", "tuned", "draft", "draft_reason")
+"""Fields of a loaded model: those that are always present, those of models that generate, and those with a value."""
+
+
 def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
     """The entry of a loaded model."""
     model, ctx = entry.loaded, entry.ctx or 0
@@ -181,30 +187,14 @@ def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
     return msgspec.structs.replace(
         found,
         ctx=ctx,
-        slots=model.slots,
-        threads=model.threads,
         chat_template=bool(model.info.chat_templates),
         chat_template_source=model.info.chat_template_source or msgspec.UNSET,
         chat_format=_format(model.format) if can_chat(model) else msgspec.UNSET,
         context_length=ctx,
         max_model_len=ctx,
-        layers_per_device=model.layers_per_device,
-        backend=model.backend,
-        memory=model.memory if model.slots else msgspec.UNSET,
-        kv=model.kv if model.slots else msgspec.UNSET,
-        kv_reason=model.kv_reason if model.slots else msgspec.UNSET,
-        flash_attn=model.flash_attn if model.slots else msgspec.UNSET,
-        flash_attn_reason=model.flash_attn_reason if model.slots else msgspec.UNSET,
-        speculation=model.speculation if model.slots else msgspec.UNSET,
-        speculation_reason=model.speculation_reason or msgspec.UNSET,
         speculation_sources=model.sources or msgspec.UNSET,
-        mtp_reason=model.mtp_reason or msgspec.UNSET,
-        tuned=model.tuned or msgspec.UNSET,
-        draft=model.draft or msgspec.UNSET,
-        draft_reason=model.draft_reason or msgspec.UNSET,
-        pooling=model.pooling,
-        dimensions=model.dimensions,
-        embedding_ctx=model.embedding_ctx,
+        **{name: getattr(model, name) for name in (*_AS_LOADED, *(_WITH_SLOTS if model.slots else ()))},
+        **{name: getattr(model, name) or msgspec.UNSET for name in _IF_ANY},
     )
 
 

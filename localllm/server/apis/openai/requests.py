@@ -12,20 +12,20 @@ from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, clipped
 from localllm.server.common import fields
-from localllm.server.common.field_rules import Fates, parse_known
+from localllm.server.common.field_rules import Fates, Nested, known, parse_known
 from localllm.server.common.messages import ChatMessage as ChatMessage
+from localllm.server.common.messages import check_messages
 from localllm.server.common.messages import to_messages as to_messages
-from localllm.server.common.messages import unknown_in_messages
-from localllm.server.common.rendering import ListField, ObjectField, Thinking, rendering_of, unknown_in_thinking
-from localllm.server.common.sampling import StreamOptions, seed_of, with_seed
+from localllm.server.common.rendering import RenderingFields, Thinking, rendering_of
+from localllm.server.common.sampling import StreamOptions, seeded
 from localllm.server.common.speculating import Prediction
-from localllm.server.common.structures import StructureFields, unknown_in_structures
+from localllm.server.common.structures import StructureFields
 from localllm.server.common.timings import detail_of
 from localllm.server.common.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
-from localllm.server.common.tools import FunctionTool, Tool, unknown_in_tools
-from localllm.types import MAX_LOGPROBS, NO_LIMIT, Calling, GenerationRequest, SamplingParams, TokenId
+from localllm.server.common.tools import FunctionTool, Tool
+from localllm.server.common.values import ListField, ObjectField, exclusive
+from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, SamplingParams, TokenId
 from localllm.types.ranges import check_range, shown
-from localllm.types.structures import Structure
 
 MAX_CHOICES = 128
 """OpenAI's limit for `n`."""
@@ -63,8 +63,7 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
         sources = self.sources()
         self._check_number(len(sources), most)
         params, structure = self.params(), self.structure()
-        seeds = [seed_of(self.seed, index) for index in range(self.num_candidates)]
-        drawn = [with_seed(params, seed) for seed in seeds]
+        drawn = seeded(params, self.num_candidates)
         made = [self.generation_of(params, structure=structure, **source) for source in sources for params in drawn]
         detail = detail_of(self.stream, self.return_progress, self.timings_per_token)
         return made if detail is None else [msgspec.structs.replace(each, detail=detail) for each in made]
@@ -117,6 +116,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     """`POST /v1/chat/completions`."""
 
     fates: ClassVar[Fates] = fields.CHAT
+    nested: ClassVar[Nested] = ("functions", "tools", "thinking", "messages")
 
     messages: list[ChatMessage]
     max_completion_tokens: int | None = None
@@ -144,16 +144,10 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if self.logprobs else None
 
-    def budgets(self) -> dict[str, int]:
-        given = super().budgets()
-        if self.thinking is not None and self.thinking.budget_tokens is not None:
-            given["thinking.budget_tokens"] = self.thinking.budget_tokens
-        return given
-
     def tooling(self) -> Tooling:
         """Raises `InvalidParameter`, `UnsupportedParameter`."""
         if self.tools and self.functions:
-            raise InvalidParameter("tools and functions are mutually exclusive; send one of them", param="functions")
+            raise exclusive("tools", "functions", param="functions")
         if self.functions or self.function_call not in (None, "none", "auto"):
             return legacy_tooling(self.functions or (), self.function_call)
         declared = [tool.declared(f"tools[{index}]") for index, tool in enumerate(self.tools or ())]
@@ -161,22 +155,11 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
 
     def sources(self) -> list[dict[str, Any]]:
         messages, tools = to_messages(self.messages), self.tooling()
-        rendering = rendering_of(self, messages, tools.told)
+        rendering = rendering_of(RenderingFields.of(self), messages, tools.told)
         source: dict[str, Any] = {"messages": messages, "rendering": rendering, "calling": tools.calling}
         if self.prediction is not None:
             source["prediction"] = self.prediction.text
         return [{**source, "splits_thoughts": self._splits_thoughts()}]
-
-    def generation_of(
-        self, params: SamplingParams, *, structure: Structure | None = None, **source: Any
-    ) -> GenerationRequest:
-        calling: Calling | None = source["calling"]
-        if structure is not None and calling is not None:
-            if calling.choice == "required":
-                structure = None  # it would apply to text, which such an answer does not have
-            elif calling.choice == "none":
-                source["calling"] = None
-        return super().generation_of(params, structure=structure, **source)
 
     def _splits_thoughts(self) -> bool:
         if self.reasoning_format not in (None, "none", "auto", "deepseek"):
@@ -213,7 +196,7 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
         if not self.echo:
             return []
         if self.suffix:
-            raise InvalidParameter("echo and suffix are mutually exclusive; send one of them", param="echo")
+            raise exclusive("echo", "suffix", param="echo")
         return self._prompts()
 
     def sources(self) -> list[dict[str, Any]]:
@@ -260,11 +243,8 @@ def _count(name: str, value: int | None) -> int:
 def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request, ignored = parse_known(body, ChatRequest)
-    ignored += unknown_in_structures(given) + unknown_in_tools(given) + unknown_in_thinking(given)
-    return request, ignored + unknown_in_messages(given["messages"])
+    check_messages(given["messages"])
+    return request, ignored
 
 
-def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
-    """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request, ignored = parse_known(body, CompletionRequest)
-    return request, ignored + unknown_in_structures(given)
+parse_completion = known(CompletionRequest)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
-from localllm.errors import InternalError, InvalidParameter
+from localllm.errors import InvalidParameter
 from localllm.runtime.runtime import Answer
 from localllm.server.apis.openai import replies as out
 from localllm.server.apis.openai.requests import CommonRequest
@@ -19,6 +20,7 @@ from localllm.server.common.body import field_notes
 from localllm.server.common.logprobs import echo_logprobs, text_logprobs, text_of
 from localllm.server.common.remarks import Remarks, TimingsObject, final_timings, running_timings
 from localllm.server.common.remarks import remarks as remarks_of
+from localllm.server.common.story import events_of
 from localllm.server.common.timings import Speed, progress_object
 from localllm.server.edge import sse
 from localllm.types import Delta, Finish, TokenLogprob
@@ -35,16 +37,16 @@ class Telling:
     ) -> None:
         """`echoes`: texts to put before each answer, if any. `prompt`: the rendered prompt, if requested."""
         self.id = id
-        self._body = body
-        self._shape = shape
-        self._echoes = echoes
-        self._verbose = msgspec.UNSET if prompt is None else out.Verbose(prompt)
+        self.body = body
+        self.shape = shape
+        self.echoes = echoes
+        self.verbose = msgspec.UNSET if prompt is None else out.Verbose(prompt)
         self._template: out.Reply[Any] = out.Reply(id=id, object="", created=int(time.time()), model=model, choices=[])
 
     def check_scores(self, answers: Sequence[Answer]) -> None:
         """Raises `InvalidParameter` if the prompts' log-probabilities would need too much memory."""
-        num_top = self._body.num_logprobs()
-        if not self._echoes or num_top is None:
+        num_top = self.body.num_logprobs()
+        if not self.echoes or num_top is None:
             return
         count = sum(answer.num_prompt_tokens for answer in answers) * (1 + num_top)
         if count > MAX_PROMPT_LOGPROBS:
@@ -56,7 +58,7 @@ class Telling:
 
     def whole(self, answers: Sequence[Answer], made: Sequence[choices.Whole]) -> bytes:
         """The JSON of the reply."""
-        body, shape = self._body, self._shape
+        body, shape = self.body, self.shape
         chosen = choices.best(made, body.num_candidates, body.num_choices)
         warnings = _of_request(answers, shape)
         for index, whole in enumerate(chosen):
@@ -66,92 +68,119 @@ class Telling:
             object=shape.whole_object,
             choices=[self._choice(index, whole) for index, whole in enumerate(chosen)],
             usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
-            timings=self._timings(made[0].finish),
+            timings=_timings(body, made[0].finish),
             localllm=remarks_of(warnings, answers[0].cache_miss if body.cache_report else None),
-            verbose=self._verbose,
+            verbose=self.verbose,
         )
         return msgspec.json.encode(reply)
 
     def _choice(self, index: int, whole: choices.Whole) -> Any:
-        if not self._echoes:
-            logprobs = None if self._body.num_logprobs() is None else self._shape.logprobs(whole.logprobs, 0)
-            return self._shape.whole(index, whole, logprobs)
-        echo, scores = self._echoes[index], None
-        if self._body.num_logprobs() is not None:
+        if not self.echoes:
+            logprobs = None if self.body.num_logprobs() is None else self.shape.logprobs(whole.logprobs, 0)
+            return self.shape.whole(index, whole, logprobs)
+        echo, scores = self.echoes[index], None
+        if self.body.num_logprobs() is not None:
             scores = echo_logprobs(whole.prompt_logprobs, echo) + text_logprobs(whole.logprobs, len(echo))
-        return self._shape.whole(index, whole._replace(text=echo + whole.text), scores)
-
-    def _timings(self, finish: Finish) -> TimingsObject | msgspec.UnsetType:
-        speed = bool(self._body.timings_per_token)
-        return final_timings(finish, seconds=bool(self._body.timings), speed=speed)
+        return self.shape.whole(index, whole._replace(text=echo + whole.text), scores)
 
     async def events(self, answering: asyncio.Future[list[Answer]]) -> AsyncGenerator[bytes, None]:
         """The stream's chunks. Raises what ends an answer early."""
-        answers = await answering
+        body, answers = self.body, await answering
         self.check_scores(answers)
-        async for chunk in self._chunks(answers):
-            yield sse.data(msgspec.json.encode(chunk))
-        yield sse.DONE
-
-    async def _chunks(self, answers: list[Answer]) -> AsyncGenerator[out.Reply[Any], None]:
-        body, shape, echoes = self._body, self._shape, self._echoes
         # With include_usage every chunk but the last has `"usage": null`, as OpenAI's do.
         empty = msgspec.structs.replace(
-            self._template, object=shape.chunk_object, usage=None if body.include_usage else msgspec.UNSET
+            self._template, object=self.shape.chunk_object, usage=None if body.include_usage else msgspec.UNSET
         )
-
-        def chunk(*made: Any, **extra: Any) -> out.Reply[Any]:
-            return msgspec.structs.replace(empty, choices=list(made), **extra)
-
-        streams = [shape.stream(index) for index in range(len(answers))]
-        for stream in streams:
-            first = stream.first()
-            if first is not None:
-                yield chunk(first)
-        scores_prompts = bool(echoes) and body.num_logprobs() is not None
-        if not scores_prompts:
-            for index, text in enumerate(echoes):
-                for made in streams[index].chunks(Delta(text), None):
-                    yield chunk(made)
-        offsets = [len(echoes[index]) if echoes else 0 for index in range(len(answers))]
-        scored: list[list[TokenLogprob]] = [[] for _ in answers]
-        finishes: dict[int, Finish] = {}
-        uncounted = [0] * len(answers)  # per answer, tokens not yet in a chunk
-        said = _of_request(answers, shape)
-        speeds = [Speed() for _ in answers]
-        async for index, delta in choices.merged(answers):
-            speeds[index].count(delta)
-            for progress in delta.progress if body.return_progress else ():
-                yield chunk(streams[index].nothing(), prompt_progress=progress_object(progress))
-            running = running_timings(speeds[index]) if body.timings_per_token else msgspec.UNSET
-            if scores_prompts and delta.prompt_logprobs:
-                # Collected for the whole prompt, whose offsets are only known then.
-                scored[index] += delta.prompt_logprobs
-                if len(scored[index]) == answers[index].num_prompt_tokens:
-                    echoed = echo_logprobs(scored[index], echoes[index])
-                    for made in streams[index].chunks(Delta(echoes[index]), echoed):
-                        yield chunk(made)
-                    scored[index] = []
-            logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None
-            uncounted[index] += delta.num_tokens
-            for made in streams[index].chunks(delta, logprobs):
-                counted = Remarks(num_tokens=uncounted[index]) if body.timings and uncounted[index] else msgspec.UNSET
-                yield chunk(made, timings=running, localllm=counted)
-                uncounted[index] = 0
-            offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
-            if delta.finish is not None:
-                finishes[index] = delta.finish
-                timings = self._timings(delta.finish)
-                said += _numbered(streams[index].warnings(delta.finish), index, len(answers))
-                remarks = remarks_of(said, answers[index].cache_miss if body.cache_report else None)
-                yield chunk(streams[index].last(delta.finish), timings=timings, localllm=remarks, verbose=self._verbose)
-                said = []
-        if len(finishes) < len(answers):
-            raise InternalError("an answer ended without a finish reason")
+        warnings = [*self.shape.notes]
+        stories = [_Story(self, index, len(answers), empty, warnings) for index in range(len(answers))]
+        async with aclosing(events_of(stories, answering, says_miss=bool(body.cache_report))) as chunks:
+            async for chunk in chunks:
+                yield sse.data(msgspec.json.encode(chunk))
         if body.include_usage:
-            ended = [finishes[index] for index in range(len(answers))]
-            timings = self._timings(ended[0]) if body.timings_per_token else msgspec.UNSET
-            yield chunk(usage=out.usage_object(choices.usage(ended, body.num_candidates)), timings=timings)
+            ended = [story.finish for story in stories if story.finish is not None]
+            usage = out.usage_object(choices.usage(ended, body.num_candidates))
+            timings = _timings(body, ended[0]) if body.timings_per_token else msgspec.UNSET
+            yield sse.data(msgspec.json.encode(msgspec.structs.replace(empty, usage=usage, timings=timings)))
+        yield sse.DONE
+
+
+class _Story:
+    """The chunks of one of the answers."""
+
+    def __init__(
+        self, telling: Telling, index: int, num_answers: int, empty: out.Reply[Any], warnings: list[str]
+    ) -> None:
+        """`empty`: a chunk without choices. `warnings`: of all answers so far, sent at the next answer's end."""
+        self.finish: Finish | None = None
+        self._body, self._shape, self._verbose = telling.body, telling.shape, telling.verbose
+        self._echo = telling.echoes[index] if telling.echoes else None
+        self._index = index
+        self._num_answers = num_answers
+        self._empty = empty
+        self._warnings = warnings
+        self._stream = telling.shape.stream(index)
+        self._scores_prompt = self._echo is not None and telling.body.num_logprobs() is not None
+        self._scored: list[TokenLogprob] = []
+        self._num_prompt_tokens = 0
+        self._offset = len(self._echo or "")
+        self._num_uncounted = 0
+        """Tokens not yet in a chunk."""
+        self._speed = Speed()
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Warnings about the request."""
+        self._warnings += warnings
+
+    def begin(self, num_prompt_tokens: int) -> Iterator[out.Reply[Any]]:
+        """The first chunk, if any, and the prompt to echo."""
+        self._num_prompt_tokens = num_prompt_tokens
+        first = self._stream.first()
+        if first is not None:
+            yield self._chunk(first)
+        if self._echo is not None and not self._scores_prompt:
+            yield from map(self._chunk, self._stream.chunks(Delta(self._echo), None))
+
+    def feed(self, delta: Delta) -> Iterator[out.Reply[Any]]:
+        """The chunks of a delta, without its finish."""
+        body = self._body
+        self._speed.count(delta)
+        for progress in delta.progress if body.return_progress else ():
+            yield self._chunk(self._stream.nothing(), prompt_progress=progress_object(progress))
+        running = running_timings(self._speed) if body.timings_per_token else msgspec.UNSET
+        if self._scores_prompt and delta.prompt_logprobs:
+            # Collected for the whole prompt, whose offsets are only known then.
+            self._scored += delta.prompt_logprobs
+            if len(self._scored) == self._num_prompt_tokens:
+                echo = self._echo or ""
+                yield from map(self._chunk, self._stream.chunks(Delta(echo), echo_logprobs(self._scored, echo)))
+                self._scored = []
+        logprobs = self._shape.logprobs(delta.logprobs, self._offset) if delta.logprobs else None
+        self._num_uncounted += delta.num_tokens
+        for made in self._stream.chunks(delta, logprobs):
+            is_counted = body.timings and self._num_uncounted
+            counted = Remarks(num_tokens=self._num_uncounted) if is_counted else msgspec.UNSET
+            yield self._chunk(made, timings=running, localllm=counted)
+            self._num_uncounted = 0
+        self._offset += sum(len(text_of(item.piece)) for item in delta.logprobs)
+
+    def end(self, finish: Finish, cache_miss: str | None) -> Iterator[out.Reply[Any]]:
+        """The last chunk. Raises `Draining` if the server cut the answer short."""
+        self.finish = finish
+        self._warnings += _numbered(self._stream.warnings(finish), self._index, self._num_answers)
+        yield self._chunk(
+            self._stream.last(finish),
+            timings=_timings(self._body, finish),
+            localllm=remarks_of(self._warnings, cache_miss),
+            verbose=self._verbose,
+        )
+        self._warnings.clear()
+
+    def _chunk(self, choice: Any, **extra: Any) -> out.Reply[Any]:
+        return msgspec.structs.replace(self._empty, choices=[choice], **extra)
+
+
+def _timings(body: CommonRequest, finish: Finish) -> TimingsObject | msgspec.UnsetType:
+    return final_timings(finish, seconds=bool(body.timings), speed=bool(body.timings_per_token))
 
 
 def _of_request(answers: Iterable[Answer], shape: Shape) -> list[str]:

@@ -183,6 +183,5 @@ AnyEvent = (
 )  # fmt: skip
 
 
-def encode(event: Event) -> bytes:
-    """With a separate line for the type, as OpenAI sends it, and no `[DONE]`: the last event's type marks the end."""
-    return b"event: " + str(event.__struct_config__.tag).encode() + b"\n" + sse.data(msgspec.json.encode(event))
+encode = sse.typed
+"""There is no `[DONE]`: the last event's type marks the end."""

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -18,17 +19,19 @@ from starlette.routing import Route
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.apis.responses import replies as out
 from localllm.server.apis.responses.events import encode
-from localllm.server.apis.responses.inputs import Finder
+from localllm.server.apis.responses.inputs import Finder, Taken
 from localllm.server.apis.responses.items import AnyItem, McpCall, McpListTools, MessageItem, OutputItem, ThoughtItem
-from localllm.server.apis.responses.mcp import approved_calls, mcp_offer
-from localllm.server.apis.responses.requests import ResponseRequest, parse_response
+from localllm.server.apis.responses.mcp import McpOffer, approved_calls, mcp_offer
+from localllm.server.apis.responses.requests import Parsed, ResponseRequest, parse_response
 from localllm.server.apis.responses.rounds import Rounds
 from localllm.server.apis.responses.store import ResponseStore, StoredResponse
 from localllm.server.apis.responses.story import Story
+from localllm.server.apis.responses.tools import Offered
 from localllm.server.common import choices
-from localllm.server.common.body import json_response, left_out_header, read_json, unknown_fields_header
+from localllm.server.common.body import json_response, left_out_header
 from localllm.server.common.counting import TokenCount, num_prompt_tokens
 from localllm.server.common.generation import asking_of
+from localllm.server.common.reading import read
 from localllm.server.common.story import drained, encoded, events_of
 from localllm.server.edge import log, sse
 from localllm.server.edge.callers import caller_of
@@ -62,18 +65,9 @@ def routes() -> list[Route]:
 
 async def create(request: Request) -> Response:
     """`POST /v1/responses`."""
-    state: ServerState = request.app.state.server
-    parsed = parse_response(await read_json(request, state.settings.max_body_bytes))
-    body, owner = parsed.request, _owner(request)
-    state.admit()
-    headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
-    earlier = _earlier(state.responses, body.previous_response_id, owner)
-    said = body.taken(earlier, _finder(state.responses, owner))
-    conversation = [*earlier, *said.items]
-    mcp = await sse.unless_gone(request.receive, mcp_offer(state.mcp, body.tools or (), conversation))
-    offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
-    headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
-    keep = _keeper(state.responses, body, conversation, owner)
+    state, parsed, said, conversation, mcp, offered, headers = await _read(request)
+    body = parsed.request
+    keep = _keeper(state.responses, body, conversation, _owner(request))
     asking = await asking_of(request, body, headers)
     body.generation(conversation, offered)  # errors are reported before any tool is run
     approving = approved_calls(state.mcp, mcp, conversation, said.items)
@@ -107,7 +101,7 @@ async def create(request: Request) -> Response:
         )
         events = rounds.events(answering, says_miss=says_miss)
     else:
-        events = events_of(story, answering, says_miss=says_miss)
+        events = events_of([story], answering, says_miss=says_miss)
     if body.stream:
         return asking.stream(
             answering, encoded(events, encode), lambda error: map(encode, story.fail(error)), id=response.id
@@ -123,20 +117,39 @@ async def create(request: Request) -> Response:
 
 async def count_tokens(request: Request) -> Response:
     """`POST /v1/responses/input_tokens`: prompt tokens of the same request; nothing is stored."""
-    state: ServerState = request.app.state.server
-    parsed = parse_response(await read_json(request, state.settings.max_body_bytes))
+    given = await _read(request)
+    body = given.parsed.request
+    asked = body.generation(given.conversation, given.offered)
+    count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering)
+    return json_response(TokenCount(count, "response.input_tokens"), given.headers)
+
+
+class _Read(NamedTuple):
+    """A request, the conversation that it continues, and its tools."""
+
+    state: ServerState
+    parsed: Parsed
+    said: Taken
+    conversation: list[AnyItem]
+    mcp: McpOffer
+    offered: Offered
+    headers: dict[str, str]
+
+
+async def _read(request: Request) -> _Read:
+    def parse(content: bytes) -> tuple[Parsed, list[str]]:
+        parsed = parse_response(content)
+        return parsed, parsed.ignored
+
+    state, parsed, headers = await read(request, parse)
     body, owner = parsed.request, _owner(request)
-    state.admit()
     earlier = _earlier(state.responses, body.previous_response_id, owner)
     said = body.taken(earlier, _finder(state.responses, owner))
     conversation = [*earlier, *said.items]
     mcp = await sse.unless_gone(request.receive, mcp_offer(state.mcp, body.tools or (), conversation))
     offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
-    asked = body.generation(conversation, offered)
-    count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering)
-    headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
-    headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
-    return json_response(TokenCount(count, "response.input_tokens"), headers)
+    headers = left_out_header([*offered.ignored, *said.ignored], headers)
+    return _Read(state, parsed, said, conversation, mcp, offered, headers)
 
 
 async def get_or_delete(request: Request) -> Response:

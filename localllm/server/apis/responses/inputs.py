@@ -39,7 +39,8 @@ from localllm.server.apis.responses.items import (
 from localllm.server.apis.responses.tools import ResponseTool
 from localllm.server.common.field_rules import Fates
 from localllm.server.common.messages import ContentPart
-from localllm.server.common.parse import small
+from localllm.server.common.parse import Fields, small
+from localllm.server.common.values import json_of, json_or_text, missing, needed, wrong_content
 
 ROLES = ("system", "developer", "user", "assistant")
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
@@ -97,6 +98,11 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     approve: bool | None = None
     reason: str | None = None
 
+    @classmethod
+    def known_in(cls, given: Fields) -> frozenset[str] | None:
+        """The fields of a message; other items may have any."""
+        return _MESSAGE_FIELDS if small(given.get("type")) in (None, "message") else None
+
 
 class Taken(NamedTuple):
     """The parsed input."""
@@ -136,7 +142,7 @@ def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], f
 
 
 def _found(item: InputItem, path: str, find: Finder) -> AnyItem:
-    found = find(_needed(item.id, f"{path}.id"))
+    found = find(needed(item.id, f"{path}.id"))
     if found is None:
         raise InvalidParameter(
             f"{path}.id: no stored response has the item {clipped(item.id or '')!r}; send the item itself",
@@ -154,15 +160,15 @@ def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem:
         return CallItem(
             id=new_id("fc"),
             call_id=item.call_id or new_call_id(),
-            name=_needed(item.name, f"{path}.name"),
-            arguments=_json_or_text(item.arguments, f"{path}.arguments") or "{}",
+            name=needed(item.name, f"{path}.name"),
+            arguments=json_or_text(item.arguments, f"{path}.arguments") or "{}",
             namespace=item.namespace or UNSET,
         )
     if item.type == "custom_tool_call":
         return CustomCallItem(
             id=new_id("ctc"),
             call_id=item.call_id or new_call_id(),
-            name=_needed(item.name, f"{path}.name"),
+            name=needed(item.name, f"{path}.name"),
             input=item.input or "",
             namespace=item.namespace or UNSET,
         )
@@ -172,7 +178,7 @@ def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem:
             id=new_id("fc"),
             call_id=item.call_id or item.id or new_call_id(),
             name=_SHELLS[item.type],
-            arguments=_json_or_text(what, path) or "{}",
+            arguments=json_or_text(what, path) or "{}",
         )
     if item.type in _OUTPUTS:
         output = _output(item.output, f"{path}.output", notes)
@@ -192,28 +198,27 @@ def _mcp_item(item: InputItem, path: str) -> AnyItem:
     """Items about MCP tools. Ids are kept, since an approval refers to one."""
     kind, id = item.type, item.id or new_id("mcp")
     if kind == "mcp_approval_response":
-        if item.approve is None:
-            raise InvalidParameter(f"{path}.approve is missing", param=f"{path}.approve")
-        asked = _needed(item.approval_request_id, f"{path}.approval_request_id")
-        return McpApprovalResponse(id=id, approval_request_id=asked, approve=item.approve, reason=item.reason)
-    label = _needed(item.server_label, f"{path}.server_label")
+        approve = needed(item.approve, f"{path}.approve")
+        asked = needed(item.approval_request_id, f"{path}.approval_request_id")
+        return McpApprovalResponse(id=id, approval_request_id=asked, approve=approve, reason=item.reason)
+    label = needed(item.server_label, f"{path}.server_label")
     if kind == "mcp_list_tools":
         tools = _typed(item.tools, list[ListedTool] | None, path) or []
-        return McpListTools(id=id, server_label=label, tools=tools, error=_json_or_text(item.error, path) or None)
-    name = _needed(item.name, f"{path}.name")
-    arguments = _json_or_text(item.arguments, f"{path}.arguments") or "{}"
+        return McpListTools(id=id, server_label=label, tools=tools, error=json_or_text(item.error, path) or None)
+    name = needed(item.name, f"{path}.name")
+    arguments = json_or_text(item.arguments, f"{path}.arguments") or "{}"
     if kind == "mcp_approval_request":
         return McpApprovalRequest(id=id, server_label=label, name=name, arguments=arguments)
     if kind != "mcp_call":
         raise UnsupportedParameter(f"input of type {clipped(kind or '')!r} is not supported", param=f"{path}.type")
-    error = _json_or_text(item.error, f"{path}.error")
+    error = json_or_text(item.error, f"{path}.error")
     return McpCall(
         id=id,
         server_label=label,
         name=name,
         arguments=arguments,
         approval_request_id=item.approval_request_id,
-        output=_json_or_text(item.output, f"{path}.output"),
+        output=json_or_text(item.output, f"{path}.output"),
         error=call_error(error) if error else None,
         status="failed" if error else "completed",
     )
@@ -229,9 +234,9 @@ def _typed(given: Raw | UnsetType, kind: Any, path: str) -> Any:
 
 
 def _message(item: InputItem, path: str) -> MessageItem:
-    role, content = _needed(item.role, f"{path}.role"), item.content
+    role, content = needed(item.role, f"{path}.role"), item.content
     if content is None:
-        raise InvalidParameter(f"{path}.content is missing", param=f"{path}.content")
+        raise missing(f"{path}.content")
     if role not in ROLES:
         known, given = ", ".join(ROLES), clipped(role)
         raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
@@ -244,13 +249,9 @@ def _texts(parts: Sequence[ContentPart], path: str) -> list[str]:
     texts: list[str] = []
     for index, part in enumerate(parts):
         if part.type not in _TEXT_PARTS:
-            where = f"{path}[{index}].type"
-            at, kind = where.removesuffix(".type"), clipped(part.type)
-            raise UnsupportedParameter(
-                f"{at}: content of type {kind!r} is not supported here; leave it out", param=where
-            )
+            raise wrong_content(part.type, f"{path}[{index}]")
         name = "refusal" if part.type == "refusal" else "text"
-        texts.append(_needed(getattr(part, name), f"{path}[{index}].{name}"))
+        texts.append(needed(getattr(part, name), f"{path}[{index}].{name}"))
     return texts
 
 
@@ -265,9 +266,9 @@ def _thoughts(item: InputItem) -> list[str]:
 
 def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[InputText]:
     """A text, or parts; parts that a text model cannot read become a note."""
-    text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
+    text = json_of(given)
     if not text.startswith("["):
-        return _json_or_text(given, path)
+        return json_or_text(given, path)
     try:
         parts = msgspec.json.decode(text, type=list[ContentPart])
     except msgspec.ValidationError:
@@ -283,33 +284,6 @@ def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[I
         else:
             texts.append(InputText(part.text or ""))
     return texts
-
-
-def _json_or_text(given: Raw | UnsetType, path: str) -> str:
-    """A string's content, or the JSON itself; empty for null. Raises `InvalidParameter`."""
-    text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
-    if text.startswith('"'):
-        try:
-            return msgspec.json.decode(text, type=str)
-        except msgspec.DecodeError as error:  # half a surrogate pair
-            raise InvalidParameter(f"{path} is not valid text: {error}", param=path) from error
-    return "" if text == "null" else text
-
-
-def _needed(value: str | None, path: str) -> str:
-    if value is None:
-        raise InvalidParameter(f"{path} is missing", param=path)
-    return value
-
-
-def unknown_in_items(given: Raw | None) -> list[str]:
-    """The unknown fields of messages; other items may have any fields."""
-    items = () if given is None else msgspec.json.decode(given, type=str | list[dict[str, Raw]] | None)
-    if not isinstance(items, list):
-        return []
-    messages = (item for item in items if "type" not in item or small(item["type"]) in (None, "message"))
-    unknown = set[str]().union(*messages) - _MESSAGE_FIELDS
-    return [f"input[].{name}" for name in sorted(unknown)]
 
 
 def custom_arguments(input: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.mcp.outcome import Outcome
 from localllm.server.apis.responses.items import (
@@ -22,6 +24,7 @@ from localllm.server.apis.responses.items import (
     new_id,
 )
 from localllm.server.apis.responses.tools import ApprovalRule, McpFunction, ResponseTool, ToolFilter
+from localllm.server.common.values import needed
 from localllm.server.mcp import McpHubs
 
 
@@ -116,12 +119,8 @@ async def _approved(hubs: McpHubs, offer: McpOffer, asked: McpApprovalRequest) -
 
 def ended_call(call: McpCall, outcome: Outcome) -> McpCall:
     """The call with its result."""
-    return McpCall(
-        id=call.id,
-        server_label=call.server_label,
-        name=call.name,
-        arguments=call.arguments,
-        approval_request_id=call.approval_request_id,
+    return msgspec.structs.replace(
+        call,
         output=None if outcome.is_error else outcome.text,
         error=call_error(outcome.text) if outcome.is_error else None,
         status="failed" if outcome.is_error else "completed",
@@ -134,15 +133,14 @@ def _label(tool: ResponseTool, path: str, hubs: McpHubs) -> str:
             raise UnsupportedParameter(
                 f"{path}.{field} is not supported: {refused.why}: {', '.join(hubs.labels)}", param=f"{path}.{field}"
             )
-    if tool.server_label is None:
-        raise InvalidParameter(f"{path}.server_label is missing", param=f"{path}.server_label")
-    if tool.server_label not in hubs.labels:
+    label = needed(tool.server_label, f"{path}.server_label")
+    if label not in hubs.labels:
         raise InvalidParameter(
-            f"{path}.server_label: unknown MCP server {clipped(tool.server_label)!r}; available: "
+            f"{path}.server_label: unknown MCP server {clipped(label)!r}; available: "
             f"{', '.join(hubs.labels)}; --mcp-servers configures them",
             param=f"{path}.server_label",
         )
-    return tool.server_label
+    return label
 
 
 def _is_allowed(allowed: list[str] | ToolFilter | None, name: str, *, read_only: bool) -> bool:

@@ -13,33 +13,24 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter
-from localllm.server.apis.responses.inputs import Finder, InputItem, Taken, taken, unknown_in_items
+from localllm.server.apis.responses.inputs import Finder, InputItem, Taken, taken
 from localllm.server.apis.responses.items import AdditionalTools, AnyItem
-from localllm.server.apis.responses.tools import (
-    HostedTools,
-    McpFunction,
-    Offered,
-    ResponseTool,
-    offered_tools,
-    unknown_in_tools,
-)
+from localllm.server.apis.responses.tools import HostedTools, McpFunction, Offered, ResponseTool, offered_tools
 from localllm.server.apis.responses.turns import to_messages
 from localllm.server.common import fields
 from localllm.server.common.call_ids import with_ids
-from localllm.server.common.field_rules import Fates, parse_known, unknown_fields
-from localllm.server.common.parse import fields_of
+from localllm.server.common.field_rules import Fates, Nested, parse_known
 from localllm.server.common.rendering import (
     MAX_EFFORT_CHARS,
-    ListField,
-    ObjectField,
+    RenderingFields,
     Thinking,
     rendering_of,
-    unknown_in_thinking,
 )
 from localllm.server.common.sampling import SamplingFields, StreamOptions
-from localllm.server.common.structures import ResponseFormat, unknown_in_format
+from localllm.server.common.structures import ResponseFormat
 from localllm.server.common.timings import detail_of
 from localllm.server.common.tool_choice import ToolChoice
+from localllm.server.common.values import ListField, ObjectField, missing
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
 from localllm.types.ranges import check_range
 
@@ -68,6 +59,8 @@ Includable = Literal[
 class TextConfig(msgspec.Struct, frozen=True):
     """Structure and verbosity of the answer's text."""
 
+    nested: ClassVar[Nested] = ("format",)
+
     format: ResponseFormat | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     """For templates with a variable of this name."""
@@ -94,6 +87,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/responses`."""
 
     fates: ClassVar[Fates] = fields.RESPONSES
+    nested: ClassVar[Nested] = ("text", "input", "tools", "thinking", "reasoning")
 
     model: str | None = None
     """Optional while exactly one model is loaded."""
@@ -156,12 +150,6 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if wanted else None
 
-    def budgets(self) -> dict[str, int]:
-        given = super().budgets()
-        if self.thinking is not None and self.thinking.budget_tokens is not None:
-            given["thinking.budget_tokens"] = self.thinking.budget_tokens
-        return given
-
     def taken(self, earlier: Sequence[AnyItem], find: Finder) -> Taken:
         """The new items of the conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return taken(self.input, earlier, find)
@@ -181,16 +169,11 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         first = [Message("system", self.instructions)] if self.instructions else []
         said = to_messages(conversation, offered.named)
         if not said:
-            raise InvalidParameter("input is missing", param="input")
+            raise missing("input")
         messages = with_ids([*first, *said])
         tools = offered.tooling(self.tool_choice, parallel=self.parallel_tool_calls)
         shape = self.text.format if self.text else None
         structure, calling = shape.structure("text.format") if shape else None, tools.calling
-        if structure is not None and calling is not None:
-            if calling.choice == "required":
-                structure = None  # it would apply to text, which such an answer does not have
-            elif calling.choice == "none":
-                calling = None
         rendering = self._rendering(messages, tools.told)
         asked = self.generation_of(
             self.params(), structure=structure, messages=messages, rendering=rendering, calling=calling
@@ -199,7 +182,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         return asked if detail is None else msgspec.structs.replace(asked, detail=detail)
 
     def _rendering(self, messages: tuple[Message, ...], tools: str) -> Rendering:
-        rendering = rendering_of(self, messages, tools=tools)
+        rendering = rendering_of(RenderingFields.of(self), messages, tools=tools)
         verbosity = self.text.verbosity if self.text else None
         if verbosity is None:
             return rendering
@@ -221,10 +204,6 @@ def parse_response(body: bytes) -> Parsed:
     """Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request, ignored = parse_known(body, ResponseRequest)
     _check_metadata(request.metadata or {})
-    shape = fields_of(fields_of(given.get("text")).get("format"))
-    ignored += [*unknown_in_format(shape, "text.format"), *unknown_in_items(given.get("input"))]
-    ignored += unknown_in_tools(given.get("tools")) + unknown_in_thinking(given)
-    ignored += unknown_fields(fields_of(given.get("reasoning")), Reasoning, "reasoning.")
     return Parsed(request, ignored, given.get("tools"), given.get("tool_choice"))
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.errors import InternalError
 from localllm.mcp.outcome import Outcome
 from localllm.runtime.runtime import Answer
 from localllm.server.apis.responses.events import Event
@@ -22,6 +21,7 @@ from localllm.server.apis.responses.parts import McpCallPart
 from localllm.server.apis.responses.requests import ResponseRequest
 from localllm.server.apis.responses.story import Story
 from localllm.server.common.body import field_notes
+from localllm.server.common.choices import merged
 from localllm.server.common.generation import Asking
 from localllm.server.common.remarks import finish_reason
 from localllm.server.mcp import McpHubs
@@ -54,15 +54,11 @@ class Rounds(NamedTuple):
             yield event
         try:
             while True:
-                finish: Finish | None = None
-                async for delta in answer:
+                async for _, delta in merged([answer]):
                     for event in story.feed(delta):
                         yield event
-                    finish = delta.finish or finish
-                    if finish is not None:
-                        break
-                if finish is None:
-                    raise InternalError("the answer ended without a finish reason")
+                finish = delta.finish
+                assert finish is not None
                 calls: list[McpCallPart] = []
                 if finish_reason(finish) == "stop" and story.has_mcp_calls:
                     for event in story.pause():

@@ -35,10 +35,10 @@ from localllm.server.apis.responses.parts import (
     ApprovalPart,
     CallPart,
     CustomCallPart,
+    ListPart,
     McpCallPart,
     TextPart,
     ThoughtPart,
-    told_list,
 )
 from localllm.server.apis.responses.tools import Origin
 from localllm.server.common.logprobs import ChatLogprob, chat_logprobs
@@ -125,7 +125,7 @@ class Story:
         yield events.InProgress(sequence_number=next(self._numbers), response=self.response)
         for item in self._first:
             if isinstance(item, McpListTools):
-                yield from told_list(item, len(self._items), self._numbers)
+                yield from ListPart(len(self._items), self._numbers, item).told()
             else:
                 origin = Origin("mcp", item.name, item.server_label)
                 yield from McpCallPart(len(self._items), self._numbers, origin, self._group).told_whole(item)

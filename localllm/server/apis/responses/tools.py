@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.common.field_rules import Fates, Refused, unknown_fields
-from localllm.server.common.parse import small
+from localllm.server.common.field_rules import Fates, Refused, known_fields
+from localllm.server.common.parse import Fields, small
 from localllm.server.common.structures import SchemaField
 from localllm.server.common.tool_choice import ToolChoice, Tooling, ToolReference, tooling
 from localllm.server.common.tools import (
@@ -26,6 +26,7 @@ from localllm.server.common.tools import (
     declared_custom,
     declared_function,
 )
+from localllm.server.common.values import needed
 
 HostedTools = Literal["ignore", "refuse"]
 MAX_TOOLS = 1024
@@ -59,9 +60,7 @@ class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def named(self, path: str) -> str:
         """Raises `InvalidParameter`."""
-        if self.name is None:
-            raise InvalidParameter(f"{path}.name is missing", param=f"{path}.name")
-        return self.name
+        return needed(self.name, f"{path}.name")
 
 
 class ToolFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,6 +109,14 @@ class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True
     tunnel_id: str | None = None
     authorization: str | None = None
     headers: dict[str, str] | None = None
+
+    @classmethod
+    def known_in(cls, given: Fields) -> frozenset[str] | None:
+        """Hosted tools are omitted as a whole."""
+        kind = small(given.get("type"))
+        if kind in _CALLED:
+            return known_fields(NamespacedTool)
+        return known_fields(cls) if kind in ("namespace", "mcp") else None
 
 
 class McpFunction(NamedTuple):
@@ -299,15 +306,3 @@ class _Offer:
     def offered(self) -> Offered:
         names = {(origin.namespace, origin.name): name for name, origin in self._origins.items()}
         return Offered(tuple(self._declared), self._origins, names, tuple(self._ignored), tuple(self._notes))
-
-
-def unknown_in_tools(given: Raw | None) -> list[str]:
-    """The unknown fields of the tools; hosted tools are omitted as a whole."""
-    tools = None if given is None else msgspec.json.decode(given, type=list[dict[str, Raw]] | None)
-    unknown: set[str] = set()
-    for tool in tools or ():
-        kind = small(tool["type"])
-        if kind in (*_CALLED, "namespace", "mcp"):
-            known = ResponseTool if kind in ("namespace", "mcp") else NamespacedTool
-            unknown |= {*unknown_fields(tool, known, "tools[].")}
-    return sorted(unknown)

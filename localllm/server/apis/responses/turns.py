@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from localllm.server.apis.responses.inputs import custom_arguments
 from localllm.server.apis.responses.items import (
     AdditionalTools,
@@ -23,6 +25,7 @@ from localllm.server.apis.responses.items import (
     MessageItem,
     ThoughtItem,
 )
+from localllm.server.common.values import message_of
 from localllm.types import Message, ToolCall
 
 Naming = Callable[[str | None, str], str]
@@ -113,9 +116,9 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
             texts = [part.text for part in item.content]
             if is_own:
                 turn.texts.append("\n".join(texts))
-                turn.parts, turn.ends_with_call = _several(texts), False
+                turn.parts, turn.ends_with_call = message_of(item.role, texts).parts, False
             else:
-                messages.append(Message(item.role, "\n".join(texts), parts=_several(texts)))
+                messages.append(message_of(item.role, texts))
     return messages + turn.messages()
 
 
@@ -133,9 +136,4 @@ def _refusal(item: McpApprovalResponse) -> str:
 
 def _result(item: CallOutput | CustomCallOutput, name: str) -> Message:
     texts = [item.output] if isinstance(item.output, str) else [part.text for part in item.output]
-    return Message("tool", "\n".join(texts), parts=_several(texts), tool_call_id=item.call_id, name=name)
-
-
-def _several(texts: list[str]) -> tuple[str, ...]:
-    """The texts as parts of a message; empty for a single text."""
-    return tuple(texts) if len(texts) > 1 else ()
+    return msgspec.structs.replace(message_of("tool", texts), tool_call_id=item.call_id, name=name)

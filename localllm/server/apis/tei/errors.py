@@ -7,15 +7,16 @@ from typing import Any, Literal
 import msgspec
 from starlette.types import Scope
 
-from localllm.errors import ContextLengthExceeded, LocalLLMError, RequestError, clipped
+from localllm.errors import ContextLengthExceeded, LocalLLMError, RequestError
 from localllm.server.apis.embeddings.making import WrongModel
-from localllm.server.errors import MAX_MESSAGE_CHARS, TooLarge, error_headers, public_message, status_of
+from localllm.server.errors import TooLarge, bounded_message, parts_of, status_of
 
 PATHS = frozenset({"/embed", "/embed_all", "/embed_sparse", "/info", "/predict", "/similarity"})
 """Paths with this error format; for `/rerank` only if TEI's fields are used."""
 _ASKED = "tei"
 
 ErrorType = Literal["Unhealthy", "Backend", "Overloaded", "Validation"]
+_TYPES: dict[int, ErrorType] = {429: "Overloaded", 503: "Unhealthy"}
 
 
 class ErrorReply(msgspec.Struct, frozen=True):
@@ -35,25 +36,16 @@ def is_teis(scope: Scope) -> bool:
 
 def response_parts(error: LocalLLMError) -> dict[str, Any]:
     """Keyword arguments for a starlette `Response`."""
-    status, kind = _classed(error)
-    return {
-        "content": msgspec.json.encode(ErrorReply(clipped(public_message(error), MAX_MESSAGE_CHARS), kind)),
-        "status_code": status,
-        "headers": error_headers(error),
-        "media_type": "application/json",
-    }
+    status = _status(error)
+    kind: ErrorType = "Backend" if status >= 500 or isinstance(error, WrongModel) else "Validation"
+    kind = _TYPES.get(status, kind)
+    return parts_of(msgspec.json.encode(ErrorReply(bounded_message(error), kind)), error, status)
 
 
-def _classed(error: LocalLLMError) -> tuple[int, ErrorType]:
+def _status(error: LocalLLMError) -> int:
     if isinstance(error, ContextLengthExceeded | TooLarge):
-        return 413, "Validation"
+        return 413
     if isinstance(error, WrongModel):
-        return 424, "Backend"
+        return 424
     status = status_of(error)
-    if status == 429:
-        return status, "Overloaded"
-    if status >= 500:
-        return status, "Unhealthy" if status == 503 else "Backend"
-    if isinstance(error, RequestError) and status == 400:
-        return 422, "Validation"
-    return status, "Validation"
+    return 422 if status == 400 and isinstance(error, RequestError) else status

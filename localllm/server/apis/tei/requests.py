@@ -12,7 +12,8 @@ from msgspec import Meta
 
 from localllm.server.apis.embeddings.inputs import Inputs
 from localllm.server.apis.embeddings.requests import Dimensions, WorkFields
-from localllm.server.common.field_rules import Fates, Refused
+from localllm.server.common.field_rules import Fates, Nested, Refused, parse_known
+from localllm.server.common.parse import Fields, fields_of
 
 FATES = Fates(
     {
@@ -53,6 +54,17 @@ class SimilarityParameters(msgspec.Struct, frozen=True, kw_only=True):
 class SimilarityBody(WorkFields, frozen=True, kw_only=True):
     """`POST /similarity`."""
 
+    nested: ClassVar[Nested] = ("parameters",)
+
     inputs: Sentences
     parameters: SimilarityParameters | None = None
     model: str | None = None
+
+
+def parse_similarity(body: bytes) -> tuple[SimilarityBody, list[str]]:
+    """The request and its unknown fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
+
+    def seen(given: Fields) -> None:
+        FATES.check(fields_of(given.get("parameters")), "parameters.")
+
+    return parse_known(body, SimilarityBody, seen)[1:]
