@@ -23,7 +23,7 @@ from localllm.engine.backend import Segment, State
 from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence as Running
-from localllm.engine.requests.terms import Ending, Reported, Request
+from localllm.engine.requests.terms import Ending, ReportOptions, Request
 from localllm.engine.sampling import native
 from localllm.types import ResolvedSampling
 from localllm.worker.messages import Deltas, up_decoder
@@ -162,7 +162,7 @@ def _engine(backend: NoArithmetic, way: Way) -> Engine:
 
     engine = build_engine(backend, through_a_frame, sampler=native.load(threads=os.cpu_count() or 1))
     for id in range(backend.num_slots):
-        ending, reported = Ending(stop=way.stop, ignore_eos=True), Reported(logprobs=way.logprobs)
+        ending, reported = Ending(stop=way.stop, ignore_eos=True), ReportOptions(logprobs=way.logprobs)
         request = Running(Request(id, [1] * 8, sampling=way.sampling, ending=ending, reported=reported))
         engine.submit(request)
     for _ in range(WARM_UP_STEPS):

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
-from localllm.engine.requests.terms import Due, Ending, Reported, Reuse, Shift
+from localllm.engine.requests.terms import Due, Ending, ReportOptions, Reuse, Shift
 from localllm.engine.scheduling.cost import TILE
 from localllm.kvdisk.entry import DiskEntry
-from localllm.kvdisk.file import Bytes, DiskCheckpoint, Saved
+from localllm.kvdisk.file import Bytes, DiskCheckpoint, SavedConversation
 
 END = 0
 """The end-of-generation token."""
@@ -27,7 +27,7 @@ def grouped(options: dict[str, Any]) -> dict[str, Any]:
     """Options of a `Request` by their own names, in the groups that it takes."""
     groups: dict[str, Any] = {
         "ending": Ending(),
-        "reported": Reported(),
+        "reported": ReportOptions(),
         "reuse": Reuse(),
         "shift": Shift(),
         "due": Due(),
@@ -368,7 +368,7 @@ class FakeDiskCache:
         self._is_timed = False
         self._num_prefetched = num_prefetched
         self._hangs, self._fails = hangs, fails
-        self._saved: dict[DiskEntry, Saved] = {}
+        self._saved: dict[DiskEntry, SavedConversation] = {}
         self._reading: dict[DiskEntry, int] = {}
         self._there: list[DiskEntry] = []
 
@@ -380,7 +380,7 @@ class FakeDiskCache:
         *,
         domain: str = "",
     ) -> None:
-        saved = Saved(state, tuple(checkpoints))
+        saved = SavedConversation(state, tuple(checkpoints))
         entry = DiskEntry(tokens, saved.num_bytes, tuple(one.position for one in checkpoints), domain)
         self.entries = (*self.entries, entry)[-self.max_entries :] if self.max_entries else ()
         self._saved[entry] = saved
@@ -419,7 +419,7 @@ class FakeDiskCache:
         """How many entries were read, or are being read, that nobody took."""
         return len(self._reading) + len(self._there)
 
-    def load(self, entry: DiskEntry) -> Saved | None:
+    def load(self, entry: DiskEntry) -> SavedConversation | None:
         if entry in self._there:
             self._there.remove(entry)
             return self._saved[entry]

@@ -6,7 +6,7 @@ import functools
 
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
-from localllm.system import compiled
+from localllm.system import native_libraries
 
 
 @functools.cache
@@ -14,5 +14,5 @@ def sampler() -> Sampler:
     """Compiled, or in NumPy where there is no compiler; `tests/native` compares what they draw."""
     try:
         return native.load()
-    except compiled.NotCompiled:
+    except native_libraries.NotCompiled:
         return NumpySampler()

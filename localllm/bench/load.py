@@ -14,7 +14,7 @@ from contextlib import suppress
 import httpx
 
 from localllm.bench.answer import Answer, Failure, RequestFailed
-from localllm.bench.plan import WARMUP_TOKENS, Plan
+from localllm.bench.levels import WARMUP_TOKENS, Plan
 from localllm.bench.prompts import Prompt, PromptMaker, words
 from localllm.bench.request import Recipe, ask
 from localllm.bench.target import Target, http_settings

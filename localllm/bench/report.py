@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from localllm.bench.plan import Plan
+from localllm.bench.levels import Plan
 from localllm.bench.summary import METHOD, LevelSummary, Spread
 from localllm.bench.svg import Panel, Series, draw
 from localllm.bench.target import Target

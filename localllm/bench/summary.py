@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from localllm.bench.answer import Failure
+from localllm.bench.levels import Plan
 from localllm.bench.load import LevelRun
-from localllm.bench.plan import Plan
 
 METHOD = {
     "load": "closed loop: each connection sends its next request when the last one is answered; warm-up is not counted",

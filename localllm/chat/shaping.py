@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from localllm.chat.formats.known import HERMES
 from localllm.chat.formats.writer import written_calls
 from localllm.chat.probing import SHORT_ID, Abilities, CallShape, named_id
-from localllm.chat.telling import described
+from localllm.chat.tool_prompt import described
 from localllm.types import Message, ToolCall
 from localllm.types.formats import Calls
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from localllm.engine.backend import BackendError, BatchDecoder
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.constraint.masking import Masking
-from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.scheduling.whole import Interruptions
 from localllm.engine.threads.team import Team
 
 
-class Decoded(NamedTuple):
+class DecodeResult(NamedTuple):
     """What is known of a decode."""
 
     is_whole: bool
@@ -55,7 +55,7 @@ class StepDecoder:
         """Threads of the last decode; 0: nobody chooses them."""
         return 0 if self._team is None else self._team.num_threads
 
-    def decode(self, plan: StepPlan, *, within_s: float | None) -> Decoded:
+    def decode(self, plan: StepPlan, *, within_s: float | None) -> DecodeResult:
         """Compute the plan's batch. With `within_s` it may be interrupted, and is after that many seconds.
 
         Raises `BackendError`.
@@ -81,4 +81,4 @@ class StepDecoder:
         elif self._team is not None:
             self._team.end(seconds, is_comparable=not moves_cells)
         self._interruptions.computed(seconds)
-        return Decoded(is_whole, began_s, moves_cells)
+        return DecodeResult(is_whole, began_s, moves_cells)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from localllm.engine.backend import BatchDecoder
 from localllm.engine.inbox import Cancel, Inspect, Item
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
+from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.scheduling.waits import Leader
 from localllm.engine.scheduling.whole import Interruptions
 

@@ -9,8 +9,8 @@ from localllm.engine.interrupting import Interrupter
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.scheduling.pace import Pace
-from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
+from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.scheduling.whole import WholeBatches
 from localllm.engine.speculation.proposers import Asker
 from localllm.engine.threads.team import Team

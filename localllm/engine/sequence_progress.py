@@ -1,7 +1,7 @@
 """How far a sequence has come: counters that catch up, the text made of its tokens, and what it waits for.
 
     tokens          [0 ................ num_tokens)
-    in the KV cache [0 .. num_computed)      as its slot's `Held` says
+    in the KV cache [0 .. num_computed)      as its slot's `SlotRecord` says
     still to compute          [num_computed .. num_tokens)
     the prompt      [0 .. num_prompt), what was generated [num_prompt .. num_tokens)
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from localllm.engine.answers.lines import LineRules
 from localllm.engine.answers.text import TextStream
-from localllm.engine.cache.held import NOWHERE, Held
+from localllm.engine.cache.held import NOWHERE, SlotRecord
 from localllm.engine.requests.prefill_reports import PromptReports
 from localllm.engine.requests.terms import Request
 from localllm.kvdisk.entry import DiskEntry
@@ -71,7 +71,7 @@ class SequenceProgress:
         """Tokens of the prompt that were already in the KV cache."""
         self.num_scored = 0
         """Tokens of the prompt whose log-probabilities were reported, if wanted."""
-        self.held: Held = NOWHERE
+        self.held: SlotRecord = NOWHERE
         """What the KV cache has of it: its slot's content, or nothing."""
         reuse = request.reuse
         self.pauses = {self.num_prompt - 1} if reuse.cache_prompt and not reuse.pauses else set(reuse.pauses)
@@ -130,13 +130,13 @@ class SequenceProgress:
         """Other sequences want to start from there."""
         self.pauses.add(num_tokens)
 
-    def admitted(self, held: Held, num_cached: int, now_s: float) -> None:
+    def admitted(self, held: SlotRecord, num_cached: int, now_s: float) -> None:
         """It has entered a slot that holds the first `num_cached` tokens of its prompt."""
         self.held = held
         self.num_cached = num_cached
         self.admitted_s = now_s
 
-    def moved(self, held: Held) -> None:
+    def moved(self, held: SlotRecord) -> None:
         """Another slot holds the same of it."""
         self.held = held
 

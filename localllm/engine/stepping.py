@@ -21,8 +21,8 @@ from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, NOTHING_ALLOWED
 from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.pace import Pace
-from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
+from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.speculation.proposals import ONE_ROW
 from localllm.types import Delta
 

@@ -17,7 +17,7 @@ from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.info import model_info, read_model_info
 from localllm.gguf.shards import shard_paths
 from localllm.gguf.specials import SpecialTexts, special_texts
-from localllm.gguf.values import MetadataValue, Undecoded
+from localllm.gguf.values import MetadataValue, UndecodedValue
 
 __all__ = [
     "Header",
@@ -25,7 +25,7 @@ __all__ = [
     "Source",
     "SpecialTexts",
     "TensorInfo",
-    "Undecoded",
+    "UndecodedValue",
     "model_info",
     "read_header",
     "read_model_info",

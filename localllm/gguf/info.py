@@ -20,7 +20,7 @@ from localllm.gguf.rules.memory import layer_memory, sliding_window
 from localllm.gguf.rules.nextn import heads
 from localllm.gguf.rules.products import products
 from localllm.gguf.shards import read_all_shards
-from localllm.gguf.values import MetadataValue, Undecoded
+from localllm.gguf.values import MetadataValue, UndecodedValue
 from localllm.types import ModelInfo
 from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
 
@@ -196,7 +196,7 @@ class _Keys:
     def vocabulary_size(self, tensors: list[TensorInfo]) -> int:
         """The number of listed tokens, else `vocab_size`, else the rows of the embedding, else 0."""
         tokens = self._value("tokenizer.ggml.tokens")
-        if isinstance(tokens, Undecoded):
+        if isinstance(tokens, UndecodedValue):
             return tokens.count
         if isinstance(tokens, tuple):
             return len(tokens)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from localllm.gguf.cursor import Cursor
 from localllm.gguf.header import Header
 from localllm.gguf.tables import STRING
-from localllm.gguf.values import Undecoded
+from localllm.gguf.values import UndecodedValue
 
 MAX_TEXT_BYTES = 1024
 """Limit on the text of a special token."""
@@ -33,7 +33,7 @@ def _text(header: Header, key: str) -> str:
         return ""
     if isinstance(tokens, tuple):
         return str(tokens[token]) if token < len(tokens) else ""
-    if not isinstance(tokens, Undecoded) or tokens.type != STRING or token >= tokens.count:
+    if not isinstance(tokens, UndecodedValue) or tokens.type != STRING or token >= tokens.count:
         return ""
     with Cursor(header.path) as cursor:
         cursor.skip(tokens.offset, "the header")

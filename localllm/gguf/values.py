@@ -25,7 +25,7 @@ _COUNT = struct.Struct("<Q")
 _SCALARS = {kind: struct.Struct(layout) for kind, layout in SCALAR_FORMATS.items()}
 
 
-class Undecoded(msgspec.Struct, frozen=True):
+class UndecodedValue(msgspec.Struct, frozen=True):
     """An array or string that was too long to decode: `count` items (for a string: bytes) at `offset`.
 
     `type` is the items' GGUF type; for a string, the type of strings.
@@ -37,7 +37,7 @@ class Undecoded(msgspec.Struct, frozen=True):
 
 
 Scalar = int | float | bool | str
-MetadataValue = Scalar | tuple[Scalar, ...] | Undecoded
+MetadataValue = Scalar | tuple[Scalar, ...] | UndecodedValue
 """Invalid UTF-8 is replaced by U+FFFD, since a vocabulary may contain any bytes."""
 
 
@@ -100,16 +100,16 @@ class _ValueReader:
         value = self._cursor.number(layout, f"the value of {key!r}")
         return bool(value) if kind == BOOL else value
 
-    def _string(self, key: str) -> str | Undecoded:
+    def _string(self, key: str) -> str | UndecodedValue:
         length = self._cursor.string_length(f"the value of {key!r}")
         if length > min(MAX_STRING_BYTES, self._left_bytes):
-            skipped = Undecoded(STRING, length, self._cursor.offset)
+            skipped = UndecodedValue(STRING, length, self._cursor.offset)
             self._cursor.skip(length, f"the value of {key!r}")
             return skipped
         self._left_bytes -= length
         return self._cursor.take(length, f"the value of {key!r}").decode(errors="replace")
 
-    def _array(self, key: str) -> tuple[Scalar, ...] | Undecoded:
+    def _array(self, key: str) -> tuple[Scalar, ...] | UndecodedValue:
         cursor = self._cursor
         type_offset = cursor.offset
         kind = cursor.integer(_TYPE, f"the item type of {key!r}")
@@ -129,20 +129,20 @@ class _ValueReader:
         self._left_items -= count
         return self._strings(key, count) if layout is None else self._numbers(key, kind, layout, count)
 
-    def _skipped(self, key: str, kind: int, layout: struct.Struct | None, count: int) -> Undecoded:
+    def _skipped(self, key: str, kind: int, layout: struct.Struct | None, count: int) -> UndecodedValue:
         start = self._cursor.offset
         if layout is None:
             self._cursor.skip_strings(count, f"an item of {key!r}")
         else:
             self._cursor.skip(count * layout.size, f"the items of {key!r}")
-        return Undecoded(kind, count, start)
+        return UndecodedValue(kind, count, start)
 
     def _numbers(self, key: str, kind: int, layout: struct.Struct, count: int) -> tuple[Scalar, ...]:
         raw = self._cursor.take(count * layout.size, f"the items of {key!r}")
         values: tuple[int | float, ...] = struct.unpack(f"<{count}{layout.format[1:]}", raw)
         return tuple(map(bool, values)) if kind == BOOL else values
 
-    def _strings(self, key: str, count: int) -> tuple[Scalar, ...] | Undecoded:
+    def _strings(self, key: str, count: int) -> tuple[Scalar, ...] | UndecodedValue:
         """All items or none: an array whose text exceeds the allowance is skipped from its start."""
         cursor, start = self._cursor, self._cursor.offset
         items: list[str] = []
@@ -151,7 +151,7 @@ class _ValueReader:
             if length > min(MAX_STRING_BYTES, self._left_bytes):
                 cursor.skip(length, f"an item of {key!r}")
                 cursor.skip_strings(count - len(items) - 1, f"an item of {key!r}")
-                return Undecoded(STRING, count, start)
+                return UndecodedValue(STRING, count, start)
             self._left_bytes -= length
             items.append(cursor.take(length, f"an item of {key!r}").decode(errors="replace"))
         return tuple(items)

@@ -32,7 +32,7 @@ MAX_CHOICES = 10_000
 _JSON_IN_LARK = re.compile(r"%json\s*(?=\{)")
 
 
-class Composed(NamedTuple):
+class ComposedGrammar(NamedTuple):
     """A grammar, and notes."""
 
     grammar: str
@@ -51,7 +51,7 @@ def composed(
     preface: Preface | None = None,
     literals: Literals = NO_TOKENS,
     loose: frozenset[int] | None = frozenset(),
-) -> Composed:
+) -> ComposedGrammar:
     """The same, with notes, for a vocabulary with known special tokens.
 
     `loose`: indexes of functions whose schemas need not be enforced; None: all of them.
@@ -69,7 +69,7 @@ def composed(
         grammars, notes = _OF_KIND[structure.kind](structure), []
     if preface is not None:
         grammars = with_preface(grammars, preface, literals)
-    return Composed(_text(grammars), tuple(notes))
+    return ComposedGrammar(_text(grammars), tuple(notes))
 
 
 def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:

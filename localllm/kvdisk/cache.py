@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.kvdisk.entry import DiskEntry, find, is_beginning, read
-from localllm.kvdisk.file import Bytes, Damaged, DiskCheckpoint, Foreign, Saved, encode
+from localllm.kvdisk.file import Bytes, DamagedFile, DiskCheckpoint, Foreign, SavedConversation, encode
 from localllm.kvdisk.fingerprint import Parts
-from localllm.kvdisk.folder import Busy, Folder, Item, NoRoom, Stopped
+from localllm.kvdisk.folder import Busy, Folder, Item, NoRoom, WritingStopped
 from localllm.kvdisk.prefetch import Prefetcher
 
 MAX_QUEUE_BYTES = 1024**3
@@ -68,7 +68,7 @@ class DiskCache:
         self._changed = threading.Condition()
         """Guards all fields below; held briefly only."""
         self._entries: tuple[DiskEntry, ...] = ()
-        self._queued: dict[DiskEntry, Saved] = {}
+        self._queued: dict[DiskEntry, SavedConversation] = {}
         """In the order of writing, including the one being written."""
         self._writing: DiskEntry | None = None
         self._touched: dict[DiskEntry, None] = {}
@@ -104,7 +104,7 @@ class DiskCache:
         large, or too much is queued already. An entry with the same tokens and checkpoints stays, and counts as just
         used.
         """
-        saved = Saved(state, tuple(checkpoints))
+        saved = SavedConversation(state, tuple(checkpoints))
         num_bytes, positions = saved.num_bytes, tuple(checkpoint.position for checkpoint in checkpoints)
         assert all(memoryview(data).nbytes == len(data) for data in (state, *(one.state for one in checkpoints)))
         assert all(0 <= position <= len(tokens) for position in positions), "a checkpoint beyond the end"
@@ -155,7 +155,7 @@ class DiskCache:
         if self._prefetcher is not None:
             self._prefetcher.drop(entry)
 
-    def load(self, entry: DiskEntry) -> Saved | None:
+    def load(self, entry: DiskEntry) -> SavedConversation | None:
         """The state and the checkpoints, every byte checked; None where they are no longer available.
 
         Waits for the disk unless its `status` is memory or gone. Counts as a use. A prefetched state passes to the
@@ -239,14 +239,14 @@ class DiskCache:
             more = f" (and {len(rest)} more)" if rest else ""
             self._warn(f"saved conversations in {self._folder.path}: {first}{more}")
 
-    def _read(self, entry: DiskEntry) -> Saved | None:
+    def _read(self, entry: DiskEntry) -> SavedConversation | None:
         """Read the file on the calling thread; where that fails, None, and the entry is removed."""
         path = self._folder.path / entry.name
         try:
             saved = read(self._folder, entry)
         except FileNotFoundError:  # evicted by another process, or cleared
             pass
-        except Damaged as error:
+        except DamagedFile as error:
             self._folder.remove(entry.name)
             self._warn(f"the saved conversation {path} is damaged and was removed: {error}")
         except (Foreign, OSError, MemoryError) as error:
@@ -314,12 +314,12 @@ class DiskCache:
                     self._forget(entry)
         self._adopt(items)
 
-    def _write_file(self, entry: DiskEntry, saved: Saved) -> list[Item] | None:
+    def _write_file(self, entry: DiskEntry, saved: SavedConversation) -> list[Item] | None:
         """The other files there; None where it could not be written."""
         try:
             head, sections = encode(self.fingerprint, entry.tokens, saved, domain=entry.domain)
             return self._folder.store(entry.name, head, sections, lambda: self._stop)
-        except Stopped:
+        except WritingStopped:
             return None
         except (OSError, NoRoom, Busy, MemoryError) as error:
             self._say_once("write", f"conversations cannot be saved in {self._folder.path}: {error}")

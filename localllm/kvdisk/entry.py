@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from localllm.kvdisk.file import Damaged, Foreign, Saved, read_head, read_saved, read_tokens
+from localllm.kvdisk.file import DamagedFile, Foreign, SavedConversation, read_head, read_saved, read_tokens
 from localllm.kvdisk.folder import Folder, Item
 from localllm.kvdisk.prefix import common_prefix
 
@@ -35,7 +35,7 @@ class DiskEntry:
         """Name of its file: the same in every process."""
 
 
-class Found(NamedTuple):
+class FolderContents(NamedTuple):
     """The contents of a folder."""
 
     entries: list[DiskEntry]
@@ -44,13 +44,13 @@ class Found(NamedTuple):
     complaints: list[str]
 
 
-def find(folder: Folder, items: Sequence[Item], known: Collection[str] = ()) -> Found:
+def find(folder: Folder, items: Sequence[Item], known: Collection[str] = ()) -> FolderContents:
     """Reads the heads and tokens of the files whose names are not known yet.
 
     Damaged files are removed, since a file gets its name only once it is complete. Files that are not ours are left
     alone until they are the oldest.
     """
-    found = Found([], [], [])
+    found = FolderContents([], [], [])
     for name in (item.path.name for item in items):
         if name in known:
             continue
@@ -58,7 +58,7 @@ def find(folder: Folder, items: Sequence[Item], known: Collection[str] = ()) -> 
             found.entries.append(_read_entry(folder, name))
         except FileNotFoundError:  # evicted by another process
             continue
-        except Damaged as error:
+        except DamagedFile as error:
             folder.remove(name)
             found.complaints.append(f"{name} is damaged and was removed: {error}")
         except (Foreign, OSError) as error:
@@ -67,8 +67,8 @@ def find(folder: Folder, items: Sequence[Item], known: Collection[str] = ()) -> 
     return found
 
 
-def read(folder: Folder, entry: DiskEntry) -> Saved:
-    """All that was saved, every byte checked. Raises `Damaged`, `Foreign`, `OSError`, `MemoryError`."""
+def read(folder: Folder, entry: DiskEntry) -> SavedConversation:
+    """All that was saved, every byte checked. Raises `DamagedFile`, `Foreign`, `OSError`, `MemoryError`."""
     with folder.open(entry.name) as file:
         head = read_head(file)
         is_same = head.fingerprint == folder.fingerprint and head.domain == entry.domain

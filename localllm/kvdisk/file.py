@@ -48,7 +48,7 @@ class DiskCheckpoint(NamedTuple):
     state: Bytes
 
 
-class Saved(NamedTuple):
+class SavedConversation(NamedTuple):
     """All that is saved of a conversation besides its tokens."""
 
     state: Bytes
@@ -59,7 +59,7 @@ class Saved(NamedTuple):
         return len(self.state) + sum(len(checkpoint.state) for checkpoint in self.checkpoints)
 
 
-class Damaged(Exception):
+class DamagedFile(Exception):
     """The bytes are not those that were written."""
 
 
@@ -100,7 +100,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def encode(
     fingerprint: str,
     tokens: npt.NDArray[np.int32],
-    saved: Saved,
+    saved: SavedConversation,
     chunk_bytes: int = CHUNK_BYTES,
     *,
     domain: str = "",
@@ -135,7 +135,7 @@ def chunks(data: memoryview, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryv
 def read_head(file: FileIO) -> Head:
     """Reads from the start of an unbuffered file and also checks the file's length.
 
-    Raises `Damaged`, `Foreign`, `OSError`.
+    Raises `DamagedFile`, `Foreign`, `OSError`.
     """
     preamble = bytes(_read(file, PREAMBLE.size))
     magic, version, head_bytes, crc = PREAMBLE.unpack(preamble)
@@ -145,31 +145,31 @@ def read_head(file: FileIO) -> Head:
         raise Foreign(f"it has format {version}, expected {FORMAT}")
     size_bytes = os.fstat(file.fileno()).st_size
     if head_bytes > min(MAX_HEAD_BYTES, size_bytes):
-        raise Damaged(f"its head has {head_bytes} bytes")
+        raise DamagedFile(f"its head has {head_bytes} bytes")
     data = _read(file, head_bytes)
     if zlib.crc32(data, zlib.crc32(preamble[:-4])) != crc:
-        raise Damaged("the head's checksum is wrong")
+        raise DamagedFile("the head's checksum is wrong")
     try:
         head = msgspec.msgpack.decode(data, type=Head)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Damaged(f"the head cannot be read: {error}") from error
+        raise DamagedFile(f"the head cannot be read: {error}") from error
     _check(head, size_bytes - PREAMBLE.size - head_bytes)
     return head
 
 
 def read_tokens(file: FileIO, head: Head) -> npt.NDArray[np.int32]:
-    """The tokens that follow the head: int32 [num_tokens]. Raises `Damaged`, `OSError`."""
+    """The tokens that follow the head: int32 [num_tokens]. Raises `DamagedFile`, `OSError`."""
     data = _read(file, 4 * head.num_tokens)
     if zlib.crc32(data) != head.tokens_crc:
-        raise Damaged("the tokens' checksum is wrong")
+        raise DamagedFile("the tokens' checksum is wrong")
     return np.frombuffer(data, "<i4").astype(np.int32)
 
 
-def read_saved(file: FileIO, head: Head) -> Saved:
-    """The sections that follow the tokens, checked on a second thread while reading. Raises `Damaged`, `OSError`."""
+def read_saved(file: FileIO, head: Head) -> SavedConversation:
+    """The sections after the tokens, checked on a second thread while reading. Raises `DamagedFile`, `OSError`."""
     with ThreadPoolExecutor(1, "kv-check") as checker:
         state, *checkpoints = [_read_section(file, section, head.chunk_bytes, checker) for section in head.sections]
-    return Saved(state, tuple(map(DiskCheckpoint, head.positions, checkpoints)))
+    return SavedConversation(state, tuple(map(DiskCheckpoint, head.positions, checkpoints)))
 
 
 def _read_section(file: FileIO, section: Section, chunk_bytes: int, checker: ThreadPoolExecutor) -> memoryview:
@@ -180,22 +180,22 @@ def _read_section(file: FileIO, section: Section, chunk_bytes: int, checker: Thr
         _fill(file, chunk)
         crcs.append(checker.submit(zlib.crc32, chunk))
     if [crc.result() for crc in crcs] != section.crcs:
-        raise Damaged("a checksum is wrong")
+        raise DamagedFile("a checksum is wrong")
     return data
 
 
 def _check(head: Head, following_bytes: int) -> None:
     """Rejects numbers that contradict each other or the file, before anything is allocated."""
     if not (0 < head.num_tokens <= MAX_TOKENS and 0 < head.chunk_bytes <= MAX_CHUNK_BYTES and head.sections):
-        raise Damaged("the head's numbers are out of range")
+        raise DamagedFile("the head's numbers are out of range")
     if len(head.domain) > MAX_DOMAIN_CHARS or not head.domain.isascii():
-        raise Damaged("the head's domain is malformed")
+        raise DamagedFile("the head's domain is malformed")
     for section in head.sections:
         num_chunks = -(-section.num_bytes // head.chunk_bytes)
         if section.num_bytes < 0 or len(section.crcs) != num_chunks or not 0 <= section.position <= head.num_tokens:
-            raise Damaged("the head's numbers contradict each other")
+            raise DamagedFile("the head's numbers contradict each other")
     if 4 * head.num_tokens + head.num_bytes != following_bytes:
-        raise Damaged(f"{following_bytes} bytes follow the head, not {4 * head.num_tokens + head.num_bytes}")
+        raise DamagedFile(f"{following_bytes} bytes follow the head, not {4 * head.num_tokens + head.num_bytes}")
 
 
 def _read(file: FileIO, num_bytes: int) -> bytearray:
@@ -208,5 +208,5 @@ def _fill(file: FileIO, view: memoryview) -> None:
     while len(view):
         count = file.readinto(view)
         if not count:
-            raise Damaged("it is truncated")
+            raise DamagedFile("it is truncated")
         view = view[count:]

@@ -55,7 +55,7 @@ class Busy(Exception):
     """Others held the gate for too long."""
 
 
-class Stopped(Exception):
+class WritingStopped(Exception):
     """Writing was stopped on request."""
 
 
@@ -121,7 +121,7 @@ class Folder:
     def store(self, name: str, head: bytes, sections: Sequence[memoryview], stopping: Callable[[], bool]) -> list[Item]:
         """Write a file, replacing one of that name. Returns the other files of this fingerprint.
 
-        Raises `OSError`, `NoRoom`, `Busy`, and `Stopped` when `stopping` returns true; then nothing is left of it.
+        Raises `OSError`, `NoRoom`, `Busy`, and `WritingStopped` once `stopping` is true; then nothing is left of it.
         """
         size_bytes = len(head) + sum(map(len, sections))
         with gate(self.root):
@@ -194,7 +194,7 @@ def publish(
 ) -> None:
     """Write all of a temporary file and give it its name. `root`: the folder with the gate.
 
-    Raises `OSError`, `Busy`, and `Stopped` when `stopping` returns true; then nothing is left of it.
+    Raises `OSError`, `Busy`, and `WritingStopped` when `stopping` returns true; then nothing is left of it.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -362,5 +362,5 @@ def _write(file: FileIO, data: memoryview, stopping: Callable[[], bool]) -> None
     for chunk in chunks(data, CHUNK_BYTES):
         while len(chunk):
             if stopping():
-                raise Stopped
+                raise WritingStopped
             chunk = chunk[file.write(chunk) :]

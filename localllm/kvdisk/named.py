@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.errors import DiskFull, InternalError, InvalidParameter, LocalLLMError, SlotNotFound, Unavailable
-from localllm.kvdisk.file import Damaged, Foreign, Saved, encode, read_head, read_saved, read_tokens
+from localllm.kvdisk.file import DamagedFile, Foreign, SavedConversation, encode, read_head, read_saved, read_tokens
 from localllm.kvdisk.fingerprint import FOLDER_DIGITS, Parts, fingerprint
 from localllm.kvdisk.folder import (
     TEMPORARY,
@@ -52,11 +52,11 @@ _NAME = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME_CHARS - 1}}}", re
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Named(NamedTuple):
+class NamedEntry(NamedTuple):
     """What was saved under a name."""
 
     tokens: npt.NDArray[np.int32]
-    saved: Saved
+    saved: SavedConversation
     size_bytes: int
     """Size of its file."""
     domain: str
@@ -79,7 +79,7 @@ class NamedStates:
         """Check a name before there is anything to write. Raises `InvalidParameter` for an invalid one."""
         _file_name(name)
 
-    def write(self, name: str, tokens: npt.NDArray[np.int32], saved: Saved, domain: str = "") -> int:
+    def write(self, name: str, tokens: npt.NDArray[np.int32], saved: SavedConversation, domain: str = "") -> int:
         """Save it under `name`, replacing what has that name; `tokens` is not empty. Returns the file's size in bytes.
 
         Raises `InvalidParameter` for an invalid name, `DiskFull`, `Unavailable`, `InternalError`.
@@ -105,7 +105,7 @@ class NamedStates:
             raise _as_ours(error, "the slot is not saved", size_bytes) from error
         return size_bytes
 
-    def read(self, name: str) -> Named:
+    def read(self, name: str) -> NamedEntry:
         """All of it, every byte checked.
 
         Raises `InvalidParameter` for an invalid name and for a file that is damaged or not ours, `SlotNotFound`,
@@ -125,7 +125,7 @@ class NamedStates:
                 else "save it first"
             )
             raise SlotNotFound(f"no slot of this model is saved as {name!r}; {why}", param="filename") from None
-        except Damaged as error:
+        except DamagedFile as error:
             raise InvalidParameter(
                 f"the slot saved as {name!r} is damaged ({error}); save it again", param="filename"
             ) from error
@@ -136,11 +136,11 @@ class NamedStates:
                 raise InvalidParameter(f"what is saved as {name!r} is not a regular file", param="filename") from error
             raise _as_ours(error, f"the slot saved as {name!r} cannot be read", 0) from error
 
-    def _read(self, file: FileIO) -> Named:
+    def _read(self, file: FileIO) -> NamedEntry:
         head = read_head(file)
         if head.fingerprint != self.fingerprint:
             raise Foreign("it belongs to another model or was saved with other settings")
-        return Named(read_tokens(file, head), read_saved(file, head), os.fstat(file.fileno()).st_size, head.domain)
+        return NamedEntry(read_tokens(file, head), read_saved(file, head), os.fstat(file.fileno()).st_size, head.domain)
 
     def _make_room(self, path: Path, size_bytes: int) -> None:
         """For a file about to be written. The caller holds the gate. Raises `NoRoom`, `OSError`."""

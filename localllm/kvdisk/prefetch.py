@@ -8,14 +8,18 @@ from collections.abc import Callable
 from typing import Literal
 
 from localllm.kvdisk.entry import DiskEntry
-from localllm.kvdisk.file import Saved
+from localllm.kvdisk.file import SavedConversation
 
 
 class Prefetcher:
     """Everything may be called from any thread; only `take` and `close` wait, for the read in progress."""
 
     def __init__(
-        self, read: Callable[[DiskEntry], Saved | None], *, max_bytes: int, on_read: Callable[[DiskEntry], None] | None
+        self,
+        read: Callable[[DiskEntry], SavedConversation | None],
+        *,
+        max_bytes: int,
+        on_read: Callable[[DiskEntry], None] | None,
     ) -> None:
         self._read = read
         self._max_bytes = max_bytes
@@ -25,7 +29,7 @@ class Prefetcher:
         self._reading: dict[DiskEntry, None] = {}
         """Requested and not read yet."""
         self._queue: deque[DiskEntry] = deque()
-        self._there: dict[DiskEntry, Saved] = {}
+        self._there: dict[DiskEntry, SavedConversation] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._loop, name="kv-read", daemon=True)
         self._thread.start()
@@ -63,7 +67,7 @@ class Prefetcher:
             self._there.pop(entry, None)
             self._changed.notify_all()
 
-    def take(self, entry: DiskEntry) -> Saved | None:
+    def take(self, entry: DiskEntry) -> SavedConversation | None:
         """The state that was read, after waiting for it if it was requested."""
         with self._changed:
             self._changed.wait_for(lambda: entry not in self._reading)

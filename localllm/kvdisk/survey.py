@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from localllm.kvdisk import named
-from localllm.kvdisk.file import Damaged, Foreign, read_head
+from localllm.kvdisk.file import DamagedFile, Foreign, read_head
 from localllm.kvdisk.folder import (
     FOLDER,
     Item,
@@ -47,7 +47,7 @@ class StoredStates(msgspec.Struct, frozen=True, kw_only=True):
     last_used_unix_s: int
 
 
-class Cleared(msgspec.Struct, frozen=True, kw_only=True):
+class ClearReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was removed."""
 
     conversations: int
@@ -86,14 +86,14 @@ def survey(data_dir: Path) -> list[StoredStates]:
     return sorted(found, key=lambda kept: (kept.model or "", -kept.last_used_unix_s))
 
 
-def clear(data_dir: Path, model: str | None = None) -> Cleared:
+def clear(data_dir: Path, model: str | None = None) -> ClearReport:
     """Remove what is saved of all models, or of one: by its name in `about.json`, or by the name of its folder.
 
     Processes that have it loaded continue and may save more. Raises `OSError`, `Busy`.
     """
     root, slots = data_dir / FOLDER, data_dir / named.FOLDER
     if not (root.exists() or slots.exists()):
-        return Cleared(conversations=0, slots=0, size_bytes=0)
+        return ClearReport(conversations=0, slots=0, size_bytes=0)
     with gate(root):
         items = [
             item for item in (*all_items(root), *named_items(slots)) if not item.is_temporary or remove_leftover(item)
@@ -105,7 +105,7 @@ def clear(data_dir: Path, model: str | None = None) -> Cleared:
         remove_items(items)
     gone = [item for item in items if not item.is_temporary and not item.path.exists()]
     num_slots = sum(item.path.parent.parent == slots for item in gone)
-    return Cleared(
+    return ClearReport(
         conversations=len(gone) - num_slots, slots=num_slots, size_bytes=sum(item.size_bytes for item in gone)
     )
 
@@ -119,5 +119,5 @@ def _num_tokens(item: Item) -> int | None:
     try:
         with open_file(item.path) as file:
             return read_head(file).num_tokens
-    except (Damaged, Foreign, OSError):
+    except (DamagedFile, Foreign, OSError):
         return None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from localllm.launch.setup import Agent, Place, Setup, Target
+from localllm.launch.setup import Agent, AgentFolders, Setup, Target
 
 METADATA, SETTINGS = "aider-model-metadata.json", "aider-model-settings.yml"
 TIMEOUT_S = 3600
 
 
-def _set_up(target: Target, place: Place) -> Setup:
+def _set_up(target: Target, place: AgentFolders) -> Setup:
     name = f"openai/{target.model}"
     metadata = {
         name: {

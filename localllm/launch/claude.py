@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 
-from localllm.launch.setup import Agent, Place, Setup, Target
+from localllm.launch.setup import Agent, AgentFolders, Setup, Target
 
 SETTINGS = "claude-settings.json"
 
 
-def _set_up(target: Target, place: Place) -> Setup:
+def _set_up(target: Target, place: AgentFolders) -> Setup:
     ctx = str(target.ctx)
     tiers = [f"ANTHROPIC_DEFAULT_{tier}_MODEL" for tier in ("OPUS", "SONNET", "HAIKU")]
     tiers += ["ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, Place, Setup, Target
+from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, AgentFolders, Setup, Target
 
 COMPACT_SHARE = 0.8
 IDLE_TIMEOUT_MS = 3_600_000
 
 
-def _set_up(target: Target, _place: Place) -> Setup:
+def _set_up(target: Target, _place: AgentFolders) -> Setup:
     provider = f"model_providers.{PROVIDER}"
     overrides: dict[str, str | int] = {
         "model": target.model,

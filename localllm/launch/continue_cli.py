@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 
-from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, Place, Setup, Target
+from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, AgentFolders, Setup, Target
 
 CONFIG = "continue.yaml"
 
 
-def _set_up(target: Target, place: Place) -> Setup:
+def _set_up(target: Target, place: AgentFolders) -> Setup:
     model = {
         "name": f"{target.model} ({PROVIDER})",
         "provider": "openai",

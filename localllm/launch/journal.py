@@ -51,7 +51,7 @@ class _Record(msgspec.Struct, frozen=True):
     keys: tuple[_Done, ...]
 
 
-class Planned(NamedTuple):
+class PlannedChange(NamedTuple):
     """A change not yet made."""
 
     file: Path
@@ -67,7 +67,7 @@ class Planned(NamedTuple):
         return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
 
 
-def plan(change: Change) -> Planned:
+def plan(change: Change) -> PlannedChange:
     """The changed file. Raises `LocalLLMError` if the file is not valid."""
     file = change.file.resolve()  # keep symbolic links
     try:
@@ -83,7 +83,7 @@ def plan(change: Change) -> Planned:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise LocalLLMError(f"{file} is not changed, because it cannot be read: {why}") from error
-    return Planned(file, before, after, tuple(done))
+    return PlannedChange(file, before, after, tuple(done))
 
 
 class Journal:
@@ -114,7 +114,7 @@ class Journal:
             system_files.private_file(self.files / name)
             (self.files / name).write_text(text, "utf-8", newline="")
 
-    def change(self, planned: Planned) -> None:
+    def change(self, planned: PlannedChange) -> None:
         """Change a file. Raises `LocalLLMError` if another launch has changed it, or if it cannot be written."""
         try:
             self._locks.append(_locked(self._home / f"{_digest(str(planned.file).encode())[:16]}.lock"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from localllm.launch.setup import Agent, Place, Setup, Target
+from localllm.launch.setup import Agent, AgentFolders, Setup, Target
 
 
-def _set_up(target: Target, _place: Place) -> Setup:
+def _set_up(target: Target, _place: AgentFolders) -> Setup:
     return Setup(
         environment={
             "ENABLE_OPENAI_API": "True",

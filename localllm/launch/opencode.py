@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, Place, Setup, Target
+from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, AgentFolders, Setup, Target
 
 
 def configuration(target: Target) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def configuration(target: Target) -> dict[str, Any]:
     }
 
 
-def _set_up(target: Target, _place: Place) -> Setup:
+def _set_up(target: Target, _place: AgentFolders) -> Setup:
     content = json.dumps(configuration(target), separators=(",", ":"))
     return Setup(environment={"OPENCODE_CONFIG_CONTENT": content, KEY_VARIABLE: target.token})
 

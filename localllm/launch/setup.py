@@ -42,7 +42,7 @@ class Target(NamedTuple):
         return min(self.ctx // 4, MAX_OUTPUT_TOKENS)
 
 
-class Place(NamedTuple):
+class AgentFolders(NamedTuple):
     """Folders of an agent's files."""
 
     home: Path
@@ -92,7 +92,7 @@ class Agent(NamedTuple):
     """The command that installs it."""
     uses: str
     """One line: the API it uses, and how it is configured."""
-    set_up: Callable[[Target, Place], Setup]
+    set_up: Callable[[Target, AgentFolders], Setup]
     places: tuple[str, ...] = ()
     """Folders below the home folder into which installers put it, and which may not be in PATH."""
     least_ctx: int = 16_384

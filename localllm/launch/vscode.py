@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from localllm.launch.opencode import configuration
-from localllm.launch.setup import NO_KEY, PROVIDER, Agent, Place, Setup, Target
+from localllm.launch.setup import NO_KEY, PROVIDER, Agent, AgentFolders, Setup, Target
 
 
 def _rows(*rows: tuple[str, str]) -> str:
@@ -20,7 +20,7 @@ def _key(target: Target) -> str:
     return NO_KEY if target.key is None else "one of your server's keys"
 
 
-def _cline(target: Target, _place: Place) -> Setup:
+def _cline(target: Target, _place: AgentFolders) -> Setup:
     rows = _rows(
         ("API Provider", "OpenAI Compatible"),
         ("Base URL", target.openai_url),
@@ -33,7 +33,7 @@ def _cline(target: Target, _place: Place) -> Setup:
     return Setup(panel=f"Cline in VS Code: the gear, API Configuration\n{rows}")
 
 
-def _kilo(target: Target, _place: Place) -> Setup:
+def _kilo(target: Target, _place: AgentFolders) -> Setup:
     """Its configuration has opencode's format (kilo.ai/docs, custom models)."""
     rows = _rows(
         ("Provider ID", PROVIDER),

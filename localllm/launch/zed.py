@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, Change, Key, Place, Setup, Target
+from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, AgentFolders, Change, Key, Setup, Target
 
 
-def settings_file(place: Place) -> Path:
+def settings_file(place: AgentFolders) -> Path:
     """Zed's settings file on this system."""
     if roaming := place.environ.get("APPDATA"):
         return Path(roaming) / "Zed" / "settings.json"
@@ -18,7 +18,7 @@ def settings_file(place: Place) -> Path:
     return (Path(config) if config else place.home / ".config") / "zed" / "settings.json"
 
 
-def _set_up(target: Target, place: Place) -> Setup:
+def _set_up(target: Target, place: AgentFolders) -> Setup:
     model = {
         "name": target.model,
         "display_name": f"{target.model} ({PROVIDER})",

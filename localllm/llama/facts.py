@@ -262,7 +262,7 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         "rule", "when copies move, and which cells of a unified cache are in use",
-        ("localllm.engine.cache.pending:PendingCopies", "localllm.engine.cache.cells:CellPool"),
+        ("localllm.engine.cache.pending_copies:PendingCopies", "localllm.engine.cache.unified_cells:CellPool"),
         "src/llama-kv-cache.cpp", ("test_copies.py::test_copies_without_a_decode_between_them",
         "test_kv_reuse.py::test_a_unified_cache_is_compacted_under_running_requests"), "wrong result",
     ),
@@ -340,7 +340,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "architecture", "files that only Ollama reads, and projectors",
         ("localllm.registry.sources.ollama_only:STOCK_NAMES", "localllm.registry.sources.ollama_only:OFTEN_ITS_OWN",
-        "localllm.registry.sources.ollama_only:refused_header", "localllm.registry.foreign.header:_is_projector",
+        "localllm.registry.sources.ollama_only:refused_header", "localllm.registry.foreign.header_facts:_is_projector",
         "localllm.llama.quantizing.quantize:_check_kind"), "src/llama-arch.cpp", (_NAMES,), "refused",
     ),
     Fact(

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from localllm.system import compiled
+from localllm.system import native_libraries
 
 ABI = 1
 ABORTED = 2
@@ -31,7 +31,7 @@ class Interrupt:
             return
         try:
             self._library = load()
-        except compiled.NotCompiled:
+        except native_libraries.NotCompiled:
             return
         pos_max = ctypes.cast(api._lib.llama_memory_seq_pos_max, ctypes.c_void_p)
         self._state: int = self._library.li_create(memory, pos_max)
@@ -79,7 +79,7 @@ class Interrupt:
 
 def load() -> Any:
     """The library built with this installation. Raises `NotCompiled`."""
-    return compiled.load("interrupt", open_library)
+    return native_libraries.load("interrupt", open_library)
 
 
 def open_library(path: Path) -> Any:

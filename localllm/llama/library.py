@@ -28,7 +28,7 @@ from localllm.llama.log import Log
 from localllm.llama.remote import devices as rpc
 from localllm.llama.runtimes import installed
 from localllm.llama.runtimes.found import PACKAGE, Runtime
-from localllm.llama.runtimes.installed import Installed
+from localllm.llama.runtimes.installed import InstalledBindings
 from localllm.types import DeviceInfo
 from localllm.types.rpc_endpoints import Endpoint
 
@@ -76,7 +76,7 @@ class Library:
     """llama.cpp, loaded; one per process, made by `load`."""
 
     def __init__(
-        self, api: Any, ggml: Ggml, log: Log, choice: CpuChoice, files: Installed, absent: Sequence[NotLoaded]
+        self, api: Any, ggml: Ggml, log: Log, choice: CpuChoice, files: InstalledBindings, absent: Sequence[NotLoaded]
     ) -> None:
         self.api: Any = api
         """The module `llama_cpp.llama_cpp`: the C functions."""
@@ -155,7 +155,7 @@ def load(
     return library
 
 
-def variants(files: Installed) -> list[Variant]:
+def variants(files: InstalledBindings) -> list[Variant]:
     """The loadable CPU backends, best score first. Maps all of them into this process, so call it in a child."""
     import_bindings(files)  # loads libggml-base, which they need
     scored = []
@@ -166,12 +166,12 @@ def variants(files: Installed) -> list[Variant]:
     return sorted(scored, key=lambda variant: (-variant.score, variant.name))
 
 
-def has_linked_in_cpu(files: Installed) -> bool:
+def has_linked_in_cpu(files: InstalledBindings) -> bool:
     """Whether a CPU backend is linked into the library, as in every build by default."""
     return Ggml(import_bindings(files)._lib, files.library_dir).has_cpu()
 
 
-def import_bindings(files: Installed) -> Any:
+def import_bindings(files: InstalledBindings) -> Any:
     """`llama_cpp.llama_cpp` without the rest of its package.
 
     The package's own __init__ imports the high-level class, and with it numpy, jinja2 and diskcache: 110 ms instead of
@@ -196,7 +196,7 @@ def import_bindings(files: Installed) -> Any:
 
 
 @contextlib.contextmanager
-def _opening(files: Installed) -> Iterator[None]:
+def _opening(files: InstalledBindings) -> Iterator[None]:
     """Inside, the bindings open that library, and a missing function is an error only when called: a wheel links a
     libllama without what its own program does not need."""
     extensions: Any = importlib.import_module("llama_cpp._ctypes_extensions")
@@ -242,7 +242,7 @@ def _take_log(api: Any, *, echo: bool) -> Log:
     return log
 
 
-def _register_cpu(ggml: Ggml, log: Log, choice: CpuChoice, files: Installed) -> None:
+def _register_cpu(ggml: Ggml, log: Log, choice: CpuChoice, files: InstalledBindings) -> None:
     if choice.variant is None:
         if not ggml.has_cpu():
             raise LoadFailed(
@@ -272,7 +272,7 @@ def _plugins_in(folder: Path | None) -> list[Path]:
     return paths
 
 
-def _load_own_backends(ggml: Ggml, log: Log, files: Installed, replaced: Set[str]) -> list[NotLoaded]:
+def _load_own_backends(ggml: Ggml, log: Log, files: InstalledBindings, replaced: Set[str]) -> list[NotLoaded]:
     """Loads the build's device backends that are separate files, except `replaced`; returns those that do not load.
 
     A machine without a device lacks its driver and computes on the CPU. A broken file raises `LoadFailed`.

@@ -26,7 +26,7 @@ from localllm.llm.keywords import (
     WaitArguments,
 )
 from localllm.llm.messages import Messages, to_messages
-from localllm.llm.schemas import Shape
+from localllm.llm.schemas import SchemaShape
 from localllm.llm.tools import toolbox
 from localllm.settings import config
 from localllm.settings.config import Settings
@@ -76,7 +76,7 @@ def _draft(draft: str | Path | None) -> str | None:
     return None if draft is None else os.fspath(draft)
 
 
-def chat_request(messages: Messages, shape: Shape[Any] | None, asked: ChatArguments) -> GenerationRequest:
+def chat_request(messages: Messages, shape: SchemaShape[Any] | None, asked: ChatArguments) -> GenerationRequest:
     """The request of `chat`. Raises `InvalidParameter`."""
     given = toolbox(asked["tools"], asked["tool_choice"], parallel=asked["parallel_tool_calls"])
     return GenerationRequest(
@@ -95,7 +95,7 @@ def rendering(thinking: bool | None, tools: str = "") -> Rendering:
     return Rendering(variables=json.dumps(dict.fromkeys(THINKING, switch)), tools=tools)
 
 
-def completion_request(prompt: str, shape: Shape[Any] | None, asked: CompleteArguments) -> GenerationRequest:
+def completion_request(prompt: str, shape: SchemaShape[Any] | None, asked: CompleteArguments) -> GenerationRequest:
     """The request of `complete`. Raises `InvalidParameter`."""
     if not isinstance(prompt, str):
         raise InvalidParameter(f"prompt must be a string, got {_shown(prompt)}", param="prompt")
@@ -164,7 +164,7 @@ def check_callback(name: str, callback: Callable[..., object] | None) -> None:
         raise InvalidParameter(f"{name} must be a function, got {_shown(callback)}", param=name)
 
 
-def _generation(shape: Shape[Any] | None, asked: CompleteArguments) -> dict[str, Any]:
+def _generation(shape: SchemaShape[Any] | None, asked: CompleteArguments) -> dict[str, Any]:
     budget = asked["thinking_budget"]
     return {
         "params": _sampling(asked),

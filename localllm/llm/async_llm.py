@@ -23,7 +23,7 @@ from localllm.llm.events import EventObserver, guarded
 from localllm.llm.keywords import ChatArguments, CompleteArguments, EmbedArguments, LoadArguments, RerankArguments
 from localllm.llm.messages import AnyMessage, Messages, to_messages
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat
-from localllm.llm.schemas import SchemaLike, Shape, to_shape
+from localllm.llm.schemas import SchemaLike, SchemaShape, to_shape
 from localllm.llm.stream import AsyncStream
 from localllm.llm.tools import Tools, toolbox
 from localllm.runtime.runtime import Answer, Runtime
@@ -261,7 +261,7 @@ class AsyncLLM:
         self._loaded = loaded
 
     async def _ask(
-        self, request: GenerationRequest, shape: Shape[Any] | None, asked: CompleteArguments, *, stream: bool
+        self, request: GenerationRequest, shape: SchemaShape[Any] | None, asked: CompleteArguments, *, stream: bool
     ) -> Chat | AsyncStream:
         cancel = arguments.check_cancel(asked["cancel"])
         submitting = self._in_time(request.timeout_s, self._owned_runtime().submit(self.info.id, [request]))

@@ -56,7 +56,7 @@ class Models:
 
     def show(self, name: str | Path) -> ModelDetails:
         """What is known of a model. Raises `ModelNotFound`, `InvalidParameter`, `InvalidModelFile`."""
-        from localllm.registry.reading import read_info
+        from localllm.registry.header_reading import read_info
         from localllm.registry.resolve import resolve
 
         file = resolve(_name(name, allow_paths=True), self._settings.data_dir)

@@ -6,7 +6,7 @@ import json
 from typing import Generic, TypeVar, cast
 
 from localllm.errors import IncompleteDocument
-from localllm.llm.schemas import Shape
+from localllm.llm.schemas import SchemaShape
 from localllm.llm.stream import AsyncStream, Caller, Stream
 from localllm.runtime.runtime import Answer
 from localllm.system.cancel import Cancel
@@ -39,7 +39,7 @@ class ParsedChat(Chat, Generic[T], frozen=True, kw_only=True):
 class Document(Generic[T]):
     """Parsed once, on first access and on that thread, since parsing may run the application's own code."""
 
-    def __init__(self, shape: Shape[T]) -> None:
+    def __init__(self, shape: SchemaShape[T]) -> None:
         self._shape = shape
         self._values: list[T] = []
 
@@ -64,7 +64,7 @@ class Document(Generic[T]):
 class AsyncParsedStream(AsyncStream, Generic[T]):
     """A stream whose result has `parsed`."""
 
-    def __init__(self, owner: object, answer: Answer | None, cancel: Cancel | None, shape: Shape[T]) -> None:
+    def __init__(self, owner: object, answer: Answer | None, cancel: Cancel | None, shape: SchemaShape[T]) -> None:
         super().__init__(owner, answer, cancel)
         self._shape = shape
 

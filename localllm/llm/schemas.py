@@ -27,7 +27,7 @@ SchemaLike = Mapping[str, Any] | str | bytes | Structure | GenericAlias | UnionT
 """A JSON Schema, as a dict or JSON text; another `Structure`; an adapter; or a type that `type[T]` does not cover."""
 
 
-class Shape(Generic[T]):
+class SchemaShape(Generic[T]):
     """The structure of an answer, and the type it is parsed into."""
 
     def __init__(self, structure: Structure, kind: Any = None) -> None:
@@ -46,24 +46,24 @@ class Shape(Generic[T]):
         return value  # type: ignore[no-any-return]
 
 
-def to_shape(schema: object) -> Shape[Any] | None:
+def to_shape(schema: object) -> SchemaShape[Any] | None:
     """The shape of an answer with this schema. Keywords that no grammar can enforce are refused later, by the grammar
     compiler. Raises `InvalidParameter`."""
     if schema is None:
         return None
     if isinstance(schema, Structure):
-        return Shape(msgspec.structs.replace(schema, param="schema"))
+        return SchemaShape(msgspec.structs.replace(schema, param="schema"))
     if isinstance(schema, str | bytes):
-        return Shape(_structure(_source(schema)))
+        return SchemaShape(_structure(_source(schema)))
     if isinstance(schema, Mapping):
-        return Shape(_structure(_written(schema)))
+        return SchemaShape(_structure(_written(schema)))
     if pydantic_schemas.is_pydantic(schema):
         try:
             found = pydantic_schemas.schema_of(schema)
         except Exception as error:  # several kinds of pydantic's own: the type, or one it refers to, has no JSON Schema
             raise InvalidParameter(f"schema: {schema!r} has no JSON Schema: {error}", param="schema") from error
-        return Shape(_structure(_written(found)), schema)
-    return Shape(_structure(_written(typed_schemas.schema_of(schema))), schema)
+        return SchemaShape(_structure(_written(found)), schema)
+    return SchemaShape(_structure(_written(typed_schemas.schema_of(schema))), schema)
 
 
 def _structure(source: str) -> Structure:

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
-from localllm.mcp.hub import Hub, HubTool
 from localllm.mcp.outcome import Outcome
+from localllm.mcp.server_pool import Hub, HubTool
 from localllm.mcp.servers import McpServer
 
 T = TypeVar("T")

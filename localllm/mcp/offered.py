@@ -106,7 +106,7 @@ class Models(msgspec.Struct, frozen=True, kw_only=True):
     default: Annotated[str | None, Meta(description="The default model")] = None
 
 
-class Offered(msgspec.Struct, frozen=True, kw_only=True):
+class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool."""
 
     name: str
@@ -117,7 +117,7 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 OFFERED = (
-    Offered(
+    OfferedTool(
         name="chat",
         title="Ask a local model",
         description="Ask a language model that runs on this machine. No data leaves the machine. "
@@ -125,21 +125,21 @@ OFFERED = (
         takes=AskChat,
         gives=ChatAnswer,
     ),
-    Offered(
+    OfferedTool(
         name="embed",
         title="Embed texts",
         description="Embed texts with a local model, for semantic search and clustering.",
         takes=AskEmbed,
         gives=Vectors,
     ),
-    Offered(
+    OfferedTool(
         name="rerank",
         title="Rank documents",
         description="Rank documents by relevance to a query, with a local reranking model.",
         takes=AskRerank,
         gives=Ranking,
     ),
-    Offered(
+    OfferedTool(
         name="list_models",
         title="List local models",
         description="List the models on this machine, and the capabilities of loaded ones.",

@@ -24,8 +24,8 @@ from mcp.shared.exceptions import MCPError
 
 from localllm import __version__
 from localllm.errors import LocalLLMError, clipped
-from localllm.mcp.answering import Answering
-from localllm.mcp.offered import OFFERED, ChatAnswer, Offered, json_schema
+from localllm.mcp.offered import OFFERED, ChatAnswer, OfferedTool, json_schema
+from localllm.mcp.tool_answers import Answering
 from localllm.system.cancel import Cancel
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ async def serve_http(
         await uvicorn.Server(config).serve(sockets=[listener])
 
 
-def _declared(tool: Offered) -> types.Tool:
+def _declared(tool: OfferedTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,

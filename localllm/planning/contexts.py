@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from localllm.planning.drafts import DraftModel, beside, draft_bytes
+from localllm.planning.draft_plan import DraftModel, beside, draft_bytes
 from localllm.planning.plan import cpu_compute_bytes, cpu_memory_bytes, heads_of, longest_context, output_bytes
 from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter
-from localllm.planning.placing import CPU, Placed
+from localllm.planning.placing import CPU, PlacingResult
 from localllm.types import DeviceInfo
 from localllm.types.devices import named
 from localllm.types.load_options import LoadOptions
@@ -51,7 +51,7 @@ def shares_of(options: LoadOptions, gpus: Sequence[DeviceInfo]) -> tuple[float, 
     return shares
 
 
-def split_given(options: LoadOptions, placed: Placed, gpus: Sequence[DeviceInfo]) -> tuple[float, ...]:
+def split_given(options: LoadOptions, placed: PlacingResult, gpus: Sequence[DeviceInfo]) -> tuple[float, ...]:
     """The split passed to llama.cpp, so that layers go where they were planned."""
     if len(gpus) < 2 or not placed.layers:
         return ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from localllm.planning import tuned
-from localllm.planning.drafts import DraftModel, beside, draft_bytes, states_bytes
+from localllm.planning.draft_plan import DraftModel, beside, draft_bytes, states_bytes
 from localllm.planning.needs import embedding_bytes, need_bytes
 from localllm.planning.tuned import Tuning
 from localllm.types import LoadedModel, ModelInfo

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LocalLLMError
-from localllm.planning.drafts import DraftModel, beside, draft_bytes, place_draft, states_bytes
+from localllm.planning.draft_plan import DraftModel, beside, draft_bytes, place_draft, states_bytes
 from localllm.planning.needs import FIXED_BYTES, embedding_bytes
 from localllm.planning.placing import CPU, DRIVER_BYTES
 from localllm.planning.plan import (

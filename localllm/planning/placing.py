@@ -71,7 +71,7 @@ class Wish(NamedTuple):
     shares: tuple[float, ...] | None = None
 
 
-class Placed(NamedTuple):
+class PlacingResult(NamedTuple):
     """A resulting placement."""
 
     counts: tuple[int, ...]
@@ -114,7 +114,7 @@ def sizes_of(info: ModelInfo, overrides: Mapping[str, str] | Sequence[tuple[str,
     return Sizes(tuple(layers), reading, output, info.tensors.get("token_embd.weight", 0) if is_tied else 0, moved)
 
 
-def fit_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, most: int) -> Placed:
+def fit_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, most: int) -> PlacingResult:
     """As many of the last `most` layers as free memory holds; none if not even the output head fits."""
     for count in range(most if gpus else 0, 0, -1):
         placed = next((one for one in _ways(demand, gpus, wish, count) if fits(one, gpus)), None)
@@ -123,7 +123,7 @@ def fit_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, most: int
     return place(demand, gpus, wish, (0,) * len(gpus))
 
 
-def put_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) -> Placed:
+def put_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) -> PlacingResult:
     """Exactly `count` layers, split as they fit best; they are placed even if they do not fit."""
     if not count:
         return place(demand, gpus, wish, (0,) * len(gpus))
@@ -131,7 +131,7 @@ def put_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: in
     return next((one for one in ways if fits(one, gpus)), ways[0])
 
 
-def fits(placed: Placed, gpus: Sequence[DeviceInfo]) -> bool:
+def fits(placed: PlacingResult, gpus: Sequence[DeviceInfo]) -> bool:
     """Whether each device has room for its share. Devices that share a memory share its room."""
     need: dict[str, int] = {}
     room: dict[str, int] = {}
@@ -142,7 +142,7 @@ def fits(placed: Placed, gpus: Sequence[DeviceInfo]) -> bool:
     return all(need[key] <= room[key] for key in need)
 
 
-def _ways(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) -> Iterator[Placed]:
+def _ways(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) -> Iterator[PlacingResult]:
     """Placements to try: the requested shares; else in proportion to free memory, then filling device by device."""
     if wish.shares is not None or len(gpus) < 2:
         yield place(demand, gpus, wish, divided(count, wish.shares or (1.0,) * len(gpus)))
@@ -182,7 +182,7 @@ def _costs(demand: Demand) -> list[int]:
     return [*blocks, sizes.output + sizes.output_copy]
 
 
-def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int]) -> Placed:
+def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int]) -> PlacingResult:
     """What each device holds with this many layers on each."""
     sizes, every, on_gpus = demand.sizes, len(demand.sizes.layers) + 1, sum(counts)
     if wish.split in ("row", "tensor") and on_gpus:
@@ -208,10 +208,10 @@ def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequen
     cpu = _cpu_share(demand, every - on_gpus, uses_gpus=any(share.total for share in shares))
     if is_pipelined:
         cpu = msgspec.structs.replace(cpu, compute=cpu.compute + demand.copies_host)
-    return Placed(tuple(counts), (*shares, cpu))
+    return PlacingResult(tuple(counts), (*shares, cpu))
 
 
-def _in_parallel(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int]) -> Placed:
+def _in_parallel(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int]) -> PlacingResult:
     """Each device has its share of every layer; with split row the cache is still divided by layers."""
     sizes, on_gpus = demand.sizes, sum(counts)
     first = len(sizes.layers) + 1 - on_gpus
@@ -228,7 +228,7 @@ def _in_parallel(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts:
         )
         for gpu, count, part in zip(gpus, counts, parts, strict=True)
     )
-    return Placed(tuple(counts), (*shares, _cpu_share(demand, first, uses_gpus=True)))
+    return PlacingResult(tuple(counts), (*shares, _cpu_share(demand, first, uses_gpus=True)))
 
 
 def _cpu_share(demand: Demand, layers: int, *, uses_gpus: bool) -> DeviceShare:

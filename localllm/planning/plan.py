@@ -13,7 +13,7 @@ from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.planning import buffers, device_choice, encoders, placing
 from localllm.planning.buffers import Step, scores_bytes
 from localllm.planning.nextn_heads import HeadsBytes, context_of_heads, heads_bytes, why_none
-from localllm.planning.placing import CPU, Demand, Placed, Sizes, Wish, fit_layers, put_layers, sizes_of
+from localllm.planning.placing import CPU, Demand, PlacingResult, Sizes, Wish, fit_layers, put_layers, sizes_of
 from localllm.planning.snapshots import snapshots_of
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
 from localllm.types.load_options import LoadOptions
@@ -273,7 +273,7 @@ def _round_up(ctx: int) -> int:
 
 def place(
     info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], most_layers: int | None = None
-) -> tuple[list[DeviceInfo], Placed, bool]:
+) -> tuple[list[DeviceInfo], PlacingResult, bool]:
     """The GPUs in use, what each holds, and whether the user insists. Raises `DeviceUnavailable`, `InvalidParameter`.
 
     `most_layers`: upper bound for layers on GPUs, if their number is automatic.

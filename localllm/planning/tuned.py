@@ -72,7 +72,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
         return ", ".join(f"{name} {value}" for name, value in self.given().items()) or "as by default"
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions under which a measurement applies."""
 
     cpu: str
@@ -92,7 +92,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     """Its name when it was tuned."""
-    place: Place
+    place: Conditions
     base: dict[str, Any]
     """The settings at that time that affect speed: see `base_of`."""
     ctx: int
@@ -142,9 +142,9 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     """Oldest first."""
 
 
-def place_of(*, library: str, backend: str, devices: Sequence[DeviceInfo]) -> Place:
+def place_of(*, library: str, backend: str, devices: Sequence[DeviceInfo]) -> Conditions:
     """This machine with that library."""
-    return Place(
+    return Conditions(
         cpu=hashlib.blake2b(system_cpu.cpu_model().encode(), digest_size=8).hexdigest(),
         cores=system_cpu.num_physical_cores(),
         library=library,
@@ -159,7 +159,7 @@ def base_of(options: LoadOptions) -> dict[str, Any]:
     return {name: value for name, value in built.items() if name not in WITHOUT_EFFECT}
 
 
-def match(tunings: Sequence[Tuning], place: Place, options: LoadOptions, ctx: int) -> Match:
+def match(tunings: Sequence[Tuning], place: Conditions, options: LoadOptions, ctx: int) -> Match:
     """The newest tuning that applies to a load with these options and slots of `ctx` tokens."""
     base, why_not = base_of(options), ""
     for tuning in reversed(tunings):
@@ -175,7 +175,7 @@ def possible(tunings: Sequence[Tuning], options: LoadOptions) -> list[LoadOption
     return [options, *(tuning.values.applied(options) for tuning in tunings if tuning.base == base)]
 
 
-def _why_not(tuning: Tuning, place: Place, base: dict[str, Any], ctx: int) -> str:
+def _why_not(tuning: Tuning, place: Conditions, base: dict[str, Any], ctx: int) -> str:
     """Why the tuning does not apply; empty if it does."""
     was = tuning.place
     if was.backend != place.backend:

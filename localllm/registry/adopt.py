@@ -19,8 +19,8 @@ from localllm.registry.disk.intake import How
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import Store, now_text
 from localllm.registry.foreign import folders, hf_cache, ollama
-from localllm.registry.foreign.group import describe
-from localllm.registry.foreign.model import ForeignFile, ForeignModel, Root, Skipped
+from localllm.registry.foreign.file_groups import describe
+from localllm.registry.foreign.foreign_model import ForeignFile, ForeignModel, Root, Skipped
 from localllm.registry.foreign.roots import default_roots
 from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.names import model_names

@@ -108,7 +108,7 @@ def id_of(name: str, data_dir: Path) -> str:
     return str(canonical(wanted)) if manifest is None else manifest.name
 
 
-class Removed(NamedTuple):
+class RemovedModel(NamedTuple):
     """A removed model."""
 
     name: str
@@ -116,7 +116,7 @@ class Removed(NamedTuple):
     """Of its files, as far as they are known."""
 
 
-def remove(name: str, data_dir: Path) -> Removed:
+def remove(name: str, data_dir: Path) -> RemovedModel:
     """Removes a model from the store, even if its manifest is damaged. Raises `ModelNotFound`.
 
     The next `gc` deletes its files unless something else needs them. Removing its last name also deletes the results
@@ -126,7 +126,7 @@ def remove(name: str, data_dir: Path) -> Removed:
     damaged = _damaged(name, store)
     if damaged is not None:
         store.remove_damaged(damaged)
-        return Removed(damaged.name, frozenset(damaged.digests or ()))
+        return RemovedModel(damaged.name, frozenset(damaged.digests or ()))
     wanted = parse(name)
     if isinstance(wanted, Demo):
         raise ModelNotFound("demo is part of localllm and cannot be removed", param="model")
@@ -137,7 +137,7 @@ def remove(name: str, data_dir: Path) -> Removed:
     store.remove(parse(manifest.name))
     if tunings is not None and not _has_other_name(manifest, store):
         forget_tunings(tunings)
-    return Removed(manifest.name, frozenset(str(file.digest) for file in manifest.files if file.path is None))
+    return RemovedModel(manifest.name, frozenset(str(file.digest) for file in manifest.files if file.path is None))
 
 
 def _tunings_of(manifest: Manifest, store: Store, data_dir: Path) -> TuningFile | None:
@@ -157,7 +157,7 @@ def _has_other_name(removed: Manifest, store: Store) -> bool:
     return any(each.digests is None or str(digest) in map(str, each.digests) for each in damaged)
 
 
-def remove_whole(name: str, data_dir: Path) -> Removed:
+def remove_whole(name: str, data_dir: Path) -> RemovedModel:
     """As `remove`, and also deletes files that nothing else needs: immediately, or when the model is unloaded."""
     removed = remove(name, data_dir)
     store_of(data_dir).gc()

@@ -21,7 +21,7 @@ from localllm.registry import catalog
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import now_text
 from localllm.registry.fetch.download import download_all
-from localllm.registry.fetch.job import Wanted
+from localllm.registry.fetch.job import FileToFetch
 from localllm.registry.fetch.net import Net, NetOptions, SmallResponse, origin_of
 from localllm.registry.fetch.pacing import OnWait
 from localllm.registry.fetch.partial import discard
@@ -43,7 +43,7 @@ from localllm.registry.names.model_names import (
 )  # fmt: skip
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.resolve import canonical, not_here
-from localllm.registry.sources import hub, oci, web
+from localllm.registry.sources import hugging_face, oci, web
 from localllm.registry.sources.headers import Measure, Offer, plan_offer
 from localllm.registry.sources.ollama_only import refused_header
 from localllm.registry.sources.source import CancellableFetch, Fetch
@@ -146,7 +146,7 @@ class Puller:
             name = web.hub_file(name) or name
         if isinstance(name, HubRepo | HubFile):
             self._check_online()
-            return hub.offers(
+            return hugging_face.offers(
                 name,
                 fetch,
                 endpoint=self._endpoint,
@@ -157,11 +157,11 @@ class Puller:
             )
         return [plan_offer(self._guarded_plan(name, fetch), fetch)]
 
-    def search(self, words: str, limit: int, cancel: threading.Event | None = None) -> list[hub.HubHit]:
+    def search(self, words: str, limit: int, cancel: threading.Event | None = None) -> list[hugging_face.HubHit]:
         """Repositories with GGUF files on Hugging Face. Raises `PullFailed`, `Cancelled`."""
         self._check_online()
         fetch = self._way_out(cancel or threading.Event())
-        return hub.search(words, fetch, endpoint=self._endpoint, token=hub_token(), limit=limit)
+        return hugging_face.search(words, fetch, endpoint=self._endpoint, token=hub_token(), limit=limit)
 
     def fetch(self, plan: PullPlan, *, on_state: OnState, cancel: threading.Event) -> AvailableModel:
         """Downloads those files of a plan that the store lacks."""
@@ -217,7 +217,7 @@ class Puller:
 
     def _hub_plan(self, name: HubRepo | HubFile, fetch: Fetch) -> PullPlan:
         self._check_online()
-        return hub.plan(
+        return hugging_face.plan(
             name,
             fetch,
             endpoint=self._endpoint,
@@ -239,7 +239,7 @@ class Puller:
             if file.digest is not None:
                 hold.add(file.digest)
         with contextlib.ExitStack() as claims:
-            missing: dict[str, Wanted] = {}
+            missing: dict[str, FileToFetch] = {}
             for key, file in sorted({_key(file): file for file in plan.files}.items()):
                 if self._is_here(file):
                     meter.add(file.size_bytes or 0)
@@ -249,7 +249,7 @@ class Puller:
                 if self._is_here(file):  # another process has fetched it meanwhile
                     meter.add(file.size_bytes or 0)
                     continue
-                missing[key] = Wanted(file, partial, meter.add, GGUF_MAGIC)
+                missing[key] = FileToFetch(file, partial, meter.add, GGUF_MAGIC)
             digests = download_all(
                 list(missing.values()),
                 net=self._net,

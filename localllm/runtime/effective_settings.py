@@ -15,7 +15,7 @@ from localllm.settings.sections import DECLARED, SAMPLING, is_pattern, title
 LISTS = tuple(key for key, field in DECLARED.items() if field.kind == "list")
 
 
-class Shown(NamedTuple):
+class EffectiveValue(NamedTuple):
     """An effective value and its source."""
 
     key: str
@@ -25,7 +25,7 @@ class Shown(NamedTuple):
     """Whether the model's own section sets it, not a pattern."""
 
 
-def shown(settings: Settings, id: str, model: str) -> list[Shown]:
+def shown(settings: Settings, id: str, model: str) -> list[EffectiveValue]:
     """The model's effective settings: all that affect loading, and any others that have been set."""
     own, effective = settings.sections().of(id), settings.for_model(id)
     rows = []
@@ -34,15 +34,15 @@ def shown(settings: Settings, id: str, model: str) -> list[Shown]:
         source, is_own = settings.source(field) or "default", False
         if key in own and not settings.is_given(field):
             source, is_own = title(own[key].section), own[key].section == id
-        rows.append(Shown(key, getattr(effective, field), source, is_own))
+        rows.append(EffectiveValue(key, getattr(effective, field), source, is_own))
     below = of_manifest(settings, model)
     if rows[0].value is None and "ctx" in below:
-        rows[0] = Shown("ctx", below["ctx"], "the model's manifest")
+        rows[0] = EffectiveValue("ctx", below["ctx"], "the model's manifest")
     for key in ("aliases", "system", *SAMPLING):
         if key in own:
-            rows.append(Shown(key, own[key].value, title(own[key].section), own[key].section == id))
+            rows.append(EffectiveValue(key, own[key].value, title(own[key].section), own[key].section == id))
         elif key in below:
-            rows.append(Shown(key, below[key], "the model's manifest"))
+            rows.append(EffectiveValue(key, below[key], "the model's manifest"))
     return rows
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.planning.drafts import DraftModel
+from localllm.planning.draft_plan import DraftModel
 from localllm.planning.tuned import Tunings
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate
@@ -28,7 +28,7 @@ Found = tuple[Candidate, int | None]
 OptionsOf = Callable[[str], LoadOptions]
 
 
-class Started(NamedTuple):
+class StartedModel(NamedTuple):
     """How the owner of this runtime had a model loaded, so that it is loaded the same way again."""
 
     model: str | Path
@@ -37,7 +37,7 @@ class Started(NamedTuple):
     stays: bool
 
 
-class Described(NamedTuple):
+class ModelDescription(NamedTuple):
     """What a model's file and its manifest say of it, loaded or not."""
 
     info: ModelInfo
@@ -56,16 +56,16 @@ class Finder:
         self._data_dir = settings.data_dir
         self._threads = Threads("find", 8)
         self._pending: set[asyncio.Future[Found]] = set()
-        self._started: dict[str, Started] = {}
+        self._started: dict[str, StartedModel] = {}
         self._files: dict[str, tuple[Path, AvailableModel]] = {}
         """Files for which no store has a name."""
-        self._described: dict[AvailableModel, Described] = {}
+        self._described: dict[AvailableModel, ModelDescription] = {}
 
     def pending(self) -> set[asyncio.Future[Found]]:
         """Searches in progress: each may be for a model whose id is not known yet."""
         return set(self._pending)
 
-    def started(self, id: str) -> Started | None:
+    def started(self, id: str) -> StartedModel | None:
         """How the owner had the model of this id loaded; None if the owner had not."""
         return self._started.get(id)
 
@@ -79,7 +79,7 @@ class Finder:
 
         return await self._threads.run(id_of, name, self._data_dir)
 
-    def remember(self, candidate: Candidate, started: Started) -> None:
+    def remember(self, candidate: Candidate, started: StartedModel) -> None:
         """Find the model by its id from now on, wherever its file is."""
         self._started[candidate.id] = started
         if _is_path(started.model):
@@ -103,14 +103,14 @@ class Finder:
         files = list(self._files.items())
         return [*there, *(found for id, (path, found) in files if id not in ids and path.exists())]
 
-    async def described(self, model: AvailableModel) -> Described:
+    async def described(self, model: AvailableModel) -> ModelDescription:
         """What the model's file and manifest say; cached until another model gets its id. Raises as `find`."""
         if model not in self._described:
             candidate, ctx = await self.find(model.id, allow_paths=False)
             candidate.release()
             while len(self._described) >= MAX_DESCRIBED:
                 self._described.pop(next(iter(self._described)))
-            self._described[model] = Described(candidate.info, candidate.defaults, ctx)
+            self._described[model] = ModelDescription(candidate.info, candidate.defaults, ctx)
         return self._described[model]
 
     async def find_to_load(
@@ -184,7 +184,7 @@ def _listed(candidate: Candidate) -> AvailableModel:
 
 def _with_draft(candidate: Candidate, wanted: str, data_dir: Path) -> Candidate:
     """The candidate with its draft, or why it has none. Raises `ModelNotFound`, `InvalidParameter`, `LoadFailed`s."""
-    from localllm.registry.drafts import find_draft
+    from localllm.registry.draft_choice import find_draft
 
     found = find_draft(wanted, candidate.id, data_dir)
     if found.draft is None:
@@ -202,7 +202,7 @@ def _with_draft(candidate: Candidate, wanted: str, data_dir: Path) -> Candidate:
 def _candidate(
     model: str | Path, data_dir: Path, allow_paths: bool, wanted: OptionsOf | None
 ) -> tuple[Candidate, int | None]:
-    from localllm.registry.reading import read_info
+    from localllm.registry.header_reading import read_info
     from localllm.registry.resolve import resolve
 
     file = resolve(model, data_dir, allow_paths=allow_paths)

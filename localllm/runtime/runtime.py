@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError, ModelNotFound, RequestTimeout, clipped
-from localllm.runtime.answers import Answer as Answer
-from localllm.runtime.answers import reading_for
-from localllm.runtime.finding import Described as Described
-from localllm.runtime.finding import Finder, Started
+from localllm.runtime.answer_reader import Answer as Answer
+from localllm.runtime.answer_reader import reading_for
+from localllm.runtime.finding import Finder, StartedModel
+from localllm.runtime.finding import ModelDescription as ModelDescription
 from localllm.runtime.finding import among as among
-from localllm.runtime.making import Making
+from localllm.runtime.model_making import Making
 from localllm.runtime.pulling import Pulls
 from localllm.settings.config import Settings
 from localllm.supervisor.managed import FOREVER_S
@@ -94,7 +94,7 @@ class Runtime:
         """
         candidate, options = await self._finder.find_to_load(model, options, given, allow_paths=allow_paths)
         if allow_paths:
-            self._finder.remember(candidate, Started(model, options, keep_alive_s, stays))
+            self._finder.remember(candidate, StartedModel(model, options, keep_alive_s, stays))
         if least_ctx:
             options = self._supervisor.widened(candidate.id, candidate.info, options, least_ctx, candidate.draft)
         return await self._supervisor.load(candidate, options, on_progress, keep_alive_s=keep_alive_s, stays=stays)
@@ -111,7 +111,7 @@ class Runtime:
         """The same, with models that cannot be used and their `problem`."""
         return self._finder.listed()
 
-    async def described(self, model: AvailableModel) -> Described:
+    async def described(self, model: AvailableModel) -> ModelDescription:
         """What the model's file and manifest say, without loading it. Raises `ModelNotFound`, `LoadFailed`s."""
         return await self._finder.described(model)
 

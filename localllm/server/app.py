@@ -36,7 +36,6 @@ from localllm.server.apis.openai import handlers as openai
 from localllm.server.apis.responses import handlers as responses
 from localllm.server.apis.tei import errors as tei_errors
 from localllm.server.apis.tei import handlers as tei
-from localllm.server.common.body import HeldBodies, TimedBody
 from localllm.server.edge import log
 from localllm.server.edge.callers import KeyRing, caller_in
 from localllm.server.edge.cors import Cors
@@ -45,6 +44,7 @@ from localllm.server.edge.hints import hint
 from localllm.server.edge.limits import KeyLimits, Limited
 from localllm.server.edge.sse import ClientGone
 from localllm.server.errors import MethodNotAllowed, NotFound, is_told_in_part, response_parts, unexpected
+from localllm.server.requests.body import HeldBodies, TimedBody
 from localllm.server.state import ServerState
 from localllm.server.ui import docs as ui_docs
 from localllm.server.ui import doctor

@@ -16,7 +16,7 @@ from localllm.server.edge import log
 from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
-    from localllm.mcp.hub import Hub
+    from localllm.mcp.server_pool import Hub
 
 PARAM = "mcp_servers"
 
@@ -64,7 +64,7 @@ class McpHubs:
         await asyncio.gather(*self._opening.values())
 
     async def _open(self, label: str) -> None:
-        from localllm.mcp.hub import Hub
+        from localllm.mcp.server_pool import Hub
 
         if label in self._hubs:
             await self._hubs[label].close()

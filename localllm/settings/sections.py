@@ -75,7 +75,7 @@ class Section(NamedTuple):
         return is_pattern(self.name)
 
 
-class Found(NamedTuple):
+class SectionValue(NamedTuple):
     """A value, and the section that sets it."""
 
     value: Any
@@ -171,17 +171,17 @@ class Sections:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def of(self, id: str) -> dict[str, Found]:
+    def of(self, id: str) -> dict[str, SectionValue]:
         """The settings of the model with this id, by key."""
         self._refresh()
         fitting = [section for section in self._found if _fits(section, id)]
-        return {key: Found(value, section.name) for section in fitting for key, value in section.values.items()}
+        return {key: SectionValue(value, section.name) for section in fitting for key, value in section.values.items()}
 
-    def below(self, id: str) -> dict[str, Found]:
+    def below(self, id: str) -> dict[str, SectionValue]:
         """The model's settings that come from patterns."""
         self._refresh()
         fitting = [section for section in self._found if section.is_pattern and _fits(section, id)]
-        return {key: Found(value, section.name) for section in fitting for key, value in section.values.items()}
+        return {key: SectionValue(value, section.name) for section in fitting for key, value in section.values.items()}
 
     def model_named(self, name: str) -> str:
         """The id of the model with this alias; any other name is returned unchanged."""

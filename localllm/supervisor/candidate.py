@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm.planning.drafts import DraftModel
+from localllm.planning.draft_plan import DraftModel
 from localllm.planning.tuned import Tuning
 from localllm.types import ModelDefaults, ModelInfo
 

@@ -17,16 +17,16 @@ import msgspec
 from localllm.errors import Loading, LocalLLMError
 from localllm.planning import tuned
 from localllm.planning.contexts import on_devices
-from localllm.planning.drafts import DraftModel, check_is_model
+from localllm.planning.draft_plan import DraftModel, check_is_model
 from localllm.planning.main_memory import MainMemory
 from localllm.planning.plan import context_of, pooling_of
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate
+from localllm.supervisor.eviction import MemoryHolder
 from localllm.supervisor.load_log import log_load
 from localllm.supervisor.on_devices import OnDevices
 from localllm.supervisor.owner import Owner
 from localllm.supervisor.retries import Retries
-from localllm.supervisor.room import Held
 from localllm.supervisor.session import Session, SessionLimits
 from localllm.supervisor.session_observer import SessionObserver
 from localllm.types import Finish, LoadedModel
@@ -144,10 +144,10 @@ class ManagedModel(SessionObserver):
         """Whether it has requests, callers waiting for its load, or is being unloaded."""
         return self._closing or self.num_requests > 0 or self.waiting_for_load > 0
 
-    def held(self) -> Held:
+    def held(self) -> MemoryHolder:
         """What `room.decide` needs to know of it."""
         stays = self._stays and not self._closing
-        return Held(self.id, self.need_bytes, self.is_busy, stays, self._last_used_s, self._closing)
+        return MemoryHolder(self.id, self.need_bytes, self.is_busy, stays, self._last_used_s, self._closing)
 
     def state(self) -> RunningModel:
         """Its state as shown to users."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from localllm.errors import DeviceUnavailable, LocalLLMError
-from localllm.planning.drafts import DraftModel, PlacedDraft, beside, place_draft
+from localllm.planning.draft_plan import DraftModel, PlacedDraft, beside, place_draft
 from localllm.planning.placing import CPU, DRIVER_BYTES
 from localllm.planning.plan import plan, shares_without_heads
 from localllm.supervisor.ledger import Ledger

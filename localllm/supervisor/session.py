@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from localllm.errors import Draining, InternalError, LocalLLMError, RequestTimeout, WorkerCrashed, from_info
-from localllm.supervisor import texts
+from localllm.supervisor import text_queue
 from localllm.supervisor.collector import Collector
 from localllm.supervisor.pending import DEADLINE_GRACE_S, Pending, remaining
 from localllm.supervisor.process import WorkerProcess
@@ -178,7 +178,7 @@ class Session:
         """
         if self._death is not None:
             raise self._death
-        texts.check_room(texts.count(request), self._num_texts, len(self._collectors), self._max_waiting)
+        text_queue.check_room(text_queue.count(request), self._num_texts, len(self._collectors), self._max_waiting)
         started_s = self._loop.time()
         end: str | None = InternalError.code
         try:
@@ -194,7 +194,7 @@ class Session:
             end = None
         except TimeoutError:
             end = RequestTimeout.code
-            raise texts.late(request) from None
+            raise text_queue.late(request) from None
         except LocalLLMError as error:
             end = error.code
             raise
@@ -211,7 +211,7 @@ class Session:
     async def _embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
         if self._death is not None:
             raise self._death
-        id, collector, num_texts = next(self._ids), Collector(self._loop), texts.count(request)
+        id, collector, num_texts = next(self._ids), Collector(self._loop), text_queue.count(request)
         if isinstance(request, RerankRequest):
             self._process.send(Embed(id, None, request))
         else:
@@ -235,7 +235,7 @@ class Session:
     def _late_in_queue(self, id: int, request: EmbeddingRequest | RerankRequest) -> None:
         collector = self._collectors.get(id)
         if collector is not None and (not collector.is_expected or self.is_silent):
-            collector.fail(texts.late_in_queue(request))
+            collector.fail(text_queue.late_in_queue(request))
 
     async def call(self, method: str, *args: Any) -> Any:
         """The result of a short call. Raises the worker's error, `QueueFull`, `RequestTimeout`, `WorkerCrashed`."""

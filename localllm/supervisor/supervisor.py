@@ -15,16 +15,24 @@ import msgspec
 
 from localllm.errors import LoadConflict, Loading, LocalLLMError, ModelNotFound, QueueFull, clipped
 from localllm.planning.contexts import Memory, with_context
-from localllm.planning.drafts import DraftModel, beside, draft_bytes
+from localllm.planning.draft_plan import DraftModel, beside, draft_bytes
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import context_of, longest_context
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate
+from localllm.supervisor.eviction import (
+    USABLE_SHARE,
+    AvailableMemory,
+    Evict,
+    MemoryHolder,
+    WaitFor,
+    decide,
+    decide_devices,
+)
+from localllm.supervisor.eviction import Load as Fits
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, decide_devices
-from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
 from localllm.system import memory
 from localllm.types import LoadedModel, ModelInfo
@@ -276,15 +284,15 @@ class Supervisor:
             self._wanted.pop(model.id, None)
             self.changed()
 
-    def _held(self, model: ManagedModel) -> Held:
+    def _held(self, model: ManagedModel) -> MemoryHolder:
         held = model.held()
         return held._replace(is_busy=held.is_busy or self._claims[model.id] > 0)
 
-    def _room(self) -> Room:
+    def _room(self) -> AvailableMemory:
         settings = self._settings
         total, free = memory.total_memory(), memory.available_memory()
         most = settings.max_models_mb * 10**6 or (2**63 if total is None else int(total * USABLE_SHARE))
-        return Room(settings.max_loaded_models, most, 2**63 if free is None else free)
+        return AvailableMemory(settings.max_loaded_models, most, 2**63 if free is None else free)
 
     async def _close(self, model: ManagedModel) -> None:
         if self._models.get(model.id) is model:

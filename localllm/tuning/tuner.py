@@ -24,7 +24,7 @@ from localllm.tuning.candidates import DEFAULT, Candidate, Machine, candidates
 from localllm.tuning.comparing import TOO_NOISY, Comparison, Rates, holds, noise, pairs_needed, typical
 from localllm.tuning.rounds import CandidateFailed, Rounds
 from localllm.tuning.search import PAIRS, Contender, Search
-from localllm.tuning.workers import Loaded, Workers
+from localllm.tuning.workers import ReadyWorker, Workers
 from localllm.tuning.workload import Work, work_for
 from localllm.types.load_options import LoadOptions
 
@@ -198,7 +198,7 @@ def outcome_of(winner: Contender | None, check: Comparison | None, spread: float
 def _tuning(
     model: Model,
     options: LoadOptions,
-    default: Loaded,
+    default: ReadyWorker,
     winner: Contender | None,
     check: Comparison | None,
     rates: Rates,

@@ -15,17 +15,17 @@ import msgspec
 
 from localllm.bench.prompts import words
 from localllm.errors import InternalError, Loading, WorkerCrashed
-from localllm.planning.drafts import beside, draft_bytes, place_draft
+from localllm.planning.draft_plan import beside, draft_bytes, place_draft
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import plan
-from localllm.planning.tuned import Place, place_of
+from localllm.planning.tuned import Conditions, place_of
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate as Model
 from localllm.supervisor.session import Session, SessionLimits
 from localllm.system import memory
 from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Rates
-from localllm.tuning.workload import DEPTHS, Timed, Work, prompt_tokens, rates_of
+from localllm.tuning.workload import DEPTHS, RequestTiming, Work, prompt_tokens, rates_of
 from localllm.types import DeviceInfo, Finish, GenerationRequest, LoadedModel, SamplingParams, Speculative
 from localllm.types.load_options import LoadOptions
 from localllm.worker import siblings
@@ -45,12 +45,12 @@ not show workers each other's CPU time: `IDLE_S` of `engine/threads/team.py` and
 NO_GUESSES = Speculative(n_max=0)
 
 
-class Loaded(NamedTuple):
+class ReadyWorker(NamedTuple):
     """A worker that answers."""
 
     session: Session
     model: LoadedModel
-    place: Place
+    place: Conditions
     """As its process reported it."""
     uses_gpus: bool
     """Whether some of its layers are on GPUs."""
@@ -68,7 +68,7 @@ class Workers:
         # Cached conversations must not distort the measurement.
         self._options = msgspec.structs.replace(options, kv_ram_mb=0, kv_disk_mb=0)
         self._on_load = on_load
-        self._loaded: dict[Candidate, Loaded] = {}
+        self._loaded: dict[Candidate, ReadyWorker] = {}
         """Most recently used last."""
         self._ran: Candidate | None = None
         """The candidate that was measured last."""
@@ -81,7 +81,7 @@ class Workers:
         room = MOST_LOADED if free is None else int(USED_SHARE * free // need)
         self._most = max(1, min(MOST_LOADED, room))
 
-    async def load(self, candidate: Candidate) -> Loaded:
+    async def load(self, candidate: Candidate) -> ReadyWorker:
         """The worker that has the model loaded this way. Raises `LoadFailed` and its subclasses, `WorkerCrashed`,
         `InvalidParameter`."""
         there = self._loaded.pop(candidate, None)
@@ -117,7 +117,7 @@ class Workers:
     async def _close(self, candidate: Candidate) -> None:
         await self._loaded.pop(candidate).session.aclose()
 
-    async def _start(self, candidate: Candidate) -> Loaded:
+    async def _start(self, candidate: Candidate) -> ReadyWorker:
         settings, hellos = self._settings, list[Hello]()
         options = candidate.applied(self._options)
 
@@ -162,7 +162,9 @@ class Workers:
             await session.aclose()
             raise
         place = place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
-        return Loaded(session, model, place, any(not device.startswith("CPU") for device in model.layers_per_device))
+        return ReadyWorker(
+            session, model, place, any(not device.startswith("CPU") for device in model.layers_per_device)
+        )
 
     async def _run(self, session: Session, work: Work, number: int, *, guesses: bool) -> Rates:
         text = await self._tokens(session)
@@ -180,7 +182,7 @@ class Workers:
         return self._text
 
 
-async def _ask(session: Session, prompt: tuple[int, ...], answer: int, *, guesses: bool) -> Timed:
+async def _ask(session: Session, prompt: tuple[int, ...], answer: int, *, guesses: bool) -> RequestTiming:
     request = GenerationRequest(
         prompt_tokens=prompt,
         params=SamplingParams(temperature=0.0, max_tokens=answer, ignore_eos=True),
@@ -198,4 +200,4 @@ async def _ask(session: Session, prompt: tuple[int, ...], answer: int, *, guesse
     if finish.usage.completion_tokens < 2:
         raise InternalError(f"an answer of {answer} tokens ended after {finish.usage.completion_tokens}")
     timings = finish.timings
-    return Timed(len(prompt), timings.prefill_s, finish.usage.completion_tokens - 1, timings.decode_s)
+    return RequestTiming(len(prompt), timings.prefill_s, finish.usage.completion_tokens - 1, timings.decode_s)

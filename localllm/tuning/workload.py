@@ -45,7 +45,7 @@ class Work(msgspec.Struct, frozen=True):
         return prompts + len(self.depths) * self.answer / speed.answer
 
 
-class Timed(NamedTuple):
+class RequestTiming(NamedTuple):
     """Duration of one request."""
 
     prompt_tokens: int
@@ -79,7 +79,7 @@ def prompt_tokens(text: Sequence[int], depth: int, number: int, *, repeats: bool
     return tuple(first + first[: depth - own])
 
 
-def rates_of(timed: Sequence[Timed]) -> Rates:
+def rates_of(timed: Sequence[RequestTiming]) -> Rates:
     """Rates of one run: geometric means over its requests, so that every depth has equal weight."""
     return Rates(
         _mean([each.prompt_tokens / max(each.prompt_s, 1e-9) for each in timed]),

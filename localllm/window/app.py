@@ -64,7 +64,7 @@ def open_window(options: Options, say: Say) -> None:
                 except webview.errors.WebViewException as error:
                     raise _no_view(str(error)) from error
             port = app.own_port()
-            place.save(folder / "place.json", place.Remembered(place=view.place, port=port or remembered.port))
+            place.save(folder / "place.json", place.SavedWindow(place=view.place, port=port or remembered.port))
 
 
 class _App:

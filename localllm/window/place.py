@@ -31,7 +31,7 @@ class Rect(NamedTuple):
     height: int
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class WindowGeometry(msgspec.Struct, frozen=True, kw_only=True):
     """Position and size of the window when not maximized, in pixels."""
 
     width: Width = WIDTH
@@ -42,23 +42,23 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     maximized: bool = False
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+class SavedWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Content of the file."""
 
-    place: Place = Place()
+    place: WindowGeometry = WindowGeometry()
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     """Last port of the window's own server, if the usual one was taken; 0: none yet. Chats are stored per port."""
 
 
-def load(path: Path) -> Remembered:
+def load(path: Path) -> SavedWindow:
     """Read the file; the defaults if it is missing or invalid."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Remembered)
+        return msgspec.json.decode(path.read_bytes(), type=SavedWindow)
     except (OSError, msgspec.DecodeError):
-        return Remembered()
+        return SavedWindow()
 
 
-def save(path: Path, remembered: Remembered) -> None:
+def save(path: Path, remembered: SavedWindow) -> None:
     """Write the file atomically. Raises `OSError`."""
     new = path.with_name(f"{path.name}.new")
     with naming(path), open(new, "wb") as file:
@@ -68,7 +68,7 @@ def save(path: Path, remembered: Remembered) -> None:
     files.replace_file(new, path)
 
 
-def on_screen(place: Place, screens: Sequence[Rect]) -> Place:
+def on_screen(place: WindowGeometry, screens: Sequence[Rect]) -> WindowGeometry:
     """The place if the window can be seen and moved there, otherwise centred; never larger than the largest screen."""
     if not screens:
         return place
@@ -80,7 +80,7 @@ def on_screen(place: Place, screens: Sequence[Rect]) -> Place:
     return place
 
 
-def _holds(screen: Rect, place: Place) -> bool:
+def _holds(screen: Rect, place: WindowGeometry) -> bool:
     assert place.x is not None
     assert place.y is not None
     shown = min(place.x + place.width, screen.x + screen.width) - max(place.x, screen.x)

@@ -15,7 +15,7 @@ from typing import Any
 
 from localllm.errors import sentence_of
 from localllm.window.menus import Item, Menu
-from localllm.window.place import MIN_HEIGHT, MIN_WIDTH, Place, Rect, on_screen
+from localllm.window.place import MIN_HEIGHT, MIN_WIDTH, Rect, WindowGeometry, on_screen
 from localllm.window.server import Where
 
 TITLE = "localllm"
@@ -28,7 +28,7 @@ KEY = "localllm.key"
 class View:
     """One window. `run` returns when it is closed; meanwhile, all other methods may be called from any thread."""
 
-    def __init__(self, webview: Any, where: Where, place: Place, menus: Sequence[Menu]) -> None:
+    def __init__(self, webview: Any, where: Where, place: WindowGeometry, menus: Sequence[Menu]) -> None:
         self._webview = webview
         self._where = where
         self._place = place
@@ -57,7 +57,7 @@ class View:
         events.restored += self._now_restored
 
     @property
-    def place(self) -> Place:
+    def place(self) -> WindowGeometry:
         """Its place when it was closed."""
         return self._place
 
@@ -151,7 +151,7 @@ class View:
     def _remember(self) -> None:
         native = self._window.native
         if self._is_maximized:
-            self._place = Place(
+            self._place = WindowGeometry(
                 width=self._place.width, height=self._place.height, x=self._place.x, y=self._place.y, maximized=True
             )
             return
@@ -159,7 +159,7 @@ class View:
         x, y = (native.x(), native.y()) if callable(getattr(native, "frameGeometry", None)) else self._corner()
         width, height = max(MIN_WIDTH, int(self._window.width)), max(MIN_HEIGHT, int(self._window.height))
         first = self._webview.screens[0]  # new windows are placed relative to it
-        self._place = Place(width=width, height=height, x=int(x) - first.x, y=int(y) - first.y)
+        self._place = WindowGeometry(width=width, height=height, x=int(x) - first.x, y=int(y) - first.y)
 
     def _corner(self) -> tuple[int, int]:
         return self._window.x, self._window.y

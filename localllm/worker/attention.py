@@ -15,8 +15,8 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import flash_attention, flash_attention_probe
 from localllm.llama.probes.flash_attention import Choice, Figures
-from localllm.llama.probes.flash_attention_probe import Shape
-from localllm.llama.probes.result_store import Remembered, key
+from localllm.llama.probes.flash_attention_probe import ProbeShape
+from localllm.llama.probes.result_store import ResultStore, key
 from localllm.system import cpu
 from localllm.types import FlashAttn, ModelInfo
 from localllm.worker.messages import Load
@@ -27,7 +27,7 @@ MAX_REMEMBERED = 64
 """Number of measurements kept; the oldest is dropped."""
 
 
-class Settled(NamedTuple):
+class AttentionChoice(NamedTuple):
     """How attention is computed."""
 
     flash_attn: FlashAttn
@@ -37,15 +37,15 @@ class Settled(NamedTuple):
     reason: str
 
 
-def settle(library: Library, model: LlamaModel, load: Load, threads: int, data_dir: Path) -> Settled:
+def settle(library: Library, model: LlamaModel, load: Load, threads: int, data_dir: Path) -> AttentionChoice:
     """The placement's choice; if that is `auto` on the CPU, the faster one, as measured now or at an earlier load."""
     placed = load.placement
     if placed.flash_attn != "auto" or placed.gpu_layers > 0:
-        return Settled(placed.flash_attn, placed.ubatch_tokens, placed.flash_attn_reason)
+        return AttentionChoice(placed.flash_attn, placed.ubatch_tokens, placed.flash_attn_reason)
     choice = _choice(library, model, load, threads, data_dir)
     if choice.flash:
-        return Settled("auto", placed.ubatch_tokens, choice.reason)
-    return Settled("off", placed.plain_ubatch_tokens, choice.reason)
+        return AttentionChoice("auto", placed.ubatch_tokens, choice.reason)
+    return AttentionChoice("off", placed.plain_ubatch_tokens, choice.reason)
 
 
 def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_dir: Path) -> Choice:
@@ -53,7 +53,7 @@ def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_
     if shape is None:
         return Choice(True, "no layer of this model attends to all tokens")
     max_rows = min(load.placement.ubatch_tokens, load.placement.plain_ubatch_tokens)
-    memory = Remembered(data_dir / FILE_NAME, Figures, most=MAX_REMEMBERED, subject="which attention is faster")
+    memory = ResultStore(data_dir / FILE_NAME, Figures, most=MAX_REMEMBERED, subject="which attention is faster")
     threads_batch = load.options.threads_batch or threads
     counts = str(threads) if threads_batch == threads else f"{threads} {threads_batch}"
     name = key(
@@ -76,12 +76,12 @@ def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_
     return flash_attention.choose(figures, ctx)
 
 
-def shape_of(info: ModelInfo) -> Shape | None:
+def shape_of(info: ModelInfo) -> ProbeShape | None:
     """What a measurement depends on; None if no layer attends to all tokens."""
     attending = [index for index, layer in enumerate(info.layer_memory) if layer.keys and not layer.is_windowed]
     if info.layer_memory and not attending:
         return None
-    return Shape(
+    return ProbeShape(
         num_parameters=info.num_parameters,
         num_layers=info.num_layers,
         first_attention=attending[0] if attending else 0,

@@ -26,10 +26,10 @@ from localllm.llama.tokens.vocab import Vocab
 from localllm.planning.tuned import AS_TUNED
 from localllm.system import cpu
 from localllm.types import ChatFormat, LoadedModel, SamplingParams, SourceName
-from localllm.worker.attention import Settled, settle
+from localllm.worker.attention import AttentionChoice, settle
 from localllm.worker.drafts.draft_model import check_layers, load_draft
-from localllm.worker.drafts.nextn import Kept, has_heads, kept_for, load_heads
-from localllm.worker.grammars.compiled import Later
+from localllm.worker.drafts.nextn_context import KeptVectors, has_heads, kept_for, load_heads
+from localllm.worker.grammars.constraints import Later
 from localllm.worker.messages import Load
 from localllm.worker.prompts.sampling import resolve_sampling, with_defaults
 from localllm.worker.prompts.template_child import TemplateChild
@@ -38,7 +38,7 @@ WHOLE_BATCH = 2048
 """Tokens that llama.cpp gets at once for a single prompt, computed in ubatches of `batch_tokens`."""
 
 
-class Loaded(NamedTuple):
+class ModelInMemory(NamedTuple):
     """A model in memory."""
 
     report: LoadedModel
@@ -61,7 +61,7 @@ def load_model(
     on_progress: Callable[[float], None],
     data_dir: Path,
     templates: TemplateChild | None = None,
-) -> Loaded:
+) -> ModelInMemory:
     """Loads, decides how attention is computed, allocates the KV cache and reports.
 
     `templates`: determines how the model writes its answers, if it has a chat template. Raises `LoadFailed`,
@@ -158,7 +158,7 @@ def load_model(
     following = draft if isinstance(draft, LlamaHeads) else heads
     streams = None if following is None else HeadStreams(following)
     vocab = vocab if backend is None else backend.vocab
-    return Loaded(report, vocab, backend, make_embedder, tokens, heads if draft is None else draft, streams)
+    return ModelInMemory(report, vocab, backend, make_embedder, tokens, heads if draft is None else draft, streams)
 
 
 def _excused(load: Load, error: LoadFailed) -> str:
@@ -187,7 +187,7 @@ def _format(templates: TemplateChild | None, load: Load, vocab: Vocab) -> ChatFo
     return templates.format_of_model(load.info.chat_templates, vocab.bos_text, vocab.eos_text)
 
 
-def _reason(attention: Settled, backend: LlamaBackend) -> str:
+def _reason(attention: AttentionChoice, backend: LlamaBackend) -> str:
     if attention.flash_attn == "auto" and not backend.flash_attn:
         return "llama.cpp does not support flash attention for this model here"
     return attention.reason
@@ -208,7 +208,7 @@ def _sources(draft: object | None, heads: object | None) -> tuple[SourceName, ..
 
 
 def _backend(
-    library: Library, model: LlamaModel, load: Load, threads: int, attention: Settled, kept: Kept | None
+    library: Library, model: LlamaModel, load: Load, threads: int, attention: AttentionChoice, kept: KeptVectors | None
 ) -> LlamaBackend:
     make = LlamaBackend if kept is None else partial(HeadedBackend, functions=kept.functions, layers=kept.layers)
     return make(

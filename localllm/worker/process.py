@@ -35,12 +35,12 @@ from localllm.engine.speculation.proposers import DraftTarget, Proposers
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.threads.team import Team
 from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLLMError
-from localllm.system import compiled, processes
+from localllm.system import native_libraries, processes
 from localllm.types import LoadedModel
 from localllm.worker.cpu_clocks import CLOCKS, make_team
 from localllm.worker.drafts.available import without_drafts
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
-from localllm.worker.grammars.compiled import Grammars
+from localllm.worker.grammars.constraints import Grammars
 from localllm.worker.grammars.grammar_child import GrammarChild
 from localllm.worker.messages import (
     SLOT_METHODS,
@@ -73,7 +73,7 @@ from localllm.worker.states.slot_files import SlotFiler
 if TYPE_CHECKING:  # see `Worker.run`
     from localllm.llama.context import LlamaBackend
     from localllm.llama.library import Library
-    from localllm.worker.loading import Loaded
+    from localllm.worker.loading import ModelInMemory
 
 EXIT_BACKEND = 4
 """Exit code after `Failed`."""
@@ -105,7 +105,7 @@ def _sampler(threads: int, team: int | None) -> Sampler:
     """The compiled sampler, else the slow one; `localllm doctor` says which, and why."""
     try:
         return native.load(threads=threads, team=team)
-    except compiled.NotCompiled:
+    except native_libraries.NotCompiled:
         return NumpySampler()
 
 
@@ -253,7 +253,7 @@ class Worker:
         return library
 
     def _engine_of(
-        self, library: Library, loaded: Loaded, load: Load, team: Team, arguments: argparse.Namespace
+        self, library: Library, loaded: ModelInMemory, load: Load, team: Team, arguments: argparse.Namespace
     ) -> tuple[Engine | EncoderEngine, Embedder]:
         """The engine and its embedder. Drops a draft that cannot compute, from the model's report too. Raises
         `LoadFailed`."""
@@ -301,7 +301,7 @@ class Worker:
 
     def _prepare(
         self,
-        loaded: Loaded,
+        loaded: ModelInMemory,
         load: Load,
         engine: Engine | EncoderEngine,
         embedder: Embedder,

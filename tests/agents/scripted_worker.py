@@ -41,7 +41,7 @@ class Script:
 
     def __init__(self, steps: list[dict[str, Any]]) -> None:
         self.steps = steps
-        self.loaded: loading.Loaded | None = None
+        self.loaded: loading.ModelInMemory | None = None
         self.requests: dict[int, GenerationRequest] = {}
         self.running: list[tuple[Sequence, list[int]]] = []
 
@@ -100,7 +100,7 @@ def main() -> None:
     SCRIPT.steps = json.loads(Path(sys.argv.pop(1)).read_text("utf-8"))
     load_model, take, submit = loading.load_model, preparer.Preparer.submit, Engine.submit
 
-    def load(*arguments: Any) -> loading.Loaded:
+    def load(*arguments: Any) -> loading.ModelInMemory:
         SCRIPT.loaded = load_model(*arguments)
         return SCRIPT.loaded
 

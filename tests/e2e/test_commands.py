@@ -13,8 +13,8 @@ import pytest
 
 import localllm
 from localllm.gguf import read_model_info
+from localllm.server.answers.catalog import of_file
 from localllm.server.apis.ollama.models import _capabilities
-from localllm.server.common.catalog import of_file
 from localllm.settings.config import Settings
 from tests.e2e.conftest import Cli
 from tests.models.assistant import write_assistant

@@ -17,7 +17,7 @@ from localllm.engine.requests.sequence import Sequence as Running
 from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.rope import AS_TRAINED, Rope
-from localllm.planning.drafts import DraftModel, draft_bytes
+from localllm.planning.draft_plan import DraftModel, draft_bytes
 from localllm.types.load_options import LoadOptions
 from tests.llama.guessing import (
     CTX,

@@ -21,7 +21,7 @@ from localllm.system import cpu
 from localllm.types import ModelDefaults
 from localllm.types.load_options import LoadOptions
 from localllm.worker import attention
-from localllm.worker.attention import FILE_NAME, Settled, shape_of
+from localllm.worker.attention import FILE_NAME, AttentionChoice, shape_of
 from localllm.worker.messages import Load
 from tests.models import families
 from tests.models.maker import write_llama
@@ -49,7 +49,7 @@ class Opened:
         self.model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
         self.num_measured = 0
 
-    def settle(self, *results: Figures, threads: int = 1, **options: object) -> Settled:
+    def settle(self, *results: Figures, threads: int = 1, **options: object) -> AttentionChoice:
         """`results`: of the measurements, the last of any further ones; none: they are real."""
         info = read_model_info(self.path)
         wishes = msgspec.convert({"ctx": 1024, "slots": 1, **options}, LoadOptions)

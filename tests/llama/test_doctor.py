@@ -197,7 +197,7 @@ def test_nothing_is_wider_than_a_terminal_but_what_is_to_be_copied() -> None:
 
 @pytest.mark.skipif(not system_machine.builds_cpu_variants(), reason="the advice is for Linux")
 def test_advice_is_given_to_plain_builds_only(tmp_path: Path) -> None:
-    files = installed.Installed("0.3.36", tmp_path, tmp_path, (tmp_path / "libllama.so",), {})
+    files = installed.InstalledBindings("0.3.36", tmp_path, tmp_path, (tmp_path / "libllama.so",), {})
     fast, slow = (Outcome(choice=CpuChoice(None, extra_bufts), tried=()) for extra_bufts in (True, False))
     assert "two to three times" in (child.advice(files, slow, tmp_path) or "")
     assert "plain build" in (child.advice(files, fast, tmp_path) or "")

@@ -17,7 +17,7 @@ from localllm.gguf.rules.target_states import GIVES_LAST, GIVES_STATES
 from localllm.llama import library
 from localllm.llama.drafts.dflash import LlamaBlocks
 from localllm.llama.drafts.next_symbols import find
-from localllm.planning.drafts import DraftModel, draft_bytes
+from localllm.planning.draft_plan import DraftModel, draft_bytes
 from localllm.types.load_options import LoadOptions
 from tests.llama.guessing import (
     CTX,

@@ -20,7 +20,7 @@ from localllm.llama.tokens import grammar_tokens
 from localllm.llama.tokens.grammar_tokens import MAX_TOKENIZED_BYTES, GrammarTokens, read_pieces
 from localllm.llama.tokens.vocab import Vocab
 from localllm.registry.resolve import resolve
-from localllm.system import compiled
+from localllm.system import native_libraries
 from tests.llama.test_tokenizing import LETTERS, VOCABULARIES
 from tests.models.families import write_embedding
 from tests.models.maker import write_llama
@@ -57,9 +57,9 @@ def build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param == "not compiled":
 
         def load(*_: object) -> None:
-            raise compiled.NotCompiled("no compiler")
+            raise native_libraries.NotCompiled("no compiler")
 
-        monkeypatch.setattr(compiled, "load", load)
+        monkeypatch.setattr(native_libraries, "load", load)
 
 
 def allowed(tokens: GrammarTokens, regex: str) -> set[int]:
@@ -95,8 +95,8 @@ def test_the_compiled_way_reads_what_the_slow_one_does(
     loaded_library: Library, models: dict[str, LlamaModel], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     try:
-        library = compiled.load("vocabulary", grammar_tokens.open_library)
-    except compiled.NotCompiled as error:
+        library = native_libraries.load("vocabulary", grammar_tokens.open_library)
+    except native_libraries.NotCompiled as error:
         pytest.skip(str(error))
     monkeypatch.setattr(grammar_tokens, "BYTES_A_TOKEN", 1)  # too little room: what is needed is asked for again
     api, handle = loaded_library.api, models[name].vocab

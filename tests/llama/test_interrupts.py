@@ -17,7 +17,7 @@ from localllm.engine.requests.terms import Request
 from localllm.llama import interrupts, library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.system import compiled
+from localllm.system import native_libraries
 from tests.llama.test_kv_reuse import GREEDY, Recorder, assert_as_fresh, prompt_of
 from tests.models import families
 from tests.models.maker import write_llama
@@ -43,7 +43,7 @@ def backend(
 ) -> Iterator[LlamaBackend]:
     try:
         interrupts.load()
-    except compiled.NotCompiled as error:
+    except native_libraries.NotCompiled as error:
         pytest.skip(str(error))
     write, flash_attn, num_cells = request.param
     path = write(tmp_path_factory.mktemp("model") / "model.gguf")

@@ -14,7 +14,7 @@ import pytest
 from localllm.engine.building import build_engine
 from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending, Reported, Request, Reuse
+from localllm.engine.requests.terms import Ending, ReportOptions, Request, Reuse
 from localllm.engine.sampling.native import load
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.llama import library
@@ -109,7 +109,7 @@ def scoring(id: int, tokens: list[int], num_top: int = 2, max_tokens: int = 1) -
             tokens,
             sampling=GREEDY,
             max_tokens=max_tokens,
-            reported=Reported(logprobs=num_top, prompt_logprobs=num_top),
+            reported=ReportOptions(logprobs=num_top, prompt_logprobs=num_top),
             reuse=Reuse(cache_prompt=False),
         )
     )
@@ -159,7 +159,12 @@ def test_they_are_those_of_generating(model: Model) -> None:
     prompt = model.backend.vocab.tokenize(TEXTS[0])
     sequence = Sequence(
         Request(
-            1, prompt, sampling=GREEDY, max_tokens=12, reported=Reported(logprobs=1), ending=Ending(ignore_eos=True)
+            1,
+            prompt,
+            sampling=GREEDY,
+            max_tokens=12,
+            reported=ReportOptions(logprobs=1),
+            ending=Ending(ignore_eos=True),
         )
     )
     made = answers(model.backend, [sequence])[1]

@@ -17,7 +17,7 @@ from localllm.engine.sampling.sampler import NumpySampler, Sampler, SamplerParam
 from localllm.llama import library
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.vocab import Vocab
-from localllm.system import compiled
+from localllm.system import native_libraries
 from localllm.types import DrySampling
 
 VOCAB = 400
@@ -32,7 +32,7 @@ Make = Callable[[Any], list[Any]]
 def sampler() -> Sampler:
     try:
         return native.load(threads=2)
-    except compiled.NotCompiled:
+    except native_libraries.NotCompiled:
         return NumpySampler()
 
 

@@ -24,7 +24,7 @@ from localllm.llama.runtimes import installed
 from localllm.system import cpu, libraries
 from tests.models import selftest_file
 
-RECORDED = msgspec.json.decode(selftest.RECORDED_PATH.read_bytes(), type=selftest.Recorded)
+RECORDED = msgspec.json.decode(selftest.RECORDED_PATH.read_bytes(), type=selftest.RecordedRun)
 VARIANTS: list[tuple[str, int]] = [("best", 90), ("good", 80), ("fair", 70), ("plain", 1), ("alien", 0)]
 
 

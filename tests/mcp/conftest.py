@@ -20,7 +20,7 @@ Written = Callable[[list[Step]], Path]
 @pytest.fixture(scope="session", autouse=True)
 def sdk() -> None:
     """Imported before a request waits for it, and not while tests are collected: it takes more than a second."""
-    import localllm.mcp.hub  # noqa: F401
+    import localllm.mcp.server_pool  # noqa: F401
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from localllm.mcp.servers import HttpServer, McpServer, StdioServer
 from tests.mcp.escapes import ESCAPES
 
 if TYPE_CHECKING:
-    from localllm.mcp.hub import Hub
+    from localllm.mcp.server_pool import Hub
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30.0
@@ -40,7 +40,7 @@ def odd(kind: str) -> StdioServer:
 
 @contextlib.asynccontextmanager
 async def opened(*servers: McpServer, timeout_s: float = PATIENCE_S) -> AsyncIterator[Hub]:
-    from localllm.mcp.hub import Hub
+    from localllm.mcp.server_pool import Hub
 
     hub = Hub(servers, timeout_s=timeout_s)
     try:
@@ -250,7 +250,7 @@ def test_a_server_that_answers_with_an_error_of_its_own_stays_connected() -> Non
 
 
 def test_a_thousand_tools_are_cut_to_what_a_model_may_be_told_of_and_that_is_said() -> None:
-    from localllm.mcp.hub import MAX_TOOLS
+    from localllm.mcp.server_pool import MAX_TOOLS
 
     async def talk() -> None:
         async with opened(odd("many")) as hub:

@@ -23,7 +23,7 @@ from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH
 
 if TYPE_CHECKING:
-    from localllm.mcp.hub import Hub
+    from localllm.mcp.server_pool import Hub
 
 ROOT = Path(__file__).parents[2]
 PATH = "/v1/responses"

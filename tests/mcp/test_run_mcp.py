@@ -112,7 +112,7 @@ def test_a_tool_that_the_models_server_refuses_is_left_out_and_the_others_stay(
 ) -> None:
     from localllm.cli.chat.mcp_tools import McpTools
     from localllm.errors import InvalidParameter
-    from localllm.mcp.hub import HubTool
+    from localllm.mcp.server_pool import HubTool
     from localllm.types import Delta
 
     class Hub:

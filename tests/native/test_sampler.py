@@ -29,7 +29,7 @@ from localllm.engine.sampling.sampler import (
     sample,
 )
 from localllm.engine.sampling.selection import Flags, Row, power_of_2, uniform
-from localllm.system.compiled import NotCompiled
+from localllm.system.native_libraries import NotCompiled
 
 SOURCE = Path(__file__).parents[2] / "native" / "sampler" / "sampler.cpp"
 
@@ -447,7 +447,7 @@ def test_this_installation_carries_the_compiled_sampler() -> None:
 def test_a_library_of_another_version_is_named_and_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("localllm.system.compiled.PACKAGE", "elsewhere")
+    monkeypatch.setattr("localllm.system.native_libraries.PACKAGE", "elsewhere")
     with pytest.raises(NotCompiled, match="no C\\+\\+ compiler"):
         native.load()
     (tmp_path / "elsewhere" / "sampler.so").write_bytes(b"not a library")

@@ -15,7 +15,7 @@ from localllm.errors import AccessDenied, DiskFull, ForbiddenAddress, PullFailed
 from localllm.registry.fetch import download as downloads
 from localllm.registry.fetch import flight as flights
 from localllm.registry.fetch.download import download, download_all
-from localllm.registry.fetch.job import Wanted
+from localllm.registry.fetch.job import FileToFetch
 from localllm.registry.fetch.net import Net, NetOptions
 from localllm.registry.fetch.pacing import Backoff
 from localllm.registry.fetch.partial import discard, read_record, sidecar_of
@@ -514,7 +514,7 @@ def test_a_connection_that_brings_a_byte_now_and_then_is_given_up(
     assert fetch(known(server)) == server.digest
 
 
-def wanted_of(servers: list[Nasty], folder: Path, told: dict[str, int]) -> list[Wanted]:
+def wanted_of(servers: list[Nasty], folder: Path, told: dict[str, int]) -> list[FileToFetch]:
     lock = threading.Lock()
 
     def telling(name: str) -> Callable[[int], None]:
@@ -525,10 +525,10 @@ def wanted_of(servers: list[Nasty], folder: Path, told: dict[str, int]) -> list[
         return on_bytes
 
     paths = [folder / f"{index}.part" for index in range(len(servers))]
-    return [Wanted(known(server), path, telling(path.stem)) for server, path in zip(servers, paths, strict=True)]
+    return [FileToFetch(known(server), path, telling(path.stem)) for server, path in zip(servers, paths, strict=True)]
 
 
-def fetch_all(wanted: list[Wanted], net: Net, connections: int) -> list[Digest]:
+def fetch_all(wanted: list[FileToFetch], net: Net, connections: int) -> list[Digest]:
     width = Width(connections, connections)
     return download_all(wanted, net=net, width=width, cancel=threading.Event(), require_room=lambda _: None)
 

@@ -17,7 +17,7 @@ from localllm.registry.fetch.net import Net, SmallResponse
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
 from localllm.registry.names.model_names import HubFile, HubRepo, UrlName, parse
 from localllm.registry.remote import Credential, PullPlan
-from localllm.registry.sources import hub, web
+from localllm.registry.sources import hugging_face, web
 from tests.registry.hub_server import COMMIT, TOKEN, HubServer, Repo
 from tests.registry.loopback import Answer, no_pause
 from tests.registry.mutations import mutated
@@ -76,7 +76,7 @@ def server() -> Iterator[HubServer]:
 def planned(name: str, server: HubServer, net: Net, **options: Any) -> PullPlan:
     parsed = parse(name)
     assert isinstance(parsed, HubRepo | HubFile)
-    return hub.plan(parsed, net, endpoint=server.url, **options)
+    return hugging_face.plan(parsed, net, endpoint=server.url, **options)
 
 
 def names(plan: PullPlan) -> list[tuple[str, str]]:
@@ -209,7 +209,7 @@ def test_a_token_that_no_header_can_carry_is_refused_without_showing_it(server: 
 @pytest.mark.parametrize("endpoint", ["huggingface.co", "ftp://x", "https://", "https://user:word@host"])
 def test_an_endpoint_that_is_none_is_refused(endpoint: str, net: Net) -> None:
     with pytest.raises(InvalidParameter, match="HF_ENDPOINT"):
-        hub.plan(HubRepo("a/b"), net, endpoint=endpoint)
+        hugging_face.plan(HubRepo("a/b"), net, endpoint=endpoint)
 
 
 def test_a_repository_without_gguf_files_says_how_to_find_one(server: HubServer, net: Net) -> None:
@@ -332,7 +332,7 @@ GOOD_INFO = {
 @given(mutated(GOOD_INFO), st.sampled_from([HubRepo("a/b"), HubRepo("a/b", "Q4_K_M"), HubFile("a/b", "m-Q4_K_M.gguf")]))
 def test_whatever_an_endpoint_answers_is_a_plan_or_an_error_of_ours(info: Any, name: HubRepo | HubFile) -> None:
     try:
-        plan = hub.plan(name, Scripted(json.dumps(info).encode()), token="hf_x")
+        plan = hugging_face.plan(name, Scripted(json.dumps(info).encode()), token="hf_x")
     except LocalLLMError as error:
         message = error.message
     else:
@@ -358,19 +358,21 @@ def test_the_licence_is_that_of_the_model_card(repo: str, expected: str | None, 
 
 
 def test_a_search_finds_repositories_with_gguf_files_the_most_downloaded_first(server: HubServer, net: Net) -> None:
-    hits = hub.search("someone", net, endpoint=server.url, limit=2)
+    hits = hugging_face.search("someone", net, endpoint=server.url, limit=2)
     assert [hit.id for hit in hits] == ["someone/git-GGUF", "someone/m-GGUF"]
     assert hits[0].downloads == 99
     assert (hits[1].license, hits[1].likes, hits[1].updated) == ("apache-2.0", 5, "2025-05-01T00:00:00.000Z")
-    assert [hit.id for hit in hub.search("gated", net, endpoint=server.url) if hit.gated] == ["someone/gated-GGUF"]
-    assert hub.search("nothing like it", net, endpoint=server.url) == []
+    assert [hit.id for hit in hugging_face.search("gated", net, endpoint=server.url) if hit.gated] == [
+        "someone/gated-GGUF"
+    ]
+    assert hugging_face.search("nothing like it", net, endpoint=server.url) == []
     assert all(isinstance(parse(f"hf.co/{hit.id}"), HubRepo) for hit in hits)
 
 
 def test_a_search_that_is_refused_says_why(server: HubServer, net: Net) -> None:
     server.scripted["/api/models"] = Answer(429)
     with pytest.raises(PullFailed, match="too many requests; try again in a few minutes"):
-        hub.search("x", net, endpoint=server.url)
+        hugging_face.search("x", net, endpoint=server.url)
 
 
 @pytest.mark.parametrize(

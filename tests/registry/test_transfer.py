@@ -20,7 +20,7 @@ from localllm.registry.fetch.partial import Record
 from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Ranges
 from localllm.registry.fetch.sharing import DEAD_S, SLOW_S
 from localllm.registry.fetch.silence import Silence
-from localllm.registry.fetch.transfer import MAX_IGNORED_RANGES, MAX_RESTARTS, Changed, Transfer
+from localllm.registry.fetch.transfer import MAX_IGNORED_RANGES, MAX_RESTARTS, FileChanged, Transfer
 from localllm.registry.names.digest import Digest
 from localllm.registry.remote import RemoteFile
 
@@ -116,7 +116,7 @@ def test_without_a_digest_another_etag_begins_the_file_anew_once_all_flights_hav
     second = launch(transfer)
     assert transfer.headers(second)["if-range"] == '"one"'
     first.moved(1000, 0.0)
-    with pytest.raises(Changed):
+    with pytest.raises(FileChanged):
         transfer.answered(second, part(second, etag='"two"'))
     transfer.changed(second)
     assert first.dropped
@@ -166,7 +166,7 @@ def test_a_server_that_suddenly_sends_everything_is_asked_again_and_then_taken_a
         transfer.failed(flight, caught.value, now, 0.5)
         now += 100
     flight = launch(transfer, now)
-    with pytest.raises(Changed):
+    with pytest.raises(FileChanged):
         transfer.answered(flight, reply(200, content_length=SIZE))
     transfer.changed(flight)
     transfer.remove(first)
@@ -404,7 +404,7 @@ def test_what_is_all_there_is_asked_for_nothing_if_there_is_a_digest_and_for_a_l
         "range": f"bytes={SIZE - MIN_CHUNK_BYTES}-{SIZE - 1}",
         "if-range": '"one"',
     }
-    with pytest.raises(Changed):
+    with pytest.raises(FileChanged):
         transfer.answered(flight, reply(200, content_length=SIZE, etag='"two"'))
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, UnsupportedParameter, clipped
 from localllm.runtime.pulling import Pulls
-from localllm.runtime.runtime import NOTHING, Answer, Described, OnProgress, Runtime
+from localllm.runtime.runtime import NOTHING, Answer, ModelDescription, OnProgress, Runtime
 from localllm.settings.config import Settings
 from localllm.supervisor.observer import Observer
 from localllm.types import (
@@ -229,8 +229,8 @@ class FakeRuntime(Runtime):
     def listed(self) -> Sequence[AvailableModel]:
         return self.others
 
-    async def described(self, model: AvailableModel) -> Described:
-        return Described(tiny_model(model.id).info, ModelDefaults(), None)
+    async def described(self, model: AvailableModel) -> ModelDescription:
+        return ModelDescription(tiny_model(model.id).info, ModelDefaults(), None)
 
     async def ensure(self, model_id: str, keep_alive_s: float | None = None) -> None:
         if model_id not in {model.id for model in self.models}:

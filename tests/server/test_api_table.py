@@ -26,13 +26,13 @@ from localllm.server.apis.responses import requests as responses
 from localllm.server.apis.responses.inputs import InputItem
 from localllm.server.apis.responses.tools import NamespacedTool, ResponseTool
 from localllm.server.app import routes
-from localllm.server.common import messages as openai_messages
-from localllm.server.common import tools as openai_tools
-from localllm.server.common.field_rules import fates_of, honoured
-from localllm.server.common.sampling import StreamOptions
-from localllm.server.common.structures import JsonSchema, ResponseFormat
 from localllm.server.described import api_table
 from localllm.server.described.endpoints import OPERATIONS
+from localllm.server.requests import messages as openai_messages
+from localllm.server.requests import tools as openai_tools
+from localllm.server.requests.field_rules import fates_of, honoured
+from localllm.server.requests.sampling import StreamOptions
+from localllm.server.requests.structures import JsonSchema, ResponseFormat
 
 PAGE = Path(localllm.__file__).parent / "docs" / "fields.md"
 OF_RERANKERS = set(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from localllm.chat.formats.writer import written
-from localllm.runtime.answers import reading_for
+from localllm.runtime.answer_reader import reading_for
 from localllm.types import ChatFormat, Delta, GenerationRequest, Message, ToolCall
 from tests.answering import FORMATS
 from tests.server.conftest import Served

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from localllm.server.apis.openai import telling
-from localllm.server.common.logprobs import echo_logprobs, text_logprobs
+from localllm.server.answers.logprobs import echo_logprobs, text_logprobs
+from localllm.server.apis.openai import streaming
 from localllm.types import Delta, Finish, Timings, TokenLogprob, Usage
 from tests.later import openai
 from tests.server.conftest import Served
@@ -92,7 +92,7 @@ def test_the_best_of_several_is_found_by_what_was_generated(served: Served, clie
 def test_more_than_memory_is_meant_for_is_refused_and_nothing_goes_on(
     served: Served, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "MAX_PROMPT_LOGPROBS", 2 * 7 * 6 - 1)
+    monkeypatch.setattr(streaming, "MAX_PROMPT_LOGPROBS", 2 * 7 * 6 - 1)
     with pytest.raises(openai.BadRequestError, match="84 prompt log-probabilities, the limit is 83") as caught:
         client.completions.create(model="tiny", prompt=["a", "b"], echo=True, logprobs=5, stream=True)
     assert caught.value.param == "logprobs"

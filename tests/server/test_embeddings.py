@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
+from localllm.server.answers.decimals import short_decimals
 from localllm.server.apis.embeddings.encoding import embedding_list
 from localllm.server.apis.embeddings.inputs import MAX_INPUTS
-from localllm.server.common.decimals import short_decimals
 from localllm.settings.config import Settings
 from localllm.types.embeddings import EmbeddingRequest, Embeddings
 from tests.later import openai

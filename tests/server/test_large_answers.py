@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from localllm.server.common import choices
+from localllm.server.answers import choices
 from localllm.types import Delta, TokenLogprob
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH
@@ -50,8 +50,8 @@ def test_a_large_answer_is_encoded_beside_the_loop_and_a_small_one_at_once(
 
 
 def test_what_is_large_is_told_by_the_numbers_in_it() -> None:
-    assert not choices.is_large([choices.Whole("x" * 10**6, FINISH, [])])
-    assert not choices.is_large([choices.Whole("x", FINISH, [TOKEN] * 50)])
-    assert choices.is_large([choices.Whole("x", FINISH, [TOKEN] * 50)] * 2)
+    assert not choices.is_large([choices.CompleteAnswer("x" * 10**6, FINISH, [])])
+    assert not choices.is_large([choices.CompleteAnswer("x", FINISH, [TOKEN] * 50)])
+    assert choices.is_large([choices.CompleteAnswer("x", FINISH, [TOKEN] * 50)] * 2)
     prompt = (TokenLogprob(b"<s>", math.nan), *[TOKEN] * 99)
-    assert choices.is_large([choices.Whole("x", FINISH, [], prompt)]), "an echoed prompt counts"
+    assert choices.is_large([choices.CompleteAnswer("x", FINISH, [], prompt)]), "an echoed prompt counts"

@@ -17,8 +17,8 @@ from localllm.errors import InvalidParameter, RequestError
 from localllm.server.apis.embeddings.requests import parse_embeddings, parse_rerank
 from localllm.server.apis.openai.requests import parse_chat, parse_completion
 from localllm.server.apis.responses.requests import parse_response
-from localllm.server.common.parse import MAX_NESTED, MAX_VALUES, check_size
 from localllm.server.main import serve
+from localllm.server.requests.parse import MAX_NESTED, MAX_VALUES, check_size
 from localllm.settings.config import Settings
 from tests.server.conftest import running
 

@@ -16,7 +16,7 @@ from localllm.errors import ContextLengthExceeded, UnsupportedParameter, WorkerC
 from localllm.server.apis.llamacpp.completion_requests import AnswerFields, CompletionRequest
 from localllm.server.apis.llamacpp.completion_story import CompletionStory
 from localllm.server.apis.llamacpp.samplers import ORDER
-from localllm.server.common.sampling import SamplingFields
+from localllm.server.requests.sampling import SamplingFields
 from localllm.types import (
     Delta,
     Detail,

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from localllm.errors import LoadFailed
+from localllm.server.answers.catalog import Entry
 from localllm.server.apis.anthropic.models import Page, model_page
-from localllm.server.common.catalog import Entry
 from localllm.types import ChatFormat
 from localllm.types.states import AvailableModel
 from localllm.types.structures import Tags

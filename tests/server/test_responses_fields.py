@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from localllm.server.apis.responses.requests import Includable, parse_response
-from localllm.server.apis.responses.tools import Offered
+from localllm.server.apis.responses.tools import OfferedTools
 from localllm.settings.config import Settings
 from localllm.types import Message, SamplingParams
 from tests.later import openai
@@ -160,6 +160,6 @@ def test_extensions_reach_the_sampler_and_the_scheduler() -> None:
     body = b"""{"model": "m", "input": "x", "top_k": 5, "stop": "x", "ignore_eos": true, "max_output_tokens": 9,
         "logit_bias": {"3": 1}, "priority": -3, "timeout": 2.5}"""
     request = parse_response(body).request
-    asked = request.generation(request.taken([], lambda _: None).items, Offered())
+    asked = request.generation(request.taken([], lambda _: None).items, OfferedTools())
     assert asked.params == SamplingParams(top_k=5, stop=("x",), ignore_eos=True, max_tokens=9, logit_bias={3: 1.0})
     assert (asked.priority, asked.timeout_s) == (-3, 2.5)

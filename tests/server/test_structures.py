@@ -9,8 +9,8 @@ import pytest
 
 from localllm.server.apis.openai.requests import parse_chat, parse_completion
 from localllm.server.apis.responses.requests import parse_response
-from localllm.server.apis.responses.tools import Offered
-from localllm.server.common.structures import JsonSchema, ResponseFormat
+from localllm.server.apis.responses.tools import OfferedTools
+from localllm.server.requests.structures import JsonSchema, ResponseFormat
 from localllm.types.structures import MAX_SOURCE_BYTES, Structure
 from tests.later import openai
 from tests.server.conftest import Served
@@ -325,7 +325,7 @@ def test_a_response_has_its_structure_in_its_text_format() -> None:
     for format, structure, ignored in cases:
         parsed = parse_response(f'{{"model": "m", "input": "x", "text": {{"format": {format}}}}}'.encode())
         said = parsed.request.taken([], lambda _: None).items
-        assert parsed.request.generation(said, Offered()).structure == structure
+        assert parsed.request.generation(said, OfferedTools()).structure == structure
         assert parsed.ignored == ignored
 
 

@@ -21,7 +21,7 @@ LAST = ".message.assistant:last-child"
 
 @pytest.fixture(scope="module")
 def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    import localllm.mcp.hub  # noqa: F401  before a request waits for it
+    import localllm.mcp.server_pool  # noqa: F401  before a request waits for it
 
     file = tmp_path_factory.mktemp("mcp") / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"tools": TOOL_SERVER}}), "utf-8")

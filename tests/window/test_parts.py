@@ -21,14 +21,14 @@ from localllm import Unavailable
 from localllm.types.states import AvailableModel
 from localllm.window import desktop, instance, menus
 from localllm.window.instance import Address, Call, single
-from localllm.window.place import MIN_HEIGHT, MIN_WIDTH, Place, Rect, Remembered, load, on_screen, save
+from localllm.window.place import MIN_HEIGHT, MIN_WIDTH, Rect, SavedWindow, WindowGeometry, load, on_screen, save
 from localllm.window.server import Where
 from localllm.window.view import View
 
 SCREEN = Rect(0, 0, 1920, 1080)
 pixels = st.integers(-5000, 5000)
 places = st.builds(
-    Place,
+    WindowGeometry,
     width=st.integers(MIN_WIDTH, 6000),
     height=st.integers(MIN_HEIGHT, 6000),
     x=st.none() | pixels,
@@ -39,7 +39,9 @@ rects = st.builds(Rect, pixels, pixels, st.integers(640, 4000), st.integers(480,
 
 
 @given(places, st.lists(rects, min_size=1, max_size=3))
-def test_a_window_opens_where_it_can_be_seen_and_is_no_larger_than_a_screen(place: Place, screens: list[Rect]) -> None:
+def test_a_window_opens_where_it_can_be_seen_and_is_no_larger_than_a_screen(
+    place: WindowGeometry, screens: list[Rect]
+) -> None:
     found = on_screen(place, screens)
     assert found.width <= max(screen.width for screen in screens)
     assert found.height <= max(screen.height for screen in screens)
@@ -54,15 +56,17 @@ def test_a_window_opens_where_it_can_be_seen_and_is_no_larger_than_a_screen(plac
 
 
 def test_a_window_that_is_in_sight_stays_where_it_is() -> None:
-    place = Place(width=800, height=600, x=-700, y=500)
+    place = WindowGeometry(width=800, height=600, x=-700, y=500)
     assert on_screen(place, [SCREEN]) == place
 
 
 @given(places, st.integers(0, 65535))
-def test_what_is_remembered_comes_back(tmp_path_factory: pytest.TempPathFactory, place: Place, port: int) -> None:
+def test_what_is_remembered_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, place: WindowGeometry, port: int
+) -> None:
     path = tmp_path_factory.mktemp("place") / "place.json"
-    save(path, Remembered(place=place, port=port))
-    assert load(path) == Remembered(place=place, port=port)
+    save(path, SavedWindow(place=place, port=port))
+    assert load(path) == SavedWindow(place=place, port=port)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +76,7 @@ def test_what_is_remembered_comes_back(tmp_path_factory: pytest.TempPathFactory,
 def test_a_file_that_makes_no_sense_is_a_window_of_the_usual_size(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "place.json"
     path.write_bytes(content)
-    assert load(path) == Remembered()
+    assert load(path) == SavedWindow()
 
 
 def test_a_second_start_has_the_first_shown_with_its_model(tmp_path: Path) -> None:
@@ -208,7 +212,7 @@ class Event:
 
 def test_a_chat_that_cannot_be_saved_where_the_user_chose_names_that_place_and_no_home(tmp_path: Path) -> None:
     toolkit = Toolkit(tmp_path / "gone")
-    view = View(toolkit, Where("http://127.0.0.1:1", None), Place(), ())
+    view = View(toolkit, Where("http://127.0.0.1:1", None), WindowGeometry(), ())
     assert not view.save("chat.md", "text")
     (said,) = toolkit.said
     assert str(tmp_path / "gone" / "chat.md") in said

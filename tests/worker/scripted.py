@@ -20,14 +20,14 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.sampling.parameters import Mask
-from localllm.engine.sampling.sampler import Sampled, SamplerParams
+from localllm.engine.sampling.sampler import SampledToken, SamplerParams
 from localllm.engine.sampling.selection import Row
 from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.vocab import Vocab
 from localllm.types import ChatFormat, Finish, GenerationRequest, LoadedModel
-from localllm.worker.grammars.compiled import Grammars
+from localllm.worker.grammars.constraints import Grammars
 from localllm.worker.messages import Accepted, Rejected, Submit, Up
 from localllm.worker.prompts.preparer import Preparer
 from localllm.worker.prompts.rendering import Renderer
@@ -49,8 +49,8 @@ class Script:
         params: Sequence[SamplerParams],
         *,
         threads: int | None = None,  # noqa: ARG002  the protocol
-    ) -> list[Sampled]:
-        return [Sampled(self.tokens[each.draw]) for each in params]
+    ) -> list[SampledToken]:
+        return [SampledToken(self.tokens[each.draw]) for each in params]
 
 
 class Anything:

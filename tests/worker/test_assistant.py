@@ -12,7 +12,7 @@ import pytest
 from localllm import LLM
 from localllm.errors import LoadFailed
 from localllm.gguf import read_model_info
-from localllm.planning.drafts import DraftModel, draft_options, place_draft, states_bytes
+from localllm.planning.draft_plan import DraftModel, draft_options, place_draft, states_bytes
 from localllm.types import DeviceInfo
 from localllm.types.load_options import LoadOptions
 from tests.models import families

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localllm.errors import InvalidParameter
-from localllm.runtime.answers import Answer
+from localllm.runtime.answer_reader import Answer
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
 from localllm.types import Delta, GenerationRequest, Message, Rendering, SamplingParams, ToolCall

@@ -15,8 +15,8 @@ from localllm import LLM, SamplingParams
 from localllm.errors import LoadFailed
 from localllm.gguf import read_model_info
 from localllm.llama.drafts import next_rows
-from localllm.planning import drafts, nextn_heads
-from localllm.planning.drafts import DraftModel, draft_bytes, draft_options, place_draft, states_bytes
+from localllm.planning import draft_plan, nextn_heads
+from localllm.planning.draft_plan import DraftModel, draft_bytes, draft_options, place_draft, states_bytes
 from localllm.planning.memory_fit import fit_in_memory
 from localllm.types import DeviceInfo
 from localllm.types.load_options import LoadOptions
@@ -144,7 +144,7 @@ def test_a_pair_for_another_model_costs_no_model_its_load(
 ) -> None:
     """Wherever the draft that `auto` chose turns out to be wrong."""
     draft = write(tmp_path / "draft.gguf", **how)
-    monkeypatch.setattr("localllm.registry.drafts.pair_of", lambda _id: str(draft))
+    monkeypatch.setattr("localllm.registry.draft_choice.pair_of", lambda _id: str(draft))
     with LLM(target, slots=2, threads=1, draft="auto") as llm:
         assert llm.info.draft == ""
         assert reason in llm.info.draft_reason
@@ -235,7 +235,7 @@ def test_its_memory_is_planned(target: Path, tmp_path: Path, write: Callable[...
     assert draft_bytes(info, options, draft) > states + draft.info.size_bytes
     assert next_rows.KEPT == nextn_heads.KEPT_ROWS
     assert loading.WHOLE_BATCH == nextn_heads.MOST_BATCH
-    assert loaded_drafting.HEAD_TOKENS == drafts.HEAD_TOKENS
+    assert loaded_drafting.HEAD_TOKENS == draft_plan.HEAD_TOKENS
     gpu = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=4 * 2**30, total_bytes=8 * 2**30)
     _, share, _ = place_draft(info, options, draft, [gpu])
     assert share is not None

@@ -13,9 +13,9 @@ import pytest
 from localllm import LLM, SamplingParams
 from localllm.errors import InvalidParameter, LoadFailed, ModelNotFound, UnsupportedParameter
 from localllm.gguf import read_model_info
-from localllm.planning.drafts import DraftModel, draft_bytes, draft_options, place_draft
+from localllm.planning.draft_plan import DraftModel, draft_bytes, draft_options, place_draft
 from localllm.planning.plan import plan
-from localllm.registry.drafts import find_draft, pair_of
+from localllm.registry.draft_choice import find_draft, pair_of
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
 from localllm.supervisor import managed
@@ -137,7 +137,7 @@ def test_a_pair_that_cannot_guess_costs_no_model_its_load(
     damaged = tmp_path / "damaged.gguf"
     damaged.write_bytes(drafts["good"].read_bytes()[:2000])
     pair = str({**drafts, "damaged": damaged}[name])
-    monkeypatch.setattr("localllm.registry.drafts.pair_of", lambda _id: pair)
+    monkeypatch.setattr("localllm.registry.draft_choice.pair_of", lambda _id: pair)
     with LLM(tiny_model, slots=2, threads=1, draft="auto") as llm:
         assert llm.info.draft == ""
         assert reason in llm.info.draft_reason
@@ -217,7 +217,7 @@ def test_a_draft_that_cannot_be_warmed_up_is_refused_if_it_was_named_and_else_sa
     tiny_model: Path, drafts: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing_drafts(monkeypatch, "warm_up")
-    monkeypatch.setattr("localllm.registry.drafts.pair_of", lambda _id: str(drafts["good"]))
+    monkeypatch.setattr("localllm.registry.draft_choice.pair_of", lambda _id: str(drafts["good"]))
     with pytest.raises(LoadFailed, match="loaded but cannot compute: the device is lost") as refused:
         LLM(tiny_model, slots=2, threads=1, draft=drafts["good"])
     assert refused.value.param == "draft"

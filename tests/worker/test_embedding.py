@@ -22,7 +22,7 @@ from localllm.errors import (
 )  # fmt: skip
 from localllm.runtime.runtime import Runtime
 from localllm.settings import config
-from localllm.supervisor.texts import MAX_WAITING_TEXTS
+from localllm.supervisor.text_queue import MAX_WAITING_TEXTS
 from localllm.types import GenerationRequest, Usage
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions

@@ -17,8 +17,8 @@ from localllm.errors import InvalidParameter, LocalLLMError, UnsupportedParamete
 from localllm.types.conversation import Function
 from localllm.types.formats import AnswerSource, Calls, ChatFormat, ObjectCall
 from localllm.types.structures import GrammarLimits, Preface, Structure, Tags
-from localllm.worker.grammars import compiled
-from localllm.worker.grammars.compiled import SMALL_CHARACTERS, Grammars, Result
+from localllm.worker.grammars import constraints
+from localllm.worker.grammars.constraints import SMALL_CHARACTERS, Grammars, Result
 from localllm.worker.grammars.grammar_child import Composed, GrammarChild
 from localllm.worker.grammars.grammar_request import SpecialTokens
 from localllm.worker.limited_child import OverLimit
@@ -185,8 +185,8 @@ def test_requests_of_one_structure_wait_for_one_compile_and_are_refused_together
 
 
 def test_what_is_kept_is_bounded_by_number_and_by_size(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "MAX_KEPT", 2)
-    monkeypatch.setattr(compiled, "MAX_KEPT_CHARACTERS", 10)
+    monkeypatch.setattr(constraints, "MAX_KEPT", 2)
+    monkeypatch.setattr(constraints, "MAX_KEPT_CHARACTERS", 10)
     first, second, third, long = map(regex, ("a1", "a2", "a3", "[a-z]{3}[0-9]"))
     for structure in (first, second, first, third, first, second, long, first):
         bench.add("", structure)

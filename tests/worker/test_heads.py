@@ -14,7 +14,7 @@ from localllm.gguf import read_model_info
 from localllm.gguf.rules.nextn import FORMS
 from localllm.llama.drafts import next_rows
 from localllm.planning import nextn_heads
-from localllm.planning.drafts import DraftModel, draft_bytes
+from localllm.planning.draft_plan import DraftModel, draft_bytes
 from localllm.planning.main_memory import MainMemory
 from localllm.planning.memory_fit import fit_in_memory, needs
 from localllm.planning.needs import need_bytes
@@ -25,7 +25,7 @@ from localllm.settings.config import Settings
 from localllm.types import GenerationRequest, ModelInfo
 from localllm.types.load_options import LoadOptions
 from localllm.worker import loading
-from localllm.worker.drafts import nextn as loaded_heads
+from localllm.worker.drafts import nextn_context as loaded_heads
 from tests.homes import share_findings
 from tests.models import families
 from tests.models.builder import Builder

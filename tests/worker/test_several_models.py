@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from localllm.errors import LoadConflict, LoadFailed, ModelNotFound, QueueFull, WorkerCrashed
-from localllm.planning.drafts import DraftModel
+from localllm.planning.draft_plan import DraftModel
 from localllm.settings.config import Settings
 from localllm.supervisor import managed, process
 from localllm.supervisor.candidate import Candidate

@@ -16,7 +16,7 @@ import re
 
 from msgspec.structs import replace
 
-from localllm.chat.formats.found.building import Written, built, common_end
+from localllm.chat.formats.found.building import CallText, built, common_end
 from localllm.chat.formats.found.checking import reads_back, writes
 from localllm.chat.formats.found.rendering import (
     EMPTY,
@@ -217,9 +217,9 @@ def _tail(answer: Answer) -> str:
     return re.sub(r"^[^<>]*>", "", tail) if "<" in tail or ">" in tail else tail
 
 
-def _written(answer: Answer, facts: Facts) -> Written:
+def _written(answer: Answer, facts: Facts) -> CallText:
     """The part of the answer that contains the calls."""
     text = answer_text(answer, ChatFormat(thought=facts.thought, turn_end=facts.turn_end))
     for mark in (answer.thought, facts.thought.closing if answer.thought and facts.thought else "", answer.text):
         text = text.rpartition(mark)[2] if mark else text
-    return Written(text, answer.calls)
+    return CallText(text, answer.calls)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from localllm.types import CallDelta
 
 
-class Read(NamedTuple):
+class NewParts(NamedTuple):
     """New parts of an answer, in the order reasoning, text, calls."""
 
     text: str = ""
@@ -25,10 +25,10 @@ class Reader(Protocol):
         """Whether the text that follows belongs to the reasoning, as far as known."""
         ...
 
-    def feed(self, text: str) -> Read:
+    def feed(self, text: str) -> NewParts:
         """Read more text. Text is held back only while it may become a marker."""
         ...
 
-    def flush(self) -> Read:
+    def flush(self) -> NewParts:
         """Read the rest at the end of the answer."""
         ...

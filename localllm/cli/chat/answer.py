@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from localllm.cli.chat.answer_views import DEFAULT_LOOK, Look, is_drawable, view
+from localllm.cli.chat.answer_views import DEFAULT_LOOK, AnswerStyle, is_drawable, view
 from localllm.cli.chat.mcp_tools import McpTools
 from localllm.cli.chat.schema import DocumentFormat
 from localllm.cli.chat.stats import describe, stats_line
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_LOOK",
-    "Look",
+    "AnswerStyle",
     "PrintedAnswer",
     "Talk",
     "describe",
@@ -100,7 +100,7 @@ class PrintedAnswer:
     `plain_text`: do not render Markdown; collect thoughts without printing them.
     """
 
-    def __init__(self, look: Look = DEFAULT_LOOK, *, plain_text: bool = False) -> None:
+    def __init__(self, look: AnswerStyle = DEFAULT_LOOK, *, plain_text: bool = False) -> None:
         look = look._replace(markdown=False, thoughts="off") if plain_text else look
         self._drawable = is_drawable()
         self._view = view(look, drawable=self._drawable)
@@ -178,7 +178,7 @@ def why_incomplete(finish: Finish, talk: Talk) -> str:
     return f"cut: the context{f' of {talk.ctx} tokens' if talk.ctx else ''} is full"
 
 
-def prepare(look: Look) -> None:
+def prepare(look: AnswerStyle) -> None:
     """Import what printing an answer needs, while the model loads."""
     if look.markdown and is_drawable():
         import localllm.cli.render.blocks

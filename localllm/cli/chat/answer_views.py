@@ -16,8 +16,8 @@ from localllm.types import Delta
 
 if TYPE_CHECKING:
     from localllm.cli.render.blocks import Document
-    from localllm.cli.render.cells import Line
     from localllm.cli.render.live import Size
+    from localllm.cli.render.table_cells import Line
 
 DRAWING_SHARE = 0.25
 """Upper bound on the share of time spent drawing; the model runs on the same CPU."""
@@ -26,7 +26,7 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SPINNER_S = 0.1
 
 
-class Look(NamedTuple):
+class AnswerStyle(NamedTuple):
     """How answers are shown."""
 
     markdown: bool = True
@@ -36,7 +36,7 @@ class Look(NamedTuple):
     """Whether /thoughts can show hidden thoughts."""
 
 
-DEFAULT_LOOK = Look()
+DEFAULT_LOOK = AnswerStyle()
 
 
 class View(Protocol):
@@ -59,7 +59,7 @@ def is_drawable() -> bool:
         return False
 
 
-def view(look: Look, *, drawable: bool) -> View:
+def view(look: AnswerStyle, *, drawable: bool) -> View:
     """The best view for this look on this stdout."""
     if look.markdown and drawable:
         return DrawnView(look, _write)
@@ -91,7 +91,7 @@ def _write(text: str) -> None:
 class PlainView:
     """The text verbatim, with thoughts between tags if they are shown. Control characters never reach a terminal."""
 
-    def __init__(self, look: Look, write: Callable[[str], object], *, is_terminal: bool) -> None:
+    def __init__(self, look: AnswerStyle, write: Callable[[str], object], *, is_terminal: bool) -> None:
         self._look = look
         self._write = write
         self._is_terminal = is_terminal
@@ -156,7 +156,9 @@ class DrawnView:
     progress.
     """
 
-    def __init__(self, look: Look, write: Callable[[str], object], size: Callable[[], Size] = terminal_size) -> None:
+    def __init__(
+        self, look: AnswerStyle, write: Callable[[str], object], size: Callable[[], Size] = terminal_size
+    ) -> None:
         from localllm.cli.render.blocks import Document
         from localllm.cli.render.live import Live
 
@@ -247,7 +249,7 @@ def _reflows() -> bool:
 
 def _note(text: str) -> list[Line]:
     """A dimmed line, followed by an empty one."""
-    from localllm.cli.render.cells import Line
+    from localllm.cli.render.table_cells import Line
     from localllm.cli.render.theme import DIM
 
     return [Line(((text, DIM),)), Line()]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.cli.chat import tools
-from localllm.cli.chat.answer import Look, PrintedAnswer, Talk, describe, is_at_limit, stats_line, why_incomplete
+from localllm.cli.chat.answer import AnswerStyle, PrintedAnswer, Talk, describe, is_at_limit, stats_line, why_incomplete
 from localllm.cli.chat.mcp_tools import McpTools
 from localllm.cli.chat.questions import RESULT, LineDropped, ReadLine, read_message
 from localllm.cli.chat.saved import Turn
@@ -76,9 +76,9 @@ class Conversation:
         self.exit_code = report.OK
 
     @property
-    def look(self) -> Look:
+    def look(self) -> AnswerStyle:
         """How answers are shown."""
-        return Look(self.markdown, self.talk.think.shown, unfolds=True)
+        return AnswerStyle(self.markdown, self.talk.think.shown, unfolds=True)
 
     def answer(self, text: str) -> None:
         """Send a message and print the answer. On an error, keeps what has arrived, or the message in `unanswered`.

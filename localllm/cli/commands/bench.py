@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from localllm import __version__
 from localllm.bench.answer import clean
+from localllm.bench.levels import DEFAULT_LEVELS, Plan, parse_levels
 from localllm.bench.load import LevelRun, Load
-from localllm.bench.plan import DEFAULT_LEVELS, Plan, parse_levels
 from localllm.bench.report import Environment, Report, aligned, headline, plot, table, to_json
 from localllm.bench.request import Api
 from localllm.bench.summary import remarks, summarize

@@ -10,7 +10,7 @@ import msgspec
 from localllm.cli.render.speed_words import speed_cells, speed_object, speed_sentence, why_no_speed
 from localllm.cli.render.units import size, table
 from localllm.cli.shared import report
-from localllm.cli.shared.devices import Seen, seen_of
+from localllm.cli.shared.devices import MachineReport, seen_of
 from localllm.errors import ModelNotFound
 from localllm.planning.speeds import NotPredicted, Speed
 from localllm.planning.tuned import Tuning, Tunings, match, place_of
@@ -20,7 +20,7 @@ from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 
 if TYPE_CHECKING:
-    from localllm.planning.drafts import DraftModel
+    from localllm.planning.draft_plan import DraftModel
     from localllm.planning.memory_fit import Fit
     from localllm.registry.sources.headers import Offer
 
@@ -55,7 +55,7 @@ class _Here(NamedTuple):
 
 def _local(settings: Settings, model: str) -> _Here:
     """Reads a model on this machine. Raises `ModelNotFound`."""
-    from localllm.registry.reading import read_info
+    from localllm.registry.header_reading import read_info
     from localllm.registry.resolve import resolve
 
     file = resolve(model, settings.data_dir)
@@ -69,8 +69,8 @@ def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftMod
     """The draft model that a load would use; a line on stderr says why there is none. Raises as a load does."""
     if options.draft is None or options.speculation == "off" or not here.info.causal:
         return None
-    from localllm.planning.drafts import DraftModel
-    from localllm.registry.drafts import find_draft
+    from localllm.planning.draft_plan import DraftModel
+    from localllm.registry.draft_choice import find_draft
 
     found = find_draft(options.draft, here.id, settings.data_dir)
     if found.draft is None:
@@ -81,7 +81,7 @@ def _draft_of(settings: Settings, here: _Here, options: LoadOptions) -> DraftMod
     return DraftModel(file.id, file.path, info)
 
 
-def _as_tuned(here: _Here, options: LoadOptions, seen: Seen) -> LoadOptions:
+def _as_tuned(here: _Here, options: LoadOptions, seen: MachineReport) -> LoadOptions:
     """The options with the stored tuning that a load would apply; a line on stderr names it."""
     if not here.tunings:
         return options

@@ -69,7 +69,7 @@ def _print(markdown: str) -> None:
         report.write_text(text)
         return
     from localllm.cli.render.blocks import Document
-    from localllm.cli.render.cells import ansi
+    from localllm.cli.render.table_cells import ansi
 
     document = Document()
     columns = min(terminal_size().columns - 1, MAX_COLUMNS)

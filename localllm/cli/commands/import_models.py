@@ -75,7 +75,7 @@ def import_models(
 def _find(wanted: Sequence[str], tool: Tool | None) -> list[ForeignModel]:
     """The selected models. Raises `ModelNotFound` for anything that is neither a path nor a known name."""
     from localllm.registry.adopt import find_foreign
-    from localllm.registry.foreign.model import Root
+    from localllm.registry.foreign.foreign_model import Root
     from localllm.registry.foreign.roots import default_roots
 
     paths = [text for text in wanted if Path(text).expanduser().exists()]

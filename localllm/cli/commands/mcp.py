@@ -24,7 +24,7 @@ from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
-    from localllm.mcp.answering import Answering
+    from localllm.mcp.tool_answers import Answering
 
 WHERE = ("host", "port")
 """Settings that locate a running server; they are not passed to our own."""
@@ -78,7 +78,7 @@ def _announce(url: str) -> None:
 def _server(model: str | None, load: Mapping[str, Any], settings: Settings) -> Iterator[Answering]:
     """A running server, or our own, which starts in the background; the first call waits for it."""
     from localllm.client.api import Client
-    from localllm.mcp.answering import Answering
+    from localllm.mcp.tool_answers import Answering
 
     running = None
     if (model is None or is_name(model)) and not as_arguments(load) and is_anybody_there(settings):

@@ -12,7 +12,7 @@ from localllm.cli.shared import report
 from localllm.cli.shared.model_names import is_here, section_name
 from localllm.errors import InvalidParameter
 from localllm.runtime.changed_settings import change_file, check_key, typed_value
-from localllm.runtime.effective_settings import Shown, shown
+from localllm.runtime.effective_settings import EffectiveValue, shown
 from localllm.settings import config
 from localllm.settings.config import MODELS, Settings
 from localllm.settings.sections import is_pattern, title
@@ -31,7 +31,7 @@ def set_model(settings: Settings, model: str, pairs: Sequence[str], *, as_json: 
     rows = [] if is_pattern(name) else shown(settings, name, model)
     if is_pattern(name):
         own = next((each for each in config.model_sections(_tables(path), path) if each.name == name), None)
-        rows = [Shown(key, value, str(path)) for key, value in ({} if own is None else own.values).items()]
+        rows = [EffectiveValue(key, value, str(path)) for key, value in ({} if own is None else own.values).items()]
     if as_json:
         values = {row.key: {"value": row.value, "source": row.source} for row in rows}
         report.write_json(msgspec.json.encode({"model": name, "file": str(path), "settings": values}))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localllm.cli.chat import mcp_tools, tools
-from localllm.cli.chat.answer import Look, PrintedAnswer, Talk, describe, prepare, stats_line, why_incomplete
+from localllm.cli.chat.answer import AnswerStyle, PrintedAnswer, Talk, describe, prepare, stats_line, why_incomplete
 from localllm.cli.chat.mcp_tools import McpOptions, McpTools
 from localllm.cli.chat.schema import DocumentFormat
 from localllm.cli.chat.thinking import Think
@@ -49,11 +49,11 @@ class RunOptions(NamedTuple):
     """The MCP servers whose tools may be called; None: none."""
 
     @property
-    def look(self) -> Look:
+    def look(self) -> AnswerStyle:
         """How a single answer is shown. Thoughts are left out by default where a program reads calls from stdout."""
         has_tools = self.tools is not None or self.mcp is not None
         is_for_program = has_tools and not sys.stdout.isatty() and self.think.wanted is None
-        return Look(self.markdown, "off" if is_for_program else self.think.shown)
+        return AnswerStyle(self.markdown, "off" if is_for_program else self.think.shown)
 
 
 def run_model(options: RunOptions) -> int:

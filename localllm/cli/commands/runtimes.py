@@ -18,8 +18,8 @@ from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama.probes import selftest
 from localllm.llama.runtimes import build_targets, building, builds
 from localllm.llama.runtimes import found as runtimes
-from localllm.llama.runtimes.builds import Seen
-from localllm.llama.runtimes.found import AUTO, Listed, Runtime
+from localllm.llama.runtimes.builds import BuildStatus
+from localllm.llama.runtimes.found import AUTO, Runtime, RuntimeRow
 from localllm.settings.config import Settings
 from localllm.types import upstream
 
@@ -43,7 +43,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its build is in progress."""
 
 
-class Tested(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeTest(msgspec.Struct, frozen=True, kw_only=True):
     """One runtime in the output of `test --json`."""
 
     name: str
@@ -122,7 +122,7 @@ def _list(settings: Settings, *, as_json: bool) -> int:
     return report.OK if used else report.MODEL_OR_BACKEND
 
 
-def _row(settings: Settings, each: Listed, used: str) -> Row:
+def _row(settings: Settings, each: RuntimeRow, used: str) -> Row:
     return Row(
         name=each.runtime.name,
         origin=each.origin,
@@ -135,7 +135,7 @@ def _row(settings: Settings, each: Listed, used: str) -> Row:
     )
 
 
-def _build_row(each: Seen) -> Row:
+def _build_row(each: BuildStatus) -> Row:
     return Row(
         name=each.build.name,
         origin="build",
@@ -148,7 +148,7 @@ def _build_row(each: Seen) -> Row:
     )
 
 
-def _progress(each: Seen) -> str:
+def _progress(each: BuildStatus) -> str:
     build = each.build
     if not each.is_running:
         return f"not built: {build.problem or 'its process ended early'}" + (f" ({build.log})" if build.log else "")
@@ -159,12 +159,12 @@ def _progress(each: Seen) -> str:
     return f"building: {build.done} of {build.total} files, about {duration(build.remaining_s)} left"
 
 
-def _state(settings: Settings, each: Listed, used: str) -> str:
+def _state(settings: Settings, each: RuntimeRow, used: str) -> str:
     in_use = ("in use",) if each.runtime.name == used else ()
     return each.why_not or "; ".join([*in_use, *_absent(settings, each)])
 
 
-def _absent(settings: Settings, each: Listed) -> tuple[str, ...]:
+def _absent(settings: Settings, each: RuntimeRow) -> tuple[str, ...]:
     """Why device backends did not load in its last self-test; empty without one."""
     if each.why_not:
         return ()
@@ -195,15 +195,15 @@ def _test(settings: Settings, target: str | None, *, as_json: bool) -> int:
     return report.OK if results and all(each.works for each in results) else report.MODEL_OR_BACKEND
 
 
-def _tested(name: str, settings: Settings) -> Tested:
+def _tested(name: str, settings: Settings) -> RuntimeTest:
     try:
         outcome = selftest.choose(settings.data_dir, runtime=name, fresh=True)
     except LoadFailed as error:
         if error.param == "runtime":  # no runtime has that name
             raise
-        return Tested(name=name, works=False, problem=error.message)
+        return RuntimeTest(name=name, works=False, problem=error.message)
     best = outcome.trial
-    return Tested(
+    return RuntimeTest(
         name=name,
         works=True,
         used=best.choice.label(),

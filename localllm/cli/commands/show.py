@@ -19,7 +19,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     from localllm.cli.commands.model_settings import own_rows
     from localllm.cli.shared import formats
     from localllm.cli.shared.tuned import as_object, rows_for
-    from localllm.registry.reading import read_info
+    from localllm.registry.header_reading import read_info
     from localllm.registry.resolve import resolve
 
     model = settings.sections().model_named(model)

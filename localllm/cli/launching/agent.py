@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from localllm.cli.launching import server
 from localllm.cli.launching.process import run_agent
-from localllm.cli.launching.server import Plan, Served
+from localllm.cli.launching.server import Plan, ServedModel
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.launch import exports, journal
-from localllm.launch.journal import Journal, Planned
+from localllm.launch.journal import Journal, PlannedChange
 from localllm.launch.known import AGENTS, agent_named
-from localllm.launch.setup import Agent, Place, Setup, Target
+from localllm.launch.setup import Agent, AgentFolders, Setup, Target
 from localllm.settings import config
 from localllm.settings.config import Settings
 
@@ -84,7 +84,7 @@ def launch(name: str, options: LaunchOptions) -> int:
         return _serve_panel(agent, plan, options)
     assert program is not None
     with server.serving(plan, options.load, settings) as served, Journal(settings.data_dir) as launched:
-        place = Place(Path.home(), os.environ, launched.files)
+        place = AgentFolders(Path.home(), os.environ, launched.files)
         setup = _with_network_variables(agent.set_up(served.target, place), served, os.environ)
         planned = None if setup.change is None else journal.plan(setup.change)
         _announce(agent, program, served.target, setup)
@@ -115,7 +115,7 @@ def find(agent: Agent) -> str | None:
 def _print(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
     """Print exports, or what has to be entered by hand; starts and writes nothing."""
     folder = options.settings.data_dir / "launch-print" / agent.name
-    setup = agent.set_up(plan.target, Place(Path.home(), os.environ, folder))
+    setup = agent.set_up(plan.target, AgentFolders(Path.home(), os.environ, folder))
     if plan.running is None:
         report.say(f"localllm: no server is running; to start one: {shlex.join(plan.serve_command)}")
     elif plan.has_to_be_loaded:
@@ -140,7 +140,7 @@ def _serve_panel(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
     """Print settings to enter by hand, and serve the model for them until Ctrl-C."""
     if options.arguments:
         raise InvalidParameter(f"{agent.title} takes no arguments: launch does not start it", param="args")
-    report.write_text(agent.set_up(plan.target, Place(Path.home(), os.environ, Path())).panel)
+    report.write_text(agent.set_up(plan.target, AgentFolders(Path.home(), os.environ, Path())).panel)
     sys.stdout.flush()
     if plan.running is not None:
         if plan.has_to_be_loaded:
@@ -165,7 +165,7 @@ def _announce(agent: Agent, program: str, target: Target, setup: Setup) -> None:
         report.say(f"localllm: {note}")
 
 
-def _with_network_variables(setup: Setup, served: Served, environ: Mapping[str, str]) -> Setup:
+def _with_network_variables(setup: Setup, served: ServedModel, environ: Mapping[str, str]) -> Setup:
     """Adds variables for any agent: no proxy for this machine, and the certificate of our server."""
     more: dict[str, str] = {}
     if any(environ.get(name) for name in PROXIES):
@@ -176,7 +176,7 @@ def _with_network_variables(setup: Setup, served: Served, environ: Mapping[str, 
     return setup._replace(environment={**setup.environment, **more})
 
 
-def _is_change_confirmed(planned: Planned, options: LaunchOptions) -> bool:
+def _is_change_confirmed(planned: PlannedChange, options: LaunchOptions) -> bool:
     report.draw(planned.diff)
     return _is_confirmed(f"Change {planned.file} until the agent ends?", options)
 

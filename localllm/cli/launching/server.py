@@ -59,7 +59,7 @@ class Plan(NamedTuple):
         return self.running is not None and bool(self.serve_command)
 
 
-class Served(NamedTuple):
+class ServedModel(NamedTuple):
     """A loaded model."""
 
     target: Target
@@ -113,7 +113,7 @@ def _keep_alive(client: Client, model: str) -> float | None:
 
 
 @contextlib.contextmanager
-def serving(planned: Plan, load: Mapping[str, Any], settings: Settings) -> Iterator[Served]:
+def serving(planned: Plan, load: Mapping[str, Any], settings: Settings) -> Iterator[ServedModel]:
     """The loaded model, until the agent ends. Raises what loading raises."""
     if planned.running is not None:
         with planned.running as client:
@@ -139,7 +139,7 @@ def serving(planned: Plan, load: Mapping[str, Any], settings: Settings) -> Itera
 
         with Client(ready.url, ready.token) as client:
             entry = client.model(ready.model or planned.target.model)
-        yield Served(_target(ready.url, ready.token, entry), None, exits)
+        yield ServedModel(_target(ready.url, ready.token, entry), None, exits)
 
 
 def load_to_stay(planned: Plan) -> str:
@@ -153,7 +153,7 @@ def load_to_stay(planned: Plan) -> str:
         progress.clear()
 
 
-def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[Served]:
+def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[ServedModel]:
     """Keep it loaded while the agent runs: a reload on demand would change the context size."""
     ctx, slots = planned.size
     model = planned.model
@@ -161,7 +161,7 @@ def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[S
         model = load_to_stay(planned)
     try:
         entry = client.model(model)
-        yield Served(_target(planned.target.url, planned.target.key, entry), settings.tls_cert_file, [])
+        yield ServedModel(_target(planned.target.url, planned.target.key, entry), settings.tls_cert_file, [])
     finally:
         if planned.keep_alive_s is not None:
             with contextlib.suppress(LocalLLMError):  # the model or the server may be gone
@@ -228,7 +228,7 @@ def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[
 
 
 def _info(model: str, settings: Settings) -> tuple[ModelInfo, Path]:
-    from localllm.registry.reading import read_info
+    from localllm.registry.header_reading import read_info
     from localllm.registry.resolve import resolve
 
     file = resolve(model, settings.data_dir)

@@ -10,9 +10,9 @@ import re
 from copy import copy
 from typing import NamedTuple
 
-from localllm.cli.render.cells import Line, Span, expand_tabs, merge
 from localllm.cli.render.leaves import Code, Leaf, Margin, leaves_of, prose_lines
 from localllm.cli.render.table import Grid, grid, header_lines, row_lines, split_row
+from localllm.cli.render.table_cells import Line, Span, expand_tabs, merge
 from localllm.cli.render.theme import ANSWER, Theme
 from localllm.system.printable import printable
 

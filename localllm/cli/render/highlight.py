@@ -13,7 +13,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localllm.cli.render.cells import Span, Style, merge
+from localllm.cli.render.table_cells import Span, Style, merge
 
 if TYPE_CHECKING:
     from pygments.lexer import ExtendedRegexLexer, Lexer

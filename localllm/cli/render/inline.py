@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from localllm.cli.render.cells import Span, Style, join, merge
+from localllm.cli.render.table_cells import Span, Style, join, merge
 from localllm.cli.render.theme import BOLD, ITALIC, STRIKE, Theme
 
 _UNFINISHED = re.compile(r"(?:[*_~`\\]+|<b?r?\s*/?|&[#\w]{0,10})\Z", re.IGNORECASE)

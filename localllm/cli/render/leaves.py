@@ -7,9 +7,9 @@ from copy import copy
 from functools import lru_cache
 from typing import NamedTuple
 
-from localllm.cli.render.cells import Line, Span, chop, expand_tabs, merge, width, wrap
 from localllm.cli.render.highlight import Highlighter
 from localllm.cli.render.inline import PARSER, spans_of
+from localllm.cli.render.table_cells import Line, Span, chop, expand_tabs, merge, width, wrap
 from localllm.cli.render.theme import Theme
 
 MAX_PROSE_COLUMNS = 120

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from localllm.cli.render.cells import Line, Span, ansi, is_certain, merge, width
+from localllm.cli.render.table_cells import Line, Span, ansi, is_certain, merge, width
 
 
 class Size(NamedTuple):

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from localllm.cli.render.cells import Line, Span, Style, join, merge, pad, width, wrap
 from localllm.cli.render.inline import spans_of
+from localllm.cli.render.table_cells import Line, Span, Style, join, merge, pad, width, wrap
 from localllm.cli.render.theme import BOLD, Theme
 
 LEAST_COLUMN = 4

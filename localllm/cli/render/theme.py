@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from localllm.cli.render.cells import Span, Style
+from localllm.cli.render.table_cells import Span, Style
 
 BOLD = "1"
 DIM = "2"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from localllm.cli.shared import report
 from localllm.registry.offers import machine
-from localllm.registry.offers.machine import Seen as Seen
+from localllm.registry.offers.machine import MachineReport as MachineReport
 from localllm.settings.config import Settings
 
 
-def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
+def seen_of(settings: Settings, *, whole: bool = False) -> MachineReport:
     """As `machine.seen_of`; lines on stderr say if devices cannot be listed, or the self-test's result not stored."""
     seen = machine.seen_of(settings, whole=whole)
     if seen.problem is not None:

@@ -77,7 +77,7 @@ def in_generic_format(names: Sequence[str], data_dir: Path) -> dict[str, str]:
 
 
 def _format_of_name(name: str, data_dir: Path, child: TemplateChild) -> ChatFormat | None:
-    from localllm.registry.reading import read_info
+    from localllm.registry.header_reading import read_info
     from localllm.registry.resolve import resolve
 
     file = resolve(name, data_dir)

@@ -16,9 +16,9 @@ from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.follower import Follower
 from localllm.engine.inbox import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Reported
+from localllm.engine.requests.terms import ReportOptions
 from localllm.engine.sampling.drawing import Drawn
-from localllm.engine.sampling.sampler import NO_TOKEN, Sampled
+from localllm.engine.sampling.sampler import NO_TOKEN, SampledToken
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.errors import InternalError, InvalidParameter
 from localllm.types import Delta, Finish, FinishReason, SourceName, TokenLogprob
@@ -26,16 +26,16 @@ from localllm.types.states import SourceGuesses
 
 
 @dataclass(slots=True)
-class Taken:
+class TakenTokens:
     """What a sequence took in a step, until it is reported to the request."""
 
     sequence: Sequence
     is_first: bool
     """Whether its answer begins with these."""
-    tokens: list[Sampled] = field(default_factory=list)
+    tokens: list[SampledToken] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     """Text of each token, where text can end the answer; otherwise it is made when reported."""
-    end: Sampled | None = None
+    end: SampledToken | None = None
     """The token that ended the answer and is not part of it."""
     finish: Finish | None = None
     failure: InvalidParameter | None = None
@@ -63,7 +63,7 @@ class Answers:
         self._scheduler = scheduler
         self._clock = clock
         self._shifts = shifts
-        self.unreported: list[Taken] = []
+        self.unreported: list[TakenTokens] = []
         """Taken since the last `report`."""
         self.guesses: dict[SourceName, SourceGuesses] = {}
 
@@ -74,7 +74,7 @@ class Answers:
         """
         sequence, tokens = drawn.sequence, drawn.tokens
         drawing = sequence.drawing
-        taken = Taken(sequence, sequence.progress.first_token_s is None)
+        taken = TakenTokens(sequence, sequence.progress.first_token_s is None)
         self.unreported.append(taken)
         guessed = drawn.guessed and (*repeat(NO_TOKEN, drawn.num_forced), *drawn.guessed)
         drawing.num_guesses += len(drawn.guessed)
@@ -96,7 +96,7 @@ class Answers:
         if follower is not None and sequence.request.reported.logprobs is None and not taken.has_ended:
             for token in follower.last_tokens:  # no token is sampled after them, so they are not computed
                 if not taken.has_ended:
-                    self._take_token(taken, Sampled(token, mirostat_mu=drawing.parameters.mirostat_mu))
+                    self._take_token(taken, SampledToken(token, mirostat_mu=drawing.parameters.mirostat_mu))
 
     def _count_guesses(self, sequence: Sequence, num_guesses: int, num_right: int) -> None:
         source = None if sequence.drawing.proposal is None else sequence.drawing.proposal.source
@@ -115,7 +115,7 @@ class Answers:
                 output.failures.append((taken.sequence.id, taken.failure))
         self.unreported.clear()
 
-    def _delta(self, taken: Taken) -> Delta:
+    def _delta(self, taken: TakenTokens) -> Delta:
         tokens, texts, vocabulary = taken.tokens, taken.texts, self._vocabulary
         progress, reported = taken.sequence.progress, taken.sequence.request.reported
         if not progress.text_may_end:
@@ -133,7 +133,7 @@ class Answers:
         lengths = tuple([len(each) for each in texts]) if len(tokens) > 1 else ()
         return Delta(text, len(tokens), taken.finish, logprobs, tokens=ids, lengths=lengths)
 
-    def _bytes(self, reported: Reported, token: int) -> bytes:
+    def _bytes(self, reported: ReportOptions, token: int) -> bytes:
         """What a token adds to the answer's text."""
         return self._vocabulary.spelled(token) if token in reported.markers else self._vocabulary.token_bytes(token)
 
@@ -143,7 +143,7 @@ class Answers:
         if not drawn.tokens:
             self.take_none(drawn)
         is_first = sequence.progress.first_token_s is None
-        self.unreported.append(Taken(sequence, is_first, finish=self._end(sequence, "stop")))
+        self.unreported.append(TakenTokens(sequence, is_first, finish=self._end(sequence, "stop")))
 
     def take_none(self, drawn: Drawn) -> None:
         """What was computed after its last token is cut from the cache."""
@@ -156,7 +156,7 @@ class Answers:
         else:
             self._scheduler.roll_back(sequence, sequence.progress.num_computed)
 
-    def _take_token(self, taken: Taken, sampled: Sampled, *, is_guess: bool = False) -> None:
+    def _take_token(self, taken: TakenTokens, sampled: SampledToken, *, is_guess: bool = False) -> None:
         """Append a forced or sampled token, or end the answer."""
         sequence, token = taken.sequence, sampled.token
         progress, drawing, request = sequence.progress, sequence.drawing, sequence.request
@@ -189,7 +189,7 @@ class Answers:
         elif progress.num_tokens >= self._scheduler.slot_capacity:
             self._shift(sequence)
 
-    def _follow(self, taken: Taken, follower: Follower, token: int) -> bool:
+    def _follow(self, taken: TakenTokens, follower: Follower, token: int) -> bool:
         """Advance the constraint by the token; whether that ended the answer."""
         sequence = taken.sequence
         try:
@@ -211,7 +211,7 @@ class Answers:
         self._kv.shift(sequence.slot, keep, drop)
         sequence.shift(keep, drop)
 
-    def _logprob(self, sampled: Sampled, spell: Callable[[int], bytes]) -> TokenLogprob:
+    def _logprob(self, sampled: SampledToken, spell: Callable[[int], bytes]) -> TokenLogprob:
         top = tuple((spell(token), logprob) for token, logprob in sampled.top)
         ids = tuple(token for token, _ in sampled.top)
         return TokenLogprob(spell(sampled.token), sampled.logprob, top, sampled.token, ids)

@@ -16,7 +16,7 @@ from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import COMMON, Domain
 
 
-class Held:
+class SlotRecord:
     """One slot."""
 
     __slots__ = ("changed_at", "checkpoints", "domain", "least", "length", "row", "slot", "sound", "used_at")
@@ -43,5 +43,5 @@ class Held:
         return self.row[: self.length]
 
 
-NOWHERE = Held(None, 0)
+NOWHERE = SlotRecord(None, 0)
 """For a sequence that has no slot."""

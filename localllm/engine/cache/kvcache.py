@@ -15,7 +15,7 @@ from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.hostcache import HostCache, HostEntry
 from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, Restore, Rewind, Save, Truncate
-from localllm.engine.cache.pending import PendingCopies
+from localllm.engine.cache.pending_copies import PendingCopies
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier, OpenDisk
 

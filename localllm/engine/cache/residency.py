@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import State
-from localllm.engine.cache.cells import CellPool
 from localllm.engine.cache.checkpoints import Checkpoint, added, within
 from localllm.engine.cache.domain import COMMON, Domain
-from localllm.engine.cache.held import Held
+from localllm.engine.cache.held import SlotRecord
 from localllm.engine.cache.reusable import nearest, reusable
+from localllm.engine.cache.unified_cells import CellPool
 
 TOKENS_COPIED = 128
 """Tokens copied through a state in the time that computing one takes (benchmarks/log/kv.md#moves)."""
@@ -29,7 +29,7 @@ MIN_COPY_COST = 8
 """Cost of the shortest copy, in tokens to compute: all sequences wait for it, however little it moves."""
 
 
-class Found(NamedTuple):
+class CachedPrefixes(NamedTuple):
     """How many tokens of a prompt each place holds that it could start from."""
 
     held: Sequence[int]
@@ -51,7 +51,7 @@ class Residency:
         In a unified cache nothing moves.
         """
         self.pool = None if num_cells is None else CellPool(num_cells, num_slots, slot_capacity)
-        self.held = tuple(Held(slot, slot_capacity) for slot in range(num_slots))
+        self.held = tuple(SlotRecord(slot, slot_capacity) for slot in range(num_slots))
         self.changes = 0
         """Grows whenever anything but a continuation happens to a slot."""
         self._now = 0
@@ -172,7 +172,7 @@ class Residency:
             (slot for slot in slots if self.held[slot].length), key=lambda slot: (self.held[slot].used_at, slot)
         )
 
-    def found(self, prompt: npt.NDArray[np.int32], domain: Domain = COMMON) -> Found:
+    def found(self, prompt: npt.NDArray[np.int32], domain: Domain = COMMON) -> CachedPrefixes:
         """Per slot, how many tokens at its beginning can serve the prompt: never all of the prompt.
 
         Slots of another domain count as empty. The last token of a prompt is always computed, because the answer begins
@@ -180,8 +180,8 @@ class Residency:
         """
         held = [self._reusable(slot, prompt[:-1], domain, self.held[slot].least) for slot in range(self.num_slots)]
         if self._can_rewind:
-            return Found(held, held)
-        return Found(held, [self.lent(slot, prompt, domain) for slot in range(self.num_slots)])
+            return CachedPrefixes(held, held)
+        return CachedPrefixes(held, [self.lent(slot, prompt, domain) for slot in range(self.num_slots)])
 
     def lent(self, slot: int, prompt: npt.NDArray[np.int32], domain: Domain) -> int:
         """As `found`, for one slot and a sequence that enters another."""

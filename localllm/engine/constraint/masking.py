@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 from localllm.engine.constraint.follower import Work
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.speculation.proposals import Draft
 from localllm.system.threads import start_thread
 

@@ -27,7 +27,7 @@ class Ending(NamedTuple):
     lines: Lines | None = None
 
 
-class Reported(NamedTuple):
+class ReportOptions(NamedTuple):
     """What is reported besides the text."""
 
     logprobs: int | None = None
@@ -83,7 +83,7 @@ class Due(NamedTuple):
     """For waiting for a slot."""
 
 
-ENDING, REPORTED, REUSE, SHIFT, DUE = Ending(), Reported(), Reuse(), Shift(), Due()
+ENDING, REPORTED, REUSE, SHIFT, DUE = Ending(), ReportOptions(), Reuse(), Shift(), Due()
 """Of a request that wants nothing in particular."""
 
 
@@ -98,7 +98,7 @@ class Request:
     max_tokens: int | None = None
     """The most tokens of the answer; None: as many as fit."""
     ending: Ending = ENDING
-    reported: Reported = REPORTED
+    reported: ReportOptions = REPORTED
     reuse: Reuse = REUSE
     shift: Shift = SHIFT
     due: Due = DUE

@@ -19,9 +19,9 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.sampling.draws import as_drawn
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.sampling.prompt_logprobs import logprob_of
-from localllm.engine.sampling.sampler import NOT_FINITE, Sampled, Sampler, SamplerParams
+from localllm.engine.sampling.sampler import NOT_FINITE, SampledToken, Sampler, SamplerParams
 from localllm.engine.sampling.selection import HUGE, Row
-from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.speculation.proposals import ONE_ROW, Draft
 from localllm.engine.threads.team import Team
 
@@ -30,7 +30,7 @@ class Drawn(NamedTuple):
     """The result for one sequence."""
 
     sequence: Sequence
-    tokens: list[Sampled]
+    tokens: list[SampledToken]
     """What it takes, forced and drawn; the last one may be a reason for having no token."""
     num_behind: int = 0
     """Tokens that were computed after its last one."""
@@ -57,9 +57,9 @@ class _Try:
     """Rows from which tokens are drawn."""
     scored: list[Row]
     """Rows for log-probabilities of forced tokens."""
-    best: list[Sampled] = field(default_factory=list)
+    best: list[SampledToken] = field(default_factory=list)
     """The likeliest token of each of those."""
-    found: list[Sampled] = field(default_factory=list)
+    found: list[SampledToken] = field(default_factory=list)
     is_late: bool = False
     failure: ConstraintFailed | None = None
 
@@ -171,7 +171,7 @@ class Drawer:
         for (one, place), sampled in zip(places, self._sample(rows, params) if rows else (), strict=True):
             one.found[place] = sampled
 
-    def _sample(self, rows: Many[Row], params: Many[SamplerParams]) -> list[Sampled]:
+    def _sample(self, rows: Many[Row], params: Many[SamplerParams]) -> list[SampledToken]:
         threads = None if self._team is None or not rows else self._team.sampler_threads(len(rows), len(rows[0]))
         found = self._sampler.sample(rows, params, threads=threads)
         if any(each.tells_draws for each in params):
@@ -202,26 +202,26 @@ def _allows(mask: Mask, token: int) -> bool:
     return token == NOT_FINITE or (token >= 0 and bool(mask[token // 32] >> token % 32 & 1))
 
 
-def _forced(sequence: Sequence, tokens: Many[int], scored: list[tuple[Row, Sampled]]) -> list[Sampled]:
+def _forced(sequence: Sequence, tokens: Many[int], scored: list[tuple[Row, SampledToken]]) -> list[SampledToken]:
     """Forced tokens, with log-probabilities if wanted: those of the model's own distribution or, where those of draws
     are reported, that of the only possible draw."""
     mu, num_top = sequence.drawing.parameters.mirostat_mu, sequence.request.reported.logprobs
     if num_top is None:
-        return [Sampled(token, mirostat_mu=mu) for token in tokens]
+        return [SampledToken(token, mirostat_mu=mu) for token in tokens]
     if sequence.request.reported.tells_draws:
         return [
-            Sampled(token, 0.0, ((token, 0.0),)[:num_top], mu) if best.token >= 0 else Sampled(NOT_FINITE)
+            SampledToken(token, 0.0, ((token, 0.0),)[:num_top], mu) if best.token >= 0 else SampledToken(NOT_FINITE)
             for token, (_, best) in zip(tokens, scored, strict=True)
         ]
     return [
-        Sampled(token, max(logprob_of(row, token, best), -float(HUGE)), best.top[:num_top], mu)
+        SampledToken(token, max(logprob_of(row, token, best), -float(HUGE)), best.top[:num_top], mu)
         if best.token >= 0 and best.top
-        else Sampled(NOT_FINITE)
+        else SampledToken(NOT_FINITE)
         for token, (row, best) in zip(tokens, scored, strict=True)
     ]
 
 
-def _verified(draft: Draft, found: list[Sampled]) -> list[Sampled]:
+def _verified(draft: Draft, found: list[SampledToken]) -> list[SampledToken]:
     """The draws up to the first that differs from its guess."""
     taken = []
     for place, sampled in enumerate(found):
@@ -231,5 +231,5 @@ def _verified(draft: Draft, found: list[Sampled]) -> list[Sampled]:
     return taken
 
 
-def _up_to_a_failure(tokens: list[Sampled]) -> list[Sampled]:
+def _up_to_a_failure(tokens: list[SampledToken]) -> list[SampledToken]:
     return tokens[: next((place + 1 for place, one in enumerate(tokens) if one.token < 0), len(tokens))]

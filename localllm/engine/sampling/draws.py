@@ -9,11 +9,11 @@ import math
 
 import numpy as np
 
-from localllm.engine.sampling.sampler import Sampled, SamplerParams, candidates
+from localllm.engine.sampling.sampler import SampledToken, SamplerParams, candidates
 from localllm.engine.sampling.selection import Row, sums_of, total
 
 
-def as_drawn(row: Row, params: SamplerParams, sampled: Sampled) -> Sampled:
+def as_drawn(row: Row, params: SamplerParams, sampled: SampledToken) -> SampledToken:
     """The same token with its log-probabilities at the draw; tokens that could not come are left out."""
     if sampled.token < 0:
         return sampled

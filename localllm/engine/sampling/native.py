@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.sampling.sampler import Sampled, SamplerParams
+from localllm.engine.sampling.sampler import SampledToken, SamplerParams
 from localllm.engine.sampling.selection import Row
-from localllm.system import compiled
+from localllm.system import native_libraries
 
 ABI = 4
 MAX_TOP = 20
@@ -96,7 +96,7 @@ class NativeSampler:
 
     def sample(
         self, rows: Sequence[Row], params: Sequence[SamplerParams], *, threads: int | None = None
-    ) -> list[Sampled]:
+    ) -> list[SampledToken]:
         """One token per row, float32 [vocab], all of the same length. Raises `ValueError` for a mask that is
         too short."""
         call = self._call
@@ -175,7 +175,7 @@ def _point_to_changes(struct: _Params, params: SamplerParams, kept: list[Any]) -
 
 def load(*, threads: int = 1, team: int | None = None) -> NativeSampler:
     """The sampler built with this installation; see `NativeSampler`. Raises `NotCompiled`."""
-    return compiled.load("sampler", lambda path: NativeSampler(path, threads=threads, team=team))
+    return native_libraries.load("sampler", lambda path: NativeSampler(path, threads=threads, team=team))
 
 
 def _mask_address(mask: npt.NDArray[np.uint32]) -> int:
@@ -194,8 +194,8 @@ def _address(values: Collection[Any], kind: type, kept: list[Any]) -> int:
     return array.ctypes.data
 
 
-def _sampled(result: _Result, num_top: int) -> Sampled:
+def _sampled(result: _Result, num_top: int) -> SampledToken:
     if num_top < 0 or result.token < 0:
-        return Sampled(result.token, math.nan, (), result.mirostat_mu)
+        return SampledToken(result.token, math.nan, (), result.mirostat_mu)
     top = tuple((result.top[i], result.top_logprobs[i]) for i in range(result.num_top))
-    return Sampled(result.token, result.logprob, top, result.mirostat_mu)
+    return SampledToken(result.token, result.logprob, top, result.mirostat_mu)

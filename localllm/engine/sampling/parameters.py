@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.requests.terms import Reported, Request
+from localllm.engine.requests.terms import ReportOptions, Request
 from localllm.engine.sampling.distinct import Distinct
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import SamplerParams
@@ -119,7 +119,7 @@ class Parameters:
             return None
         return Distinct(tokens, self._sampling.repeat_last_n)
 
-    def _params(self, reported: Reported) -> SamplerParams:
+    def _params(self, reported: ReportOptions) -> SamplerParams:
         sampling = self._sampling
         return SamplerParams(
             temperature=sampling.temperature,

@@ -14,7 +14,7 @@ import numpy as np
 
 from localllm.engine.backend import BatchDecoder, ModelVocabulary, Segment
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.sampling.sampler import Sampled, Sampler, SamplerParams
+from localllm.engine.sampling.sampler import SampledToken, Sampler, SamplerParams
 from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.cost import ASSUMED_PASS, ASSUMED_TOKEN_S, CostModel
 from localllm.engine.scheduling.pace import StepLimits
@@ -123,7 +123,7 @@ class PromptScorer:
         ]
 
 
-def logprob_of(row: Row, token: int, sampled: Sampled) -> float:
+def logprob_of(row: Row, token: int, sampled: SampledToken) -> float:
     """Exactly the number in `top` for a token that is there: clients compare them."""
     known = dict(sampled.top)
     if token in known:

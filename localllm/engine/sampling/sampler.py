@@ -99,7 +99,7 @@ class SamplerParams:
     draw: int = 0
     """Number of tokens drawn before; a draw depends on seed and index only."""
     mirostat_mu: float = 10.0
-    """Mirostat's state: from the last `Sampled`, initially twice tau."""
+    """Mirostat's state: from the last `SampledToken`, initially twice tau."""
     repeated: Sequence[int] | npt.NDArray[np.int32] = ()
     """The distinct tokens that `repeat_penalty` applies to."""
     counts: Mapping[int, int] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class SamplerParams:
     """Bit i of word i / 32: token i is allowed; consecutive words, for every token. Bits after the last token: any."""
 
 
-class Sampled(NamedTuple):
+class SampledToken(NamedTuple):
     """A token (or one of `NO_TOKEN_REASONS`), with log-probabilities of the model's own distribution if requested."""
 
     token: int
@@ -127,7 +127,7 @@ class Sampler(Protocol):
 
     def sample(
         self, rows: Sequence[Row], params: Sequence[SamplerParams], *, threads: int | None = None
-    ) -> list[Sampled]:
+    ) -> list[SampledToken]:
         """One token per row, float32 [vocab], all of the same length; the rows are not changed.
 
         At most `threads` draw; None: as many as the sampler was made with.
@@ -144,26 +144,26 @@ class NumpySampler:
         params: Sequence[SamplerParams],
         *,
         threads: int | None = None,  # noqa: ARG002  the protocol
-    ) -> list[Sampled]:
+    ) -> list[SampledToken]:
         return [sample(row, each) for row, each in zip(rows, params, strict=True)]
 
 
-def sample(row: Row, params: SamplerParams) -> Sampled:
+def sample(row: Row, params: SamplerParams) -> SampledToken:
     """Draw a token from logits, float32 [vocab], which are not changed."""
     mu = params.mirostat_mu
     best = row.max()
     if not (np.isfinite(best) and (row <= HUGE).all()):
-        return Sampled(NOT_FINITE, mirostat_mu=mu)
+        return SampledToken(NOT_FINITE, mirostat_mu=mu)
     with np.errstate(over="ignore", under="ignore"):
         token, mu = _choose(_changed(row, params), _rounded(params))
         if token == NO_TOKEN and params.mask is not None:
             token = NOTHING_ALLOWED
         if params.num_top < 0 or token < 0:
-            return Sampled(token, mirostat_mu=mu)
+            return SampledToken(token, mirostat_mu=mu)
         whole = math.log(total(sums_of(weigh(row, best)))) + float(best)
         best_tokens = likeliest(row, params.num_top) if params.num_top else ()
         top = tuple((int(i), _log_share(row[i], whole)) for i in best_tokens)
-        return Sampled(token, _log_share(row[token], whole), top, mu)
+        return SampledToken(token, _log_share(row[token], whole), top, mu)
 
 
 def _log_share(logit: np.float32, whole: float) -> float:

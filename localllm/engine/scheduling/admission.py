@@ -12,7 +12,7 @@ from typing import NamedTuple
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Assign, Operation, Restore, Save, Truncate
-from localllm.engine.cache.residency import Found
+from localllm.engine.cache.residency import CachedPrefixes
 from localllm.engine.cache.tiers import MIN_READ_TOKENS, MIN_SAVED_TOKENS
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.waits import MAX_READING_S, Leader, WaitMemory, Waits
@@ -40,7 +40,7 @@ class Entering(NamedTuple):
     operations: list[Operation]
 
 
-class Needed(NamedTuple):
+class NeededCells(NamedTuple):
     """Cells that a unified cache must provide."""
 
     stays: dict[int, int]
@@ -85,7 +85,7 @@ class Admitter:
     ) -> list[Operation] | None:
         """Operations that replace an idle slot's content by an entry; None: running sequences need the room."""
         stays = {other.slot: other.progress.num_computed for other in running if other.slot is not None}
-        needed = Needed(stays, len(entry.tokens) + self._promised(running))
+        needed = NeededCells(stays, len(entry.tokens) + self._promised(running))
         if not self._fits(needed):
             return None
         operations = self._empty(self._in_the_way(slot, needed.num_more, free))
@@ -137,7 +137,7 @@ class Admitter:
             operations.append(Truncate(slot, 0))
         return operations
 
-    def _way(self, sequence: Sequence, found: Found, on_disk: DiskEntry | None, free: Many[int]) -> Way:
+    def _way(self, sequence: Sequence, found: CachedPrefixes, on_disk: DiskEntry | None, free: Many[int]) -> Way:
         """The cheapest way in, including an entry on disk."""
         entries: list[HostEntry | DiskEntry] = list(self._kv.host.entries)
         wanted_slot, num_prompt = sequence.request.reuse.wanted_slot, sequence.progress.num_prompt
@@ -167,7 +167,7 @@ class Admitter:
         is_too_late = status == "reading" and since_s is not None and now_s - since_s >= MAX_READING_S
         return None if status == "gone" or is_too_late else entry, status == "reading"
 
-    def _needed(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> Needed:
+    def _needed(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> NeededCells:
         """What a request may still need is reserved when it enters.
 
         So a full cache makes others wait, and no running sequence ever finds it full.
@@ -180,18 +180,18 @@ class Admitter:
             giver = way.slot if way.source is None else way.source
             cuts[giver] = max(cuts.get(giver, 0), way.num_cached)
             count -= way.num_cached
-        return Needed(cuts, count + self._promised(running))
+        return NeededCells(cuts, count + self._promised(running))
 
     def _has_room(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> bool:
         """Whether all running sequences can finish beside it, once idle slots are emptied; if not, it waits."""
         return self._fits(self._needed(sequence, way, running))
 
-    def _fits(self, needed: Needed) -> bool:
+    def _fits(self, needed: NeededCells) -> bool:
         """Whether the needed cells exist once all idle slots are emptied."""
         pool = self._kv.residency.pool
         return pool is None or pool.num_of(needed.stays.items()) + needed.num_more <= pool.num_cells
 
-    def _emptied(self, way: Way, needed: Needed, free: Many[int]) -> list[int]:
+    def _emptied(self, way: Way, needed: NeededCells, free: Many[int]) -> list[int]:
         """In a unified cache that has room: the idle slots to empty so that all running sequences can finish.
 
         A copy's source comes last.
@@ -222,16 +222,16 @@ class Admitter:
         most = sequence.request.max_tokens
         return capacity if most is None else min(sequence.progress.num_prompt + most, capacity)
 
-    def _found(self, sequence: Sequence) -> Found:
+    def _found(self, sequence: Sequence) -> CachedPrefixes:
         """Number of tokens of the prompt that each slot and each saved state holds."""
         if not sequence.request.reuse.cache_prompt:
             nothing = [0] * self._kv.num_slots
-            return Found(nothing, nothing, [0] * len(self._kv.host.entries))
+            return CachedPrefixes(nothing, nothing, [0] * len(self._kv.host.entries))
         prompt, domain, host = sequence.progress.prompt, sequence.request.domain, self._kv.host
         saved = [host.usable(entry, prompt[:-1], domain) for entry in host.entries]
         return self._kv.residency.found(prompt, domain)._replace(saved=saved)
 
-    def _leader(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Leader | None:
+    def _leader(self, sequence: Sequence, found: CachedPrefixes, running: Many[Sequence]) -> Leader | None:
         """A running sequence about to compute so much more of this prompt that waiting for a copy pays.
 
         Where that needs a checkpoint, it is asked to make one where the two diverge. A leader that the sequence has

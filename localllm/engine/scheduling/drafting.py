@@ -13,16 +13,16 @@ from operator import mul
 
 from localllm.engine.backend import Segment
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.rows import (
     MAX_STREAM_ROWS,
     Cost,
     Layout,
     Rows,
-    Shape,
+    RowShape,
     Wish,
     share_rows,
 )
+from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.speculation.proposals import ASSUMED_CHANCE, Draft, Proposal
 
 MIN_ROW_GAIN = 0.05
@@ -73,7 +73,7 @@ class Drafter:
             for sequence in streams:
                 sequence.drawing.lead -= shape.steps - 1
         else:
-            shape = Shape([Rows()] * len(streams))
+            shape = RowShape([Rows()] * len(streams))
         drafts: dict[int, Draft] = {}
         drafted = {
             sequence.id: self._segment(sequence, rows, drafts)

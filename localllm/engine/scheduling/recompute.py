@@ -14,7 +14,7 @@ from typing import NamedTuple
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.scheduling.cost import Part, StepCost
-from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.step_plan import StepPlan
 
 MAX_RECOMPUTED_TOKENS = 8
 """Maximum number of tokens computed again to make a prompt's part as long as others'."""

@@ -67,7 +67,7 @@ class Rows(NamedTuple):
     """Number of padding rows after them."""
 
 
-class Shape(NamedTuple):
+class RowShape(NamedTuple):
     """Rows of every stream, in slot order, and what the step then costs."""
 
     rows: Sequence[Rows]
@@ -97,14 +97,14 @@ def count_passes(parts: Sequence[Part]) -> int:
 
 def share_rows(
     wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, layout: Layout = "partitioned"
-) -> Shape:
+) -> RowShape:
     """What each stream gets of at most `most` rows in all, in ascending slot order.
 
     Maximizes tokens per second, as far as every stream's wish allows; one row each unless more is better.
     """
     plain = [Rows()] * len(wishes)
     if not any(wish.gains for wish in wishes) or most <= len(wishes):
-        return Shape(plain)
+        return RowShape(plain)
     plain_s = cost([(wish.slot, wish.depth, 1) for wish in wishes])
     if layout == "one pass":
         shapes = _equal_shapes(wishes, most)
@@ -112,7 +112,7 @@ def share_rows(
         shapes = _level_shapes(wishes)
     else:
         shapes = _likely_shapes(wishes, plain_s, cost, most)
-    best, best_rate = Shape(plain), len(wishes) / plain_s
+    best, best_rate = RowShape(plain), len(wishes) / plain_s
     for shape in shapes:
         both = [*zip(wishes, shape, strict=True)]
         parts = [(wish.slot, wish.depth, rows.num_rows + rows.num_padding) for wish, rows in both]
@@ -123,7 +123,7 @@ def share_rows(
         if sum(expected) / took_s > best_rate:
             steps = took_s / plain_s
             if all(wish.allows(tokens) >= steps for wish, tokens in zip(wishes, expected, strict=True)):
-                best, best_rate = Shape(shape, steps), sum(expected) / took_s
+                best, best_rate = RowShape(shape, steps), sum(expected) / took_s
     return best
 
 

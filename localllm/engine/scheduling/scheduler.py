@@ -15,7 +15,7 @@ from bisect import insort
 
 from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import SPACING
-from localllm.engine.cache.held import Held
+from localllm.engine.cache.held import SlotRecord
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Copy, Operation, Save, Truncate
@@ -25,9 +25,9 @@ from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.drafting import Drafter
 from localllm.engine.scheduling.pace import StepBudget
-from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.recompute import with_recomputed
 from localllm.engine.scheduling.shares import Shares
+from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.scheduling.waits import Leader, Waits, leaders_of
 from localllm.engine.scheduling.whole import WholeBatches
 from localllm.types.states import SlotStatus
@@ -375,7 +375,7 @@ def _rank(waiting: Sequence) -> tuple[int, float]:
     return waiting.request.due.priority, waiting.request.due.deadline_s
 
 
-def _slot_status(held: Held, owner: Sequence | None) -> SlotStatus:
+def _slot_status(held: SlotRecord, owner: Sequence | None) -> SlotStatus:
     if owner is None:
         return SlotStatus(None, held.length)
     of = owner.progress

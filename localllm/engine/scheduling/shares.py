@@ -36,7 +36,7 @@ MIN_TILE_SPEEDUP = 1.2
 """Minimum gain in tokens per second for which a tile may exceed the intended time of a step beside streams."""
 
 
-class Shape(NamedTuple):
+class StepShape(NamedTuple):
     """A possible shape of a step."""
 
     rows: dict[int, int]
@@ -148,7 +148,7 @@ class Shapes:
         self.tile = self._cost.tile + (0 if self.is_alone or takes_turns else 1)
         """Rows of a prompt that are computed in a tile: in a step of both, its first goes with the streams' tokens."""
 
-    def of(self, prompts: Many[Sequence], most_rows: int) -> Shape:
+    def of(self, prompts: Many[Sequence], most_rows: int) -> StepShape:
         """The shape in which each of these gets `most_rows` rows, or all it needs."""
         rows = {prompt.id: min(prompt.progress.num_pending, most_rows) for prompt in prompts}
         if self._fills and prompts and all(prompt.progress.num_pending <= most_rows for prompt in prompts):
@@ -157,9 +157,9 @@ class Shapes:
             seconds = self._seconds(self._streams) + self._seconds(rows)
         else:
             seconds = self._seconds(self._streams | rows)
-        return Shape(rows, sum(rows.values()), seconds)
+        return StepShape(rows, sum(rows.values()), seconds)
 
-    def largest(self, prompts: Many[Sequence], most_s: float) -> Shape:
+    def largest(self, prompts: Many[Sequence], most_s: float) -> StepShape:
         """The shape in which each of these gets the same number of rows, or all it needs, and as many as the time
         allows.
 
@@ -196,7 +196,7 @@ class Shapes:
         room = self.room - sum(prompt.progress.num_pending for prompt in prompts)
         return computed_again(parts, [most_again(prompt) for prompt in prompts], self._cost, room=room)
 
-    def rate(self, shape: Shape) -> float:
+    def rate(self, shape: StepShape) -> float:
         """Prompt tokens per second of the time that prompts take."""
         return shape.num_tokens / max(shape.seconds - self.streams_s, 1e-12)
 
@@ -206,5 +206,5 @@ class Shapes:
         ]
         return self._cost.seconds(parts)
 
-    def _fits(self, shape: Shape, most_s: float) -> bool:
+    def _fits(self, shape: StepShape, most_s: float) -> bool:
         return shape.num_tokens <= self.room and shape.seconds <= most_s

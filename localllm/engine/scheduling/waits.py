@@ -11,7 +11,7 @@ from collections.abc import Sequence as Many
 from typing import Literal, NamedTuple
 
 from localllm.engine.cache.kvcache import KvCache
-from localllm.engine.cache.residency import Found
+from localllm.engine.cache.residency import CachedPrefixes
 from localllm.engine.requests.sequence import Sequence
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.prefix import common_prefix
@@ -57,7 +57,7 @@ def leaders_of(waiting: Many[Sequence]) -> list[Leader]:
     return [wait.leader for wait in waits if wait is not None and wait.leader is not None]
 
 
-class Seen(NamedTuple):
+class ExaminedState(NamedTuple):
     """State of the cache when a sequence was examined."""
 
     residency_changes: int
@@ -71,7 +71,7 @@ class Wait(NamedTuple):
     """Result of examining a waiting sequence, and the state it is based on."""
 
     reason: Waits
-    seen: Seen
+    seen: ExaminedState
     leader: Leader | None = None
     on_disk: DiskEntry | None = None
     """The entry being read from the disk for the sequence."""
@@ -85,23 +85,23 @@ class WaitMemory:
         self._host = kv.host
         self._disk = kv.disk
 
-    def seen(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Seen:
+    def seen(self, sequence: Sequence, found: CachedPrefixes, running: Many[Sequence]) -> ExaminedState:
         """State of the cache now; call this before the sequence is examined."""
         slots = (other.slot for other in running) if sequence.request.reuse.cache_prompt else ()
         growing = (slot for slot in slots if slot is not None and found.lent[slot] == self._residency.held[slot].length)
         entries = () if self._disk is None else self._disk.entries
-        return Seen(self._residency.changes, self._host.changes, entries, tuple(growing))
+        return ExaminedState(self._residency.changes, self._host.changes, entries, tuple(growing))
 
-    def waits_for_prefix(self, sequence: Sequence, leader: Leader, seen: Seen) -> Waits:
+    def waits_for_prefix(self, sequence: Sequence, leader: Leader, seen: ExaminedState) -> Waits:
         others = tuple(slot for slot in seen.growing if slot != leader.sequence.slot)
         sequence.progress.waiting.wait = Wait("for a prefix", seen._replace(growing=others), leader=leader)
         return "for a prefix"
 
-    def waits_for_room(self, sequence: Sequence, seen: Seen) -> Waits:
+    def waits_for_room(self, sequence: Sequence, seen: ExaminedState) -> Waits:
         sequence.progress.waiting.wait = Wait("for room", seen)
         return "for room"
 
-    def waits_for_disk(self, sequence: Sequence, on_disk: DiskEntry, seen: Seen) -> Waits:
+    def waits_for_disk(self, sequence: Sequence, on_disk: DiskEntry, seen: ExaminedState) -> Waits:
         sequence.progress.waiting.wait = Wait("for the disk", seen, on_disk=on_disk)
         return "for the disk"
 

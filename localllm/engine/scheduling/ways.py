@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.operations import Copy, Operation, Restore, Rewind, Truncate
-from localllm.engine.cache.residency import Found, Residency, needed_to_cut
+from localllm.engine.cache.residency import CachedPrefixes, Residency, needed_to_cut
 from localllm.engine.requests.sequence import Sequence
 from localllm.kvdisk.entry import DiskEntry
 
@@ -44,7 +44,7 @@ class Way(NamedTuple):
 
 
 def cheapest(
-    residency: Residency, found: Found, entries: Many[HostEntry | DiskEntry], num_prompt: int, free: Many[int]
+    residency: Residency, found: CachedPrefixes, entries: Many[HostEntry | DiskEntry], num_prompt: int, free: Many[int]
 ) -> Way:
     """The cheapest way to start a prompt in one of the free slots; `found.saved` refers to `entries`.
 

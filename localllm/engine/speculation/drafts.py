@@ -20,10 +20,10 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.draft_cost import PROBED_GUESSES
-from localllm.engine.speculation.guessing import Wanted, best, guessing
+from localllm.engine.speculation.guessing import DraftableStream, best, guessing
 from localllm.engine.speculation.lengths import Length, Stream, best_length
 from localllm.engine.speculation.proposers import DraftTarget
-from localllm.engine.speculation.source import Drafted
+from localllm.engine.speculation.source import DraftedGuesses
 from localllm.engine.speculation.streams import DraftStream, DraftStreams
 from localllm.engine.threads.team import Team
 
@@ -155,7 +155,7 @@ class Drafts:
             self._accounts.took(len(streams), came, took_s, is_drafted=last.is_drafted)
         self._last = _Step(now_s, ids, num_tokens, is_drafted=False)
 
-    def _wanted(self, sequence: Sequence) -> Wanted | None:
+    def _wanted(self, sequence: Sequence) -> DraftableStream | None:
         assert self._backend is not None
         drafted = _drafted(sequence)
         guesser, follower = sequence.drawing.guesser, sequence.drawing.follower
@@ -172,9 +172,9 @@ class Drafts:
         looked_up = guesser.looked_up(sequence)
         if looked_up is not None and looked_up.worth >= drafted.trust.mean / (1 - drafted.trust.mean):
             return None  # it costs nothing
-        return Wanted(sequence, drafted, most)
+        return DraftableStream(sequence, drafted, most)
 
-    def _draft(self, backend: DraftBackend, streams: Many[Sequence], wanted: Many[Wanted | None]) -> None:
+    def _draft(self, backend: DraftBackend, streams: Many[Sequence], wanted: Many[DraftableStream | None]) -> None:
         parts = [(sequence.progress.held.slot or 0, sequence.progress.num_computed, 1) for sequence in streams]
         cost = self._target.cost
         plain_s = cost.measured(parts)
@@ -200,7 +200,9 @@ class Drafts:
         if ready:
             self._guess(ready, length)
 
-    def _catch_up(self, backend: DraftBackend, chosen: Many[Wanted], gain_s: float) -> list[tuple[Wanted, DraftStream]]:
+    def _catch_up(
+        self, backend: DraftBackend, chosen: Many[DraftableStream], gain_s: float
+    ) -> list[tuple[DraftableStream, DraftStream]]:
         """The streams that can draft now. The others catch up, if the `gain_s` saved per token pays for that."""
         ready, behind = [], []
         for one in chosen:
@@ -254,7 +256,7 @@ class Drafts:
         self._spent.observe_tokens(num_tokens, took_s, has_guesses=any(each.num_outputs for each in segments))
         return took_s
 
-    def _guess(self, ready: list[tuple[Wanted, DraftStream]], length: Length) -> None:
+    def _guess(self, ready: list[tuple[DraftableStream, DraftStream]], length: Length) -> None:
         """Draft for all ready streams together and hand out the guesses. Raises `BackendError`."""
         began_s = self._clock()
         drafts, num_guesses = self._guessing.guess(ready, length)
@@ -262,7 +264,7 @@ class Drafts:
         for draft in drafts:
             draft.wanted.drafted.draft(draft.wanted.sequence.progress.num_tokens, draft.tokens, draft.probabilities)
 
-    def _look_ahead(self, backend: DraftBackend, wanted: list[Wanted]) -> None:  # noqa: ARG002
+    def _look_ahead(self, backend: DraftBackend, wanted: list[DraftableStream]) -> None:  # noqa: ARG002
         """Guess the next token of the stream checked longest ago, if there is time for checks.
 
         The guess is judged when the actual token is drawn.
@@ -278,7 +280,7 @@ class Drafts:
         self._guess([(one._replace(most=1), stream)], Length(1, frozenset(), 0.0, (0.0,)))
         stream.last_probed = self._streams.num_uses
 
-    def _look_back(self, backend: DraftBackend, wanted: list[Wanted]) -> None:
+    def _look_back(self, backend: DraftBackend, wanted: list[DraftableStream]) -> None:
         """Guess tokens already known of the stream checked longest ago, if there is time for checks, and judge them."""
         if self._saved_s < self._spent.probe_s(PROBED_GUESSES) or not wanted:
             return
@@ -307,5 +309,5 @@ class Drafts:
                 break
 
 
-def _drafted(sequence: Sequence) -> Drafted | None:
+def _drafted(sequence: Sequence) -> DraftedGuesses | None:
     return None if sequence.drawing.guesser is None else sequence.drawing.guesser.drafted

@@ -13,7 +13,7 @@ from localllm.engine.scheduling.rows import MAX_STREAM_ROWS
 from localllm.engine.speculation.lookup import Lookup
 from localllm.engine.speculation.proposals import Proposal
 from localllm.engine.speculation.rates import Rates
-from localllm.engine.speculation.source import Drafted, Guess, Source
+from localllm.engine.speculation.source import DraftedGuesses, Guess, Source
 from localllm.engine.speculation.trust import Trust
 from localllm.types import SourceName, Speculative
 
@@ -34,9 +34,9 @@ class Experience:
         """Success rates of this source that a new sequence starts with."""
         return Rates(self._rates.setdefault(name, Rates()))
 
-    def drafted(self) -> Drafted | None:
+    def drafted(self) -> DraftedGuesses | None:
         """Draft source for a new sequence; None if nothing drafts."""
-        return None if self.drafted_by is None else Drafted(Trust(self._trust), self.drafted_by)
+        return None if self.drafted_by is None else DraftedGuesses(Trust(self._trust), self.drafted_by)
 
 
 class Guesser:

@@ -20,7 +20,7 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.draft_cost import PROBED_GUESSES, BlockCost, DraftCost
 from localllm.engine.speculation.lengths import Length
-from localllm.engine.speculation.source import Drafted
+from localllm.engine.speculation.source import DraftedGuesses
 from localllm.engine.speculation.streams import DraftStream, DraftStreams
 
 WARM_UP_DECODES = 6
@@ -29,11 +29,11 @@ MIN_DRAFT_CHANCE = 0.1
 """Minimum probability of a guess to be computed."""
 
 
-class Wanted(NamedTuple):
+class DraftableStream(NamedTuple):
     """A stream that may get a draft."""
 
     sequence: Sequence
-    drafted: Drafted
+    drafted: DraftedGuesses
     most: int
     """Maximum number of tokens to guess."""
 
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
 class Making:
     """The draft for one stream, in progress."""
 
-    def __init__(self, wanted: Wanted, stream: DraftStream) -> None:
+    def __init__(self, wanted: DraftableStream, stream: DraftStream) -> None:
         self.wanted = wanted
         self.stream = stream
         self.num_held = stream.first + len(stream.tokens)
@@ -88,7 +88,7 @@ class Guessing(Protocol):
         seconds."""
         ...
 
-    def guess(self, ready: Many[tuple[Wanted, DraftStream]], length: Length) -> tuple[list[Making], int]:
+    def guess(self, ready: Many[tuple[DraftableStream, DraftStream]], length: Length) -> tuple[list[Making], int]:
         """Draft for all ready streams together; returns the drafts and the number of guesses in the longest.
 
         Raises `BackendError`.
@@ -123,7 +123,7 @@ class Chains:
     def warm_up(self, time: Callable[[Segment], float]) -> None:
         self.spent.observe_guesses(1, 1, min([time(Segment(0, place, [0], 1)) for place in range(WARM_UP_DECODES)]))
 
-    def guess(self, ready: Many[tuple[Wanted, DraftStream]], length: Length) -> tuple[list[Making], int]:
+    def guess(self, ready: Many[tuple[DraftableStream, DraftStream]], length: Length) -> tuple[list[Making], int]:
         backend, active = self._backend, _making(ready)
         pending = [draft.wanted.sequence.progress.tokens[draft.num_held :] for draft in active]
         longest, num_decodes = max(map(len, pending)), 0
@@ -195,7 +195,7 @@ class Blocks:
             took_s = min([time(Segment(0, 0, [0], count)) for _ in range(WARM_UP_DECODES // 2)])
             self.spent.observe_guesses(1, count, took_s)
 
-    def guess(self, ready: Many[tuple[Wanted, DraftStream]], length: Length) -> tuple[list[Making], int]:
+    def guess(self, ready: Many[tuple[DraftableStream, DraftStream]], length: Length) -> tuple[list[Making], int]:
         backend, drafts = self._backend, _making(ready)
         count = min(length.num_tokens, self._most, max(draft.wanted.most for draft in drafts))
         pending = [draft.wanted.sequence.progress.tokens[draft.num_held :] for draft in drafts]
@@ -223,7 +223,7 @@ class Blocks:
         return list(tokens[:-1])
 
 
-def _making(ready: Many[tuple[Wanted, DraftStream]]) -> list[Making]:
+def _making(ready: Many[tuple[DraftableStream, DraftStream]]) -> list[Making]:
     return sorted((Making(one, stream) for one, stream in ready), key=lambda draft: draft.stream.slot)
 
 

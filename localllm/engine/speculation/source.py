@@ -39,7 +39,7 @@ class Source(Protocol):
         ...
 
 
-class Drafted:
+class DraftedGuesses:
     """A `Source`: what a draft model, or the model's heads, guessed in advance for one sequence, together with all
     others."""
 

@@ -9,7 +9,7 @@ for every number of tokens. Pure: fed with times, reads no clock. Knows nothing 
 
 from __future__ import annotations
 
-from localllm.engine.threads.room import CoreUsage, Room
+from localllm.engine.threads.spare_cores import CoreUsage, SpareCores
 from localllm.engine.threads.trials import Trials
 
 MOST_TRIED_TOKENS = 32
@@ -30,7 +30,7 @@ class Governor:
         the same number. `first`: a guess for small steps."""
         self._most_small, self._most_batch = most, most_batch or most
         self.most = max(self._most_small, self._most_batch)
-        self.room = Room(self.most, num_cpus or self.most)
+        self.room = SpareCores(self.most, num_cpus or self.most)
         self._first = first
         self._trials: dict[int, Trials] = {}
         self._last = (0, most)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from localllm.engine.threads.governor import MOST_TRIED_TOKENS, Governor, sampler_threads
-from localllm.engine.threads.room import COMES_BACK, CoreUsage, Family
+from localllm.engine.threads.spare_cores import COMES_BACK, CoreUsage, Family
 
 LOOK_S = 0.1
 """Interval between readings of what other programs use, whose resolution is hundredths of a second."""

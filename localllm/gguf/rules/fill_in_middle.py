@@ -10,7 +10,7 @@ import struct
 from localllm.gguf.cursor import Cursor
 from localllm.gguf.header import Header
 from localllm.gguf.tables import STRING
-from localllm.gguf.values import Undecoded
+from localllm.gguf.values import UndecodedValue
 
 MAX_SEARCHED_BYTES = 64 * 2**20
 """Limit on the searched part of a vocabulary; the largest has 10 MB."""
@@ -44,7 +44,7 @@ def fills_in_middle(header: Header) -> bool:
     tokens = None if listed is None else listed.value
     if isinstance(tokens, tuple):
         return all(any(text in tokens for text in texts) for texts in missing)
-    if not isinstance(tokens, Undecoded) or tokens.type != STRING:
+    if not isinstance(tokens, UndecodedValue) or tokens.type != STRING:
         return False
     num_bytes = min(header.data_start - tokens.offset, MAX_SEARCHED_BYTES)
     with Cursor(header.path) as cursor:

@@ -19,7 +19,7 @@ import msgspec
 
 from localllm.grammar.calls.arguments import ArgumentRules
 from localllm.grammar.calls.call_rules import CallRules
-from localllm.grammar.calls.openings import Marked, Openings, openings_of
+from localllm.grammar.calls.openings import MarkedOpening, Openings, openings_of
 from localllm.grammar.refusals import refused
 from localllm.grammar.rules import Grammar, Rules
 from localllm.grammar.texts.literals import ANY, FREE, Literals, escaped, joined, quoted
@@ -182,6 +182,6 @@ class _Answer:
                           self._literals.written(trailing), self._literals.of(marked.rest[place + 1 :])])  # fmt: skip
 
 
-def _first_text(marked: Marked) -> str:
+def _first_text(marked: MarkedOpening) -> str:
     """The first text after the opening's token."""
     return next(part for part in marked.rest if isinstance(part, str) and part.strip())

@@ -11,9 +11,9 @@ import json
 from typing import Any
 
 from localllm.errors import InvalidParameter
-from localllm.grammar.calls.tagged import Tagged
+from localllm.grammar.calls.tagged import TaggedNotation
 from localllm.grammar.calls.values import NotWritable, Schema, Shapes, Writing
-from localllm.grammar.calls.writings import Bare, Nested, Python, PythonCall
+from localllm.grammar.calls.writings import Bare, NestedNotation, Python, PythonCall
 from localllm.grammar.refusals import refused, unsupported
 from localllm.grammar.rules import Rules
 from localllm.grammar.schema.documents import json_of
@@ -90,9 +90,9 @@ class ArgumentRules:
         if isinstance(kind, PythonArguments):
             writing: Writing = PythonCall(rules, Shapes(rules, Python(rules), definitions))
         elif isinstance(kind, TaggedArguments):
-            writing = Tagged(rules, kind)
+            writing = TaggedNotation(rules, kind)
         else:
-            writing = Bare(rules, kind) if isinstance(kind, BareArguments) else Nested(rules, kind)
+            writing = Bare(rules, kind) if isinstance(kind, BareArguments) else NestedNotation(rules, kind)
         return either(_objects(Shapes(rules, writing, definitions), writing, schema))
 
 

@@ -17,7 +17,7 @@ LEAST_PART = 4
 """Minimum length, in characters, of a literal's last part that opens a call without the other parts."""
 
 
-class Spelled(NamedTuple):
+class SpelledOpening(NamedTuple):
     """An opening as text."""
 
     pattern: str
@@ -26,7 +26,7 @@ class Spelled(NamedTuple):
     """The literal after it."""
 
 
-class Marked(NamedTuple):
+class MarkedOpening(NamedTuple):
     """An opening with a special token in it."""
 
     token: int
@@ -38,8 +38,8 @@ class Marked(NamedTuple):
 class Openings(NamedTuple):
     """All openings of one format."""
 
-    spelled: tuple[Spelled, ...]
-    marked: tuple[Marked, ...]
+    spelled: tuple[SpelledOpening, ...]
+    marked: tuple[MarkedOpening, ...]
 
     @property
     def marks(self) -> list[int]:
@@ -76,7 +76,7 @@ def _begins(calls: Calls) -> Iterator[str]:
     yield from calls.also_begins
 
 
-def _spelled(begin: str, before: str, brace: str) -> Spelled:
+def _spelled(begin: str, before: str, brace: str) -> SpelledOpening:
     """The opening as text. The first and last parts are necessary; of `begin`, only the first."""
     is_list = begin.rstrip().endswith("[") and len(begin.strip()) > 1
     firsts = parts_of(begin.rstrip().removesuffix("[") if is_list else begin)
@@ -97,7 +97,7 @@ def _spelled(begin: str, before: str, brace: str) -> Spelled:
         escaped(part) if must else f"({escaped(part)})?" for part, must in zip(parts[:last], needed[:last], strict=True)
     )
     whole = begin + before + brace
-    return Spelled(pattern, _behind(whole, parts[:last]))
+    return SpelledOpening(pattern, _behind(whole, parts[:last]))
 
 
 def _behind(whole: str, parts: list[str]) -> str:
@@ -108,7 +108,7 @@ def _behind(whole: str, parts: list[str]) -> str:
     return whole[at:]
 
 
-def _marked(text: str, others: list[str], literals: Literals) -> Marked | None:
+def _marked(text: str, others: list[str], literals: Literals) -> MarkedOpening | None:
     """The opening by its first special token. If text comes before that token, no other literal may contain it."""
     segments = literals.segments(text)
     place = next((place for place, part in enumerate(segments) if isinstance(part, int)), None)
@@ -118,10 +118,10 @@ def _marked(text: str, others: list[str], literals: Literals) -> Marked | None:
     assert isinstance(token, int)
     if place:
         is_used = any(token in literals.segments(other) for other in others)
-        return None if is_used else Marked(token, rest, is_early=True)
+        return None if is_used else MarkedOpening(token, rest, is_early=True)
     is_first = any(literals.segments(other.lstrip())[:1] == (token,) for other in others)
     has_text = any(isinstance(part, str) and part.strip() for part in rest)
-    return Marked(token, rest, is_early=not is_first or not has_text)
+    return MarkedOpening(token, rest, is_early=not is_first or not has_text)
 
 
 def _others(format_: ChatFormat) -> list[str]:

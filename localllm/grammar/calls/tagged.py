@@ -21,7 +21,7 @@ _SIMPLE = {"type", "$defs"}
 STRING = frozenset({"string"})
 
 
-class Tagged(Plain):
+class TaggedNotation(Plain):
     """The notation of one format."""
 
     def __init__(self, rules: Rules, kind: TaggedArguments) -> None:

@@ -137,7 +137,7 @@ class Bare(Plain):
         return joined([self._rules.terminal(other_name(NAME, but)), quoted(":"), shapes.value(schema)])
 
 
-class Nested(Plain):
+class NestedNotation(Plain):
     """`<city>Ulm</city><days><item>3</item></days>`, each tag after a prefix."""
 
     def __init__(self, rules: Rules, kind: NestedArguments) -> None:

@@ -21,9 +21,9 @@ from localllm.llama.probes import selftest
 from localllm.llama.probes.selftest_memory import Memory, Outcome, Trial
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes import gains, installed
-from localllm.llama.runtimes.installed import Installed
+from localllm.llama.runtimes.installed import InstalledBindings
 from localllm.llama.runtimes.requested import Wishes
-from localllm.system import compiled, cpu, machine, processes
+from localllm.system import cpu, machine, native_libraries, processes
 from localllm.types.diagnosis import Candidate, Question, Report, RuntimeRow
 
 Send = Callable[[Report], None]
@@ -67,7 +67,7 @@ def examine(question: Question, send: Send) -> None:
         send(_with_error(report, error))
 
 
-def advice(files: Installed, outcome: Outcome, data_dir: Path) -> str | None:
+def advice(files: InstalledBindings, outcome: Outcome, data_dir: Path) -> str | None:
     """How to make models faster here; None if nothing is known to help."""
     if files.variants or not machine.builds_cpu_variants():
         return None
@@ -88,7 +88,7 @@ def advice(files: Installed, outcome: Outcome, data_dir: Path) -> str | None:
 def _why_no_sampler() -> str | None:
     try:
         native.load()
-    except compiled.NotCompiled as error:
+    except native_libraries.NotCompiled as error:
         return str(error)
     return None
 
@@ -107,13 +107,13 @@ def cpu_name() -> str:
     return next(named, "") or platform.processor() or platform.machine()
 
 
-def _row(each: runtimes.Listed) -> RuntimeRow:
+def _row(each: runtimes.RuntimeRow) -> RuntimeRow:
     return RuntimeRow(
         name=each.runtime.name, origin=each.origin, version=each.version, kind=each.kind, why_not=each.why_not
     )
 
 
-def _with_files(report: Report, files: Installed, plugin_dir: Path | None) -> Report:
+def _with_files(report: Report, files: InstalledBindings, plugin_dir: Path | None) -> Report:
     extra = () if plugin_dir is None else installed.plugin_files(plugin_dir)
     return _change(
         report,
@@ -124,11 +124,11 @@ def _with_files(report: Report, files: Installed, plugin_dir: Path | None) -> Re
     )
 
 
-def _command(files: Installed) -> str:
+def _command(files: InstalledBindings) -> str:
     return "localllm runtime build cpu" if files.is_foreign else installed.install_command()
 
 
-def _with_outcome(report: Report, files: Installed, outcome: Outcome, data_dir: Path) -> Report:
+def _with_outcome(report: Report, files: InstalledBindings, outcome: Outcome, data_dir: Path) -> Report:
     suggestion = advice(files, outcome, data_dir)
     return _change(
         report,

@@ -40,7 +40,7 @@ ALL = -1
 """As a number of layers: the whole model with its output head."""
 
 
-class Shape(NamedTuple):
+class ProbeShape(NamedTuple):
     """The facts of a model's header that a measurement depends on."""
 
     num_parameters: int
@@ -141,7 +141,7 @@ class Probe:
 def measure(
     library: Library,
     model: LlamaModel,
-    shape: Shape,
+    shape: ProbeShape,
     *,
     ctx: int,
     threads: int,
@@ -167,7 +167,7 @@ def measure(
             probe.free()
 
 
-def depth_of(shape: Shape, ctx: int) -> int:
+def depth_of(shape: ProbeShape, ctx: int) -> int:
     """Depth of the deep passes: half of a slot, as far as memory and `MAX_DEEP` allow."""
     fitting = CACHE_BYTES // max(shape.token_bytes, 1)
     return max(MIN_DEEP, min(ctx // 2, MAX_DEEP, fitting) // 256 * 256)
@@ -181,7 +181,9 @@ class _Kind(NamedTuple):
     estimate_s: float
 
 
-def _measure(probes: list[Probe], shape: Shape, deep: int, max_rows: int, elapsed_s: Callable[[], float]) -> Figures:
+def _measure(
+    probes: list[Probe], shape: ProbeShape, deep: int, max_rows: int, elapsed_s: Callable[[], float]
+) -> Figures:
     for probe in probes:
         probe.fill(SHALLOW)
     kinds = _kinds(probes[0], shape, max_rows, elapsed_s)
@@ -214,7 +216,9 @@ def _measure(probes: list[Probe], shape: Shape, deep: int, max_rows: int, elapse
     return Figures(points=tuple(points), spread=round(spread(series), 4), took_s=round(elapsed_s(), 3))
 
 
-def _kinds(probe: Probe, shape: Shape, max_rows: int, elapsed_s: Callable[[], float]) -> tuple[_Kind, _Kind] | None:
+def _kinds(
+    probe: Probe, shape: ProbeShape, max_rows: int, elapsed_s: Callable[[], float]
+) -> tuple[_Kind, _Kind] | None:
     """A decode and a prompt pass close to the target duration, each with a layer that attends to all tokens.
 
     None if time is up: beside a busy process even a pass of a tiny model can take 0.1 s.

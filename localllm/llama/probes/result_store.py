@@ -31,7 +31,7 @@ def key(*parts: str) -> str:
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-class Remembered(Generic[T]):
+class ResultStore(Generic[T]):
     """A cache file of at most `most` outcomes; `subject` names them in warnings."""
 
     def __init__(self, path: Path, outcome: type[T], *, most: int, subject: str) -> None:

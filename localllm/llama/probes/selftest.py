@@ -24,7 +24,7 @@ from localllm.llama.probes.selftest_memory import Memory, Outcome, Result, Trial
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes import installed
 from localllm.llama.runtimes.found import AUTO, PACKAGE, Runtime
-from localllm.llama.runtimes.installed import Installed
+from localllm.llama.runtimes.installed import InstalledBindings
 from localllm.system import cpu, processes
 from localllm.system.programs import own_command
 
@@ -47,7 +47,7 @@ class NothingWorks(LoadFailed):
         self.tried = tuple(tried)
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class RecordedRun(msgspec.Struct, frozen=True):
     """What tests/models/selftest_file.py computed without llama.cpp."""
 
     sha256: str
@@ -103,16 +103,16 @@ def choose(
 
 def known(data_dir: Path, runtime: Runtime) -> Outcome | None:
     """The runtime's remembered outcome; tries nothing. Raises `LoadFailed` if the runtime's files are gone."""
-    recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
+    recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=RecordedRun)
     return Memory(data_dir).get(_key(installed.find(runtime.library), recorded, runtime))
 
 
-def _key(files: Installed, recorded: Recorded, runtime: Runtime) -> str:
+def _key(files: InstalledBindings, recorded: RecordedRun, runtime: Runtime) -> str:
     return result_store.key(files.selftest_key(), cpu.cpu_model(), recorded.sha256, __version__, runtime.name)
 
 
 def _remembered(data_dir: Path, runtime: Runtime, fresh: bool, timeout_s: float, command: Sequence[str]) -> Outcome:
-    recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
+    recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=RecordedRun)
     files = installed.find(runtime.library)
     name = _key(files, recorded, runtime)
     memory = Memory(data_dir)
@@ -124,11 +124,11 @@ def _remembered(data_dir: Path, runtime: Runtime, fresh: bool, timeout_s: float,
 
 def examine(runtime: Runtime) -> Outcome:
     """A complete self-test, whose result is not remembered. Raises `NothingWorks`, `LoadFailed`."""
-    recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
+    recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=RecordedRun)
     return run(recorded, child_command(), TIMEOUT_S, runtime)
 
 
-def run(recorded: Recorded, command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE) -> Outcome:
+def run(recorded: RecordedRun, command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE) -> Outcome:
     """One complete self-test. Raises `NothingWorks`."""
     if hashlib.sha256(MODEL_PATH.read_bytes()).hexdigest() != recorded.sha256:
         raise InternalError(f"{MODEL_PATH} is damaged; install localllm again")
@@ -170,7 +170,7 @@ def survey(command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE)
 
 
 def try_choice(
-    choice: CpuChoice, recorded: Recorded, command: Sequence[str], timeout_s: float, *, measure: bool = True
+    choice: CpuChoice, recorded: RecordedRun, command: Sequence[str], timeout_s: float, *, measure: bool = True
 ) -> Trial:
     """Decode the bundled model with this choice in a child, and compare its tokens with the recorded ones."""
     request = Request(

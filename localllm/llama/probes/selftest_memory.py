@@ -13,7 +13,7 @@ import msgspec
 
 from localllm.errors import sentence_of
 from localllm.llama.library import CpuChoice
-from localllm.llama.probes.result_store import Remembered
+from localllm.llama.probes.result_store import ResultStore
 
 FILE_NAME = "selftest.json"
 MAX_OUTCOMES = 16
@@ -62,7 +62,7 @@ class Memory:
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / FILE_NAME
-        self._file = Remembered(self.path, Outcome, most=MAX_OUTCOMES, subject="the self-test's outcome")
+        self._file = ResultStore(self.path, Outcome, most=MAX_OUTCOMES, subject="the self-test's outcome")
 
     def get(self, wanted: str) -> Outcome | None:
         """The remembered outcome, marked as such."""

@@ -15,7 +15,7 @@ from localllm import __version__
 from localllm.errors import LocalLLMError
 from localllm.llama import library
 from localllm.llama.probes import selftest, speed_probe
-from localllm.llama.probes.result_store import Remembered, key
+from localllm.llama.probes.result_store import ResultStore, key
 from localllm.llama.probes.speed_graph import TYPES, Cpu
 from localllm.planning.speeds import MachineSpeed, ProbeAnswer, ProbeQuestion, tensor_type
 from localllm.system import cpu as system_cpu
@@ -45,7 +45,7 @@ def probe(question: ProbeQuestion) -> ProbeAnswer:
     """The remembered speeds, with what is missing measured if it may be. Raises `LoadFailed`."""
     data_dir = Path(question.data_dir)
     loaded = library.load(selftest.choose(data_dir, runtime=question.runtime).choice)
-    memory = Remembered(data_dir / FILE_NAME, MachineSpeed, most=MAX_REMEMBERED, subject="this machine's speed")
+    memory = ResultStore(data_dir / FILE_NAME, MachineSpeed, most=MAX_REMEMBERED, subject="this machine's speed")
     name = key(
         loaded.build.fingerprint, loaded.choice.label(), system_cpu.cpu_model(), str(question.threads), __version__
     )  # fmt: skip

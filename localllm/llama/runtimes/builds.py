@@ -55,20 +55,20 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
         return (time.time() - self.started_unix_s) / self.done * (self.total - self.done)
 
 
-class Seen(msgspec.Struct, frozen=True):
+class BuildStatus(msgspec.Struct, frozen=True):
     """A build, and whether its process is alive."""
 
     build: Build
     is_running: bool
 
 
-def seen(data_dir: Path) -> list[Seen]:
+def seen(data_dir: Path) -> list[BuildStatus]:
     """All builds that are running or failed, by name."""
     found = []
     for path in sorted(folder_of(data_dir).glob(f"{_PREFIX}*.json")):
         with contextlib.suppress(OSError, msgspec.MsgspecError):  # deleted meanwhile, or not ours
             build = msgspec.json.decode(path.read_bytes(), type=Build)
-            found.append(Seen(build, _is_locked(_lock_of(data_dir, build.name))))
+            found.append(BuildStatus(build, _is_locked(_lock_of(data_dir, build.name))))
     return found
 
 

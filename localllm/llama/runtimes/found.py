@@ -54,7 +54,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     created_unix_s: int = 0
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A runtime as shown to users."""
 
     runtime: Runtime
@@ -65,7 +65,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot be used; empty: no problem is known."""
 
 
-def listed(data_dir: Path) -> list[Listed]:
+def listed(data_dir: Path) -> list[RuntimeRow]:
     """All runtimes, usable or not: those of the data directory, then the package's own, then the wheel's."""
     own = _package()
     wheel = _wheel()
@@ -127,7 +127,7 @@ def library_in(folder: Path) -> Path | None:
     return None
 
 
-def _kept(data_dir: Path) -> Iterator[Listed]:
+def _kept(data_dir: Path) -> Iterator[RuntimeRow]:
     parent = folder_of(data_dir)
     if not parent.is_dir():
         return
@@ -141,7 +141,7 @@ def _kept(data_dir: Path) -> Iterator[Listed]:
             why_not = "its library is gone"
         if not why_not and manifest.package_version != upstream.PACKAGE_VERSION:
             why_not = f"it is for {upstream.PACKAGE} {manifest.package_version}, not {upstream.PACKAGE_VERSION}"
-        yield Listed(
+        yield RuntimeRow(
             runtime=Runtime(folder.name, str(library or folder)),
             origin=manifest.origin,
             version=manifest.package_version,
@@ -156,16 +156,16 @@ def _manifest(path: Path) -> Manifest:
     return msgspec.json.decode(path.read_bytes(), type=Manifest)
 
 
-def _package() -> Listed | None:
+def _package() -> RuntimeRow | None:
     """The package's own library; None if the bindings were installed without one, as without a compiler."""
     try:
         files = installed.find()
     except LoadFailed:
         return None
-    return Listed(runtime=PACKAGE, origin="package", version=files.package_version)
+    return RuntimeRow(runtime=PACKAGE, origin="package", version=files.package_version)
 
 
-def _wheel() -> Listed | None:
+def _wheel() -> RuntimeRow | None:
     spec = importlib.util.find_spec(upstream.WHEEL_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -178,4 +178,6 @@ def _wheel() -> Listed | None:
     if version != upstream.WHEEL_VERSION:
         wanted = f"{upstream.WHEEL_PACKAGE}=={upstream.WHEEL_VERSION}"
         why_not = f"its version is {version}; for this localllm: pip install {wanted}"
-    return Listed(runtime=Runtime("wheel", str(library or folder)), origin="wheel", version=version, why_not=why_not)
+    return RuntimeRow(
+        runtime=Runtime("wheel", str(library or folder)), origin="wheel", version=version, why_not=why_not
+    )

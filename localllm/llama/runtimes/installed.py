@@ -25,7 +25,7 @@ FAST_INSTALL_FLAGS = (
 """The best code for every CPU, chosen at run time; the two -fno flags keep GCC from breaking ggml's AMX set-up."""
 
 
-class Installed(msgspec.Struct, frozen=True):
+class InstalledBindings(msgspec.Struct, frozen=True):
     """The bindings of llama-cpp-python, and the libraries that they should use."""
 
     package_version: str
@@ -64,7 +64,7 @@ class Installed(msgspec.Struct, frozen=True):
         return _digest(self.core, (*self.variants.values(), *self.plugins))
 
 
-def find(library: str = "") -> Installed:
+def find(library: str = "") -> InstalledBindings:
     """The bindings with a libllama: the package's, or the file `library`, which may include ggml.
 
     Raises `LoadFailed` if there is none.
@@ -84,7 +84,7 @@ def find(library: str = "") -> Installed:
         # pip puts loadable backends into site-packages/bin, other installers beside the library.
         folders = [package_dir.parent / "bin", library_dir.parent / "bin", library_dir]
     rest = [each for stem in ("ggml", "ggml-base", "ggml-cpu") if (each := _first(library_dir, stem))]
-    return Installed(
+    return InstalledBindings(
         package_version=_package_version(package_dir),
         package_dir=package_dir,
         library_dir=library_dir,

@@ -16,7 +16,7 @@ import numpy as np
 
 from localllm.errors import UnsupportedParameter
 from localllm.llama.enums import token_attributes, vocab_kind
-from localllm.system import compiled
+from localllm.system import native_libraries
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
@@ -57,8 +57,8 @@ class GrammarTokens:
         except ImportError as error:
             raise no_grammars(f"llguidance cannot be imported ({error}); install localllm again") from error
         try:
-            self._library: Any = compiled.load("vocabulary", open_library)
-        except compiled.NotCompiled:
+            self._library: Any = native_libraries.load("vocabulary", open_library)
+        except native_libraries.NotCompiled:
             self._library = None
         pieces = read_pieces(self._library, api, handle)
         if not pieces.ends:

@@ -21,13 +21,13 @@ from pathlib import Path
 from localllm.errors import InvalidModelFile, PullFailed
 from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front, follow
-from localllm.registry.fetch.job import Job, Wanted
+from localllm.registry.fetch.job import FileToFetch, Job
 from localllm.registry.fetch.net import Net, Reply
 from localllm.registry.fetch.pacing import OnWait, Retryable
 from localllm.registry.fetch.ranges import chunk_bytes
 from localllm.registry.fetch.silence import Silence
 from localllm.registry.fetch.sockets import Patience
-from localllm.registry.fetch.transfer import Changed, Expired
+from localllm.registry.fetch.transfer import CredentialExpired, FileChanged
 from localllm.registry.fetch.width import Width
 from localllm.registry.names.digest import Digest
 from localllm.registry.remote import Cancelled, OnBytes, RemoteFile
@@ -65,12 +65,12 @@ def download(
     `AccessDenied`, `ForbiddenAddress`, `DiskFull`, `Cancelled`.
     """
     width = Width(max(1, connections), min(first_connections, connections))
-    wanted = [Wanted(file, partial, on_bytes)]
+    wanted = [FileToFetch(file, partial, on_bytes)]
     return download_all(wanted, net=net, width=width, cancel=cancel, require_room=require_room)[0]
 
 
 def download_all(
-    wanted: Sequence[Wanted],
+    wanted: Sequence[FileToFetch],
     *,
     net: Net,
     width: Width | None = None,
@@ -90,7 +90,7 @@ def download_all(
 class _Crew:
     def __init__(
         self,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[FileToFetch],
         net: Net,
         width: Width,
         cancel: threading.Event,
@@ -222,9 +222,9 @@ class _Crew:
         try:
             self._ask(job, flight)
             self._decide(job, lambda: transfer.landed(flight, self._width.most))
-        except Changed:
+        except FileChanged:
             self._decide(job, lambda: transfer.changed(flight))
-        except Expired as expired:
+        except CredentialExpired as expired:
             self._renew(job, flight, expired.error)
         except Cancelled:
             if self._stop.is_set():
@@ -266,7 +266,7 @@ class _Crew:
         with self._lock:
             try:
                 decision()
-            except (Retryable, Changed, Expired):
+            except (Retryable, FileChanged, CredentialExpired):
                 raise
             except BaseException:
                 self._stop.set()

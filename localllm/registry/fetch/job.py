@@ -40,7 +40,7 @@ class SyncWork(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FileToFetch:
     """A file to fetch, and its partial file."""
 
     file: RemoteFile
@@ -56,7 +56,7 @@ class Job:
 
     def __init__(
         self,
-        wanted: Wanted,
+        wanted: FileToFetch,
         backoff: Backoff,
         patience_s: float = PATIENCE_S,
     ) -> None:

@@ -14,13 +14,13 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from localllm.errors import PullFailed
-from localllm.registry.fetch.answers import Nothing, Part, Refused, Whole, read_answer
 from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front
 from localllm.registry.fetch.net import Hop, Reply
 from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, MAX_MISTAKES, PATIENCE_S, Backoff, Retryable, within
 from localllm.registry.fetch.partial import Record
 from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Range, Ranges, next_chunk
+from localllm.registry.fetch.responses import Nothing, Part, RefusedResponse, WholeFile, read_answer
 from localllm.registry.fetch.sharing import shorten, steal
 from localllm.registry.names.digest import Digest
 from localllm.registry.remote import Credential, RemoteFile
@@ -34,11 +34,11 @@ MAX_IGNORED_RANGES = 2
 """How often a server that supported ranges may send the whole file instead before ranges are no longer requested."""
 
 
-class Changed(Exception):
+class FileChanged(Exception):
     """The server's file has changed: its bytes cannot be combined with ours."""
 
 
-class Expired(Exception):
+class CredentialExpired(Exception):
     """The server no longer accepts the credential; `error` is raised if there is no replacement."""
 
     def __init__(self, error: PullFailed) -> None:
@@ -209,21 +209,21 @@ class Transfer:
         return headers
 
     def answered(self, flight: Flight, reply: Reply) -> None:
-        """Reads the head of a response. Raises `Retryable`, `Changed`, or `PullFailed` for permanent failures."""
+        """Reads the head of a response. Raises `Retryable`, `FileChanged`, or `PullFailed` for permanent failures."""
         if flight.generation != self.generation:
             raise Retryable("no longer of use")
         try:
             answer = read_answer(reply, self.file.file_name, flight.start, flight.asked_end)
-        except Refused as refused:
+        except RefusedResponse as refused:
             if not flight.remembered:
                 if refused.error.details.get("status") == 401 and self.file.renew is not None:
-                    raise Expired(refused.error) from None
+                    raise CredentialExpired(refused.error) from None
                 raise refused.error from None
             self._hop = None  # a signed URL lives for minutes; the original URL leads to a new one
             raise Retryable(refused.error.message) from None
         if isinstance(answer, Part):
             self._part_answered(flight, answer)
-        elif isinstance(answer, Whole):
+        elif isinstance(answer, WholeFile):
             self._whole_answered(flight, answer)
         else:
             self._nothing_answered(flight, answer)
@@ -238,19 +238,19 @@ class Transfer:
         flight.end = part.end if flight.end is None else min(flight.end, part.end)
         self._has_ranges = True
 
-    def _whole_answered(self, flight: Flight, whole: Whole) -> None:
+    def _whole_answered(self, flight: Flight, whole: WholeFile) -> None:
         """Handles a 200: the server does not support ranges, or the file has changed."""
         name = self.file.file_name
         is_alone = self.present == 0 and len(self.flights) == 1
         if flight.conditional and not is_alone:
-            raise Changed
+            raise FileChanged
         if self._has_ranges and not is_alone:
             self._num_ignored += 1
             if self._num_ignored <= MAX_IGNORED_RANGES:
                 raise Retryable(f"the server sent all of {name} instead of a range")
         self._no_ranges = True
         if not is_alone:
-            raise Changed
+            raise FileChanged
         if not whole.is_framed and self.file.size_bytes is None:
             raise PullFailed(f"the server does not give the size of {name}")
         if whole.length is not None:
@@ -263,7 +263,7 @@ class Transfer:
             self.size = flight.end = flight.answer_end = 0
             return
         if self.suspect and self.file.size_bytes is None:
-            raise Changed
+            raise FileChanged
         shown = "fewer" if nothing.total is None else f"{nothing.total:,}"
         raise PullFailed(f"the server has {shown} bytes of {self.file.file_name}, not {self.size}")
 
@@ -275,10 +275,10 @@ class Transfer:
         if expected is not None and total != expected:
             raise PullFailed(f"the server has {total:,} bytes of {name} instead of {expected:,}")
         if self.size not in (None, total):
-            raise Changed
+            raise FileChanged
         if self.size is not None and self.present > 0 and validator != self.validator:
             if self.file.digest is None:
-                raise Changed
+                raise FileChanged
             self.suspect = True
         self.size, self.validator = total, validator
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from localllm.errors import InvalidParameter
 from localllm.registry.foreign import hf_cache, ollama
-from localllm.registry.foreign.group import Found, Place, found_at, models
-from localllm.registry.foreign.model import ForeignModel, Skipped
+from localllm.registry.foreign.file_groups import GroupLocation, ScannedFile, found_at, models
+from localllm.registry.foreign.foreign_model import ForeignModel, Skipped
 from localllm.registry.foreign.walk import files_in, gguf_files, read_small, size_of
 from localllm.registry.names import model_names
 from localllm.registry.names.model_names import HubFile
@@ -28,13 +28,13 @@ _RESOLVE = re.compile(r"https?://[^/]+/([^/]+/[^/]+)/resolve/([^/]+)/(.+\.gguf)"
 
 def scan_lmstudio(models_folder: Path, skipped: Skipped) -> Iterator[ForeignModel]:
     """`PUBLISHER/REPO/...` is taken as the repository of that name; other files are named after themselves."""
-    by_place: dict[Place, list[Found]] = {}
+    by_place: dict[GroupLocation, list[ScannedFile]] = {}
     for path in gguf_files(models_folder, skipped):
         parts = path.relative_to(models_folder).parts
         if len(parts) >= 3:
-            place = Place("lmstudio", models_folder.joinpath(*parts[:2]), "/".join(parts[:2]))
+            place = GroupLocation("lmstudio", models_folder.joinpath(*parts[:2]), "/".join(parts[:2]))
         else:
-            place = Place("lmstudio", path.parent)
+            place = GroupLocation("lmstudio", path.parent)
         by_place.setdefault(place, []).append(found_at(path, path.relative_to(place.folder).as_posix()))
     for place, files in by_place.items():
         yield from models(files, place)
@@ -54,8 +54,8 @@ def lmstudio_folder(home: Path) -> Path:
 def scan_llama_cpp(cache: Path, skipped: Skipped) -> Iterator[ForeignModel]:
     """Files with a URL beside them belong to its repository; others are named after themselves."""
     yield from hf_cache.scan(cache, skipped)
-    by_repo: dict[str, list[Found]] = {}
-    loose: list[Found] = []
+    by_repo: dict[str, list[ScannedFile]] = {}
+    loose: list[ScannedFile] = []
     for path in _gguf_in(cache, skipped):
         origin = _origin(path)
         if origin is None:
@@ -63,8 +63,8 @@ def scan_llama_cpp(cache: Path, skipped: Skipped) -> Iterator[ForeignModel]:
         else:
             by_repo.setdefault(origin.repo, []).append(found_at(path, origin.path))
     for repo, files in by_repo.items():
-        yield from models(files, Place("llama.cpp", cache, repo))
-    yield from models(loose, Place("llama.cpp", cache))
+        yield from models(files, GroupLocation("llama.cpp", cache, repo))
+    yield from models(loose, GroupLocation("llama.cpp", cache))
 
 
 def scan_path(path: Path, skipped: Skipped) -> Iterator[ForeignModel]:
@@ -77,7 +77,7 @@ def scan_path(path: Path, skipped: Skipped) -> Iterator[ForeignModel]:
         yield from hf_cache.scan(path, skipped)
     elif path.is_dir():
         for folder, files in groupby(gguf_files(path, skipped), key=lambda file: file.parent):
-            yield from models([found_at(file, file.name) for file in files], Place("folder", folder))
+            yield from models([found_at(file, file.name) for file in files], GroupLocation("folder", folder))
     elif size_of(path) is not None:
         yield from _scan_file(path, skipped)
     else:
@@ -88,7 +88,7 @@ def _scan_file(path: Path, skipped: Skipped) -> Iterator[ForeignModel]:
     """One file with its shards; any suffix is accepted, since the header says what it is."""
     beside = _gguf_in(path.parent, skipped)
     files = [found_at(file, file.name) for file in (beside if path in beside else [path])]
-    place = Place("folder", path.parent)
+    place = GroupLocation("folder", path.parent)
     stem, _, count = split_shard(path.name)
     of_it = [file for file in files if split_shard(file.relative)[::2] == (stem, count)]
     wanted = {file.path for file in of_it}

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from localllm.errors import InvalidParameter
-from localllm.registry.foreign.group import Found, Place, found_at, models
-from localllm.registry.foreign.model import ForeignModel, Skipped
+from localllm.registry.foreign.file_groups import GroupLocation, ScannedFile, found_at, models
+from localllm.registry.foreign.foreign_model import ForeignModel, Skipped
 from localllm.registry.foreign.walk import files_in, gguf_files, read_small, subfolders
 from localllm.registry.names.digest import Digest
 from localllm.registry.names.suggested import canonical
@@ -55,7 +55,9 @@ def scan_repository(folder: Path, skipped: Skipped) -> Iterator[ForeignModel]:
     seen: set[tuple[str, Path]] = set()
     for snapshot in sorted(snapshots, key=lambda path: (path.name != latest, -_modified_ns(path))):
         files = [_found(path, snapshot, folder) for path in gguf_files(snapshot, skipped, max_depth=MAX_DEPTH)]
-        place = Place("huggingface", folder, repo if named else None, snapshot.name, latest=snapshot.name == latest)
+        place = GroupLocation(
+            "huggingface", folder, repo if named else None, snapshot.name, latest=snapshot.name == latest
+        )
         for model in models(files, place):
             key = (model.name, model.files[0].path if model.files else snapshot)
             if key not in seen:
@@ -72,7 +74,7 @@ def _latest(folder: Path) -> str | None:
     return commit if _COMMIT.fullmatch(commit) else None
 
 
-def _found(path: Path, snapshot: Path, folder: Path) -> Found:
+def _found(path: Path, snapshot: Path, folder: Path) -> ScannedFile:
     """Describes one file. A digest is taken only from a link into the repository's own blobs."""
     found = found_at(path, path.relative_to(snapshot).as_posix())
     if found.problem is not None:

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from localllm.errors import InvalidParameter, PullFailed
-from localllm.registry.foreign.group import describe
-from localllm.registry.foreign.model import ForeignFile, ForeignModel, Skipped
+from localllm.registry.foreign.file_groups import describe
+from localllm.registry.foreign.foreign_model import ForeignFile, ForeignModel, Skipped
 from localllm.registry.foreign.walk import files_in, read_small, size_of, subfolders
 from localllm.registry.manifest import MAX_FILES, MAX_MANIFEST_BYTES, Role
 from localllm.registry.names.digest import Digest

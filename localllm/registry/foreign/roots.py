@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from localllm.registry.foreign.folders import lmstudio_folder
-from localllm.registry.foreign.model import Root
+from localllm.registry.foreign.foreign_model import Root
 from localllm.registry.foreign.walk import read_small
 from localllm.system import folders
 

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from localllm.registry.foreign.model import Skipped
+from localllm.registry.foreign.foreign_model import Skipped
 
 MAX_FOLDERS = 20_000
 MAX_ENTRIES = 500_000

@@ -17,12 +17,12 @@ from localllm.gguf import read_header, read_model_info
 from localllm.registry.disk.files import hash_file
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import Store
-from localllm.registry.foreign.header import facts_of
-from localllm.registry.foreign.model import file_name_of
+from localllm.registry.foreign.foreign_model import file_name_of
+from localllm.registry.foreign.header_facts import facts_of
 from localllm.registry.listing import described, store_of
 from localllm.registry.making.create import base_of, put, resolver
 from localllm.registry.making.modelfile import Modelfile, checked_template, parse_modelfile
-from localllm.registry.making.parameters import Given, collect
+from localllm.registry.making.parameters import RawParameter, collect
 from localllm.registry.making.quantizing import job_of, quantize
 from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.names.digest import Digest
@@ -86,7 +86,7 @@ def _parts_of(wanted: NewModel) -> tuple[dict[str, str], str, Modelfile]:
     if wanted.modelfile is None:
         if bool(wanted.files) == bool(wanted.base):
             raise InvalidParameter("give either from (the name of a model) or files", param="from")
-        found = collect(Given(name, value, "parameters") for name, value in wanted.parameters.items())
+        found = collect(RawParameter(name, value, "parameters") for name, value in wanted.parameters.items())
         modelfile = Modelfile(
             bases=(),
             params=found.params,

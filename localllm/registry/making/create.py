@@ -17,8 +17,8 @@ from localllm.errors import InvalidModelFile, InvalidParameter
 from localllm.gguf import read_header, read_model_info, shard_paths
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import Store, now_text
-from localllm.registry.foreign.header import examine, facts_of
-from localllm.registry.foreign.model import file_name_of
+from localllm.registry.foreign.foreign_model import file_name_of
+from localllm.registry.foreign.header_facts import examine, facts_of
 from localllm.registry.making.modelfile import Modelfile, format_modelfile
 from localllm.registry.manifest import Manifest, Role, StoredFile
 from localllm.registry.names import model_names

@@ -23,7 +23,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter
 from localllm.registry.go_template.translating import to_jinja
-from localllm.registry.making.parameters import Given, Parameters, collect, lines_of
+from localllm.registry.making.parameters import Parameters, RawParameter, collect, lines_of
 from localllm.types import Message, SamplingParams
 
 MAX_MODELFILE_BYTES = 4 * 1024 * 1024
@@ -81,7 +81,7 @@ def is_go_template(text: str) -> bool:
 def parse_modelfile(source: str | bytes) -> Modelfile:
     """Raises `InvalidParameter` with the line at fault and the remedy."""
     bases: list[str] = []
-    given: list[Given] = []
+    given: list[RawParameter] = []
     texts: dict[str, str] = {}
     messages: list[Message] = []
     licenses: list[str] = []
@@ -91,7 +91,7 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
         if one.name == "from":
             bases.append(_not_empty(one))
         elif one.name == "parameter":
-            given.append(Given(one.word, one.value, f"Modelfile, line {one.line}"))
+            given.append(RawParameter(one.word, one.value, f"Modelfile, line {one.line}"))
         elif one.name == "message":
             messages.append(_message(one))
         elif one.name == "license":

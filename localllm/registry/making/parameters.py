@@ -55,7 +55,7 @@ _NOT_SERVED = {
 }
 
 
-class Given(NamedTuple):
+class RawParameter(NamedTuple):
     """One parameter as read: text, or the value of a JSON field."""
 
     name: str
@@ -72,7 +72,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int | None = None
 
 
-def collect(given: Iterable[Given]) -> Parameters:
+def collect(given: Iterable[RawParameter]) -> Parameters:
     """Combines all parameters. Raises `InvalidParameter` that begins with `where` and names the parameter."""
     fields: dict[str, Any] = {}
     lists: dict[str, list[Any]] = {}
@@ -92,15 +92,15 @@ def collect(given: Iterable[Given]) -> Parameters:
 
 def collect_usable(values: Mapping[str, Any]) -> tuple[Parameters, tuple[str, ...]]:
     """The parameters that can be honoured and a message for each that cannot; for files written by others."""
-    usable: list[Given] = []
+    usable: list[RawParameter] = []
     notices: list[str] = []
     for name, value in values.items():
         try:
-            collect([*usable, Given(str(name)[:100], value)])
+            collect([*usable, RawParameter(str(name)[:100], value)])
         except InvalidParameter as error:
             notices.append(error.message)
         else:
-            usable.append(Given(name, value))
+            usable.append(RawParameter(name, value))
     if len(notices) > MAX_NOTICES:
         notices[MAX_NOTICES:] = [f"{len(notices) - MAX_NOTICES} more parameters are ignored"]
     return collect(usable), tuple(notices)
@@ -148,7 +148,7 @@ def _kinds() -> dict[str, _Kind]:
 _KINDS = _kinds()
 
 
-def _field(one: Given) -> str:
+def _field(one: RawParameter) -> str:
     if one.name in _OF_A_MACHINE:
         option = _OF_A_MACHINE[one.name]
         remedy = (
@@ -167,7 +167,7 @@ def _field(one: Given) -> str:
     return field
 
 
-def _value(one: Given, field: str, kind: _Kind, value: Any) -> Any:
+def _value(one: RawParameter, field: str, kind: _Kind, value: Any) -> Any:
     """The value in its field's type; None where Ollama uses a number to say "unset"."""
     if kind.type is str:
         if not isinstance(value, str):
@@ -191,7 +191,7 @@ def _value(one: Given, field: str, kind: _Kind, value: Any) -> Any:
     return number
 
 
-def _number(one: Given, value: Any, *, whole: bool) -> float:
+def _number(one: RawParameter, value: Any, *, whole: bool) -> float:
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -209,7 +209,7 @@ def _as_fields(lists: dict[str, list[Any]]) -> dict[str, Any]:
     return {name: dict(values) if name == "logit_bias" else tuple(values) for name, values in lists.items()}
 
 
-def _try(one: Given, fields: dict[str, Any]) -> None:
+def _try(one: RawParameter, fields: dict[str, Any]) -> None:
     """Checks ranges, which `SamplingParams` defines, after each parameter, so that the error names the right one."""
     try:
         _build(fields)
@@ -228,6 +228,6 @@ def _shown(value: Any) -> str:
     return repr(value)[:60]
 
 
-def _wrong(one: Given, reason: str) -> InvalidParameter:
+def _wrong(one: RawParameter, reason: str) -> InvalidParameter:
     where = f"{one.where}: " if one.where else ""
     return InvalidParameter(f"{where}the parameter {one.name[:60]} {reason}", param=one.name[:60])

@@ -27,7 +27,7 @@ def child_command() -> list[str]:
     return own_command("localllm.llama.probes.doctor")
 
 
-class Seen(NamedTuple):
+class MachineReport(NamedTuple):
     """What a worker's library reports about this machine."""
 
     devices: tuple[DeviceInfo, ...]
@@ -41,7 +41,7 @@ class Seen(NamedTuple):
     """Why the self-test has to run again next time: a sentence with the remedy."""
 
 
-def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
+def seen_of(settings: Settings, *, whole: bool = False) -> MachineReport:
     """The devices as a worker would see them, from a child process unless only the CPU is to be used.
 
     `whole`: always ask the library. Raises `InvalidParameter` if devices are named but cannot be listed.
@@ -51,14 +51,14 @@ def seen_of(settings: Settings, *, whole: bool = False) -> Seen:
     )
     if is_on_cpu and not whole:
         cpu = DeviceInfo("CPU", "CPU", "cpu", "CPU", memory.available_memory() or 0, memory.total_memory() or 0)
-        return Seen((cpu,))
+        return MachineReport((cpu,))
     report = examine(settings, fresh=False)
     if not report.works and settings.devices:
         raise InvalidParameter(
             f"devices cannot be listed: {report.error}; `localllm doctor` has details", param="device"
         )
     problem = None if report.works else report.error
-    return Seen(tuple(report.devices), report.used or "", report.fingerprint or "", problem, report.not_stored)
+    return MachineReport(tuple(report.devices), report.used or "", report.fingerprint or "", problem, report.not_stored)
 
 
 def examine(settings: Settings, *, fresh: bool) -> Report:

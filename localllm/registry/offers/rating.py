@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from localllm.errors import LocalLLMError
 from localllm.planning.contexts import Memory, with_context
-from localllm.planning.drafts import DraftModel
+from localllm.planning.draft_plan import DraftModel
 from localllm.planning.memory_fit import Fit, fit_in_memory
 from localllm.planning.prediction import speeds
 from localllm.planning.speeds import NotPredicted, Speed
@@ -18,7 +18,7 @@ from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
 
 
-class Rated(NamedTuple):
+class RatedModel(NamedTuple):
     """A downloadable model with its rating."""
 
     offer: Offer
@@ -29,7 +29,7 @@ class Rated(NamedTuple):
 
 def rated(
     settings: Settings, offers: Sequence[Offer], devices: Sequence[DeviceInfo], *, may_measure: bool = True
-) -> list[Rated]:
+) -> list[RatedModel]:
     """Rates the offers, in order. Blocks for about 0.2 s per tensor type not yet measured on this machine.
 
     With `may_measure` false (other work would distort a measurement), only speeds already known are used.
@@ -38,7 +38,7 @@ def rated(
     known = [one.info for one in offers if one.info is not None]
     predicted = iter(speeds(settings, options, known, devices, may_measure=may_measure))
     return [
-        Rated(
+        RatedModel(
             one,
             _fit_or_reason(one, options, devices, free_bytes),
             NotPredicted(one.why_not or "") if one.info is None else next(predicted),

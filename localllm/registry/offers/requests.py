@@ -15,8 +15,8 @@ from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
 
 if TYPE_CHECKING:
-    from localllm.registry.offers.rating import Rated
-    from localllm.registry.sources.hub import HubHit
+    from localllm.registry.offers.rating import RatedModel
+    from localllm.registry.sources.hugging_face import HubHit
 
 T = TypeVar("T")
 MOST_AT_A_TIME = 2
@@ -53,14 +53,14 @@ class Asking:
 
         return await self._run(work, SEARCH_TIMEOUT_S)
 
-    async def offers(self, name: str, *, may_measure: bool) -> tuple[list[Rated], str | None]:
+    async def offers(self, name: str, *, may_measure: bool) -> tuple[list[RatedModel], str | None]:
         """Every model that the name may mean, and why only the CPU was considered, if so.
 
         Raises `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `QueueFull`.
         """
         settings = self._settings
 
-        def work(cancel: threading.Event) -> tuple[list[Rated], str | None]:
+        def work(cancel: threading.Event) -> tuple[list[RatedModel], str | None]:
             from localllm.planning.memory_fit import measure
             from localllm.registry.offers.machine import seen_of
             from localllm.registry.offers.rating import rated

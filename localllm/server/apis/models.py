@@ -11,11 +11,11 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from localllm.errors import ModelNotFound, clipped
+from localllm.server.answers import catalog
 from localllm.server.apis.anthropic import models as anthropic
 from localllm.server.apis.openai import models as openai
-from localllm.server.common import catalog
-from localllm.server.common.body import json_response
 from localllm.server.edge.paths import both
+from localllm.server.requests.body import json_response
 from localllm.server.state import ServerState
 
 PATH = "/v1/models"

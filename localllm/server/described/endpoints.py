@@ -26,7 +26,7 @@ from localllm.server.apis.responses.events import AnyEvent
 from localllm.server.apis.tei import replies as tei_replies
 from localllm.server.apis.tei import requests as tei
 from localllm.server.apis.tei.errors import ErrorReply as TeiError
-from localllm.server.common.counting import TokenCount
+from localllm.server.requests.counting import TokenCount
 from localllm.types import wire as manage
 from localllm.types.wire import ErrorBody, Ready
 

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.server.common.body import json_response
 from localllm.server.edge.callers import caller_of
 from localllm.server.edge.sse import unless_gone
+from localllm.server.requests.body import json_response
 from localllm.server.state import ServerState
 from localllm.settings.config import Settings
 from localllm.system import processes

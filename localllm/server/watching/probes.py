@@ -7,8 +7,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import Loading
-from localllm.server.common.body import json_response
 from localllm.server.edge.paths import both
+from localllm.server.requests.body import json_response
 from localllm.server.state import ServerState
 from localllm.types.wire import Ready
 

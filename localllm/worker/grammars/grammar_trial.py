@@ -16,7 +16,7 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.calls.answers import source_of
-from localllm.grammar.compose import Composed, composed, grammar_of
+from localllm.grammar.compose import ComposedGrammar, composed, grammar_of
 from localllm.grammar.schema.blame import culprit
 from localllm.grammar.texts.literals import Literals
 from localllm.types.formats import AnswerSource
@@ -29,7 +29,7 @@ _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 """Line and column in llguidance's messages about Lark."""
 
 
-def checked_grammar(request: GrammarRequest) -> Composed:
+def checked_grammar(request: GrammarRequest) -> ComposedGrammar:
     """llguidance's text, which compiles and allows something, with notes. Raises `InvalidParameter`."""
     structure, literals = request.structure, Literals.of_vocabulary(request.special.spellings, request.special.ends)
     written = composed(structure, request.preface, literals, None if request.is_loose else frozenset())
@@ -40,7 +40,7 @@ def checked_grammar(request: GrammarRequest) -> Composed:
     raise _refusal(structure, error, _culprit(request, structure))
 
 
-def _loosened(request: GrammarRequest, literals: Literals, error: str) -> Composed:
+def _loosened(request: GrammarRequest, literals: Literals, error: str) -> ComposedGrammar:
     """The grammar without the schemas that do not compile, or without any if that does not help."""
     source = source_of(request.structure)
     if source.text is not None and (of_text := _error(request, grammar_of(source.text))) is not None:

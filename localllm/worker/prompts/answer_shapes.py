@@ -15,7 +15,7 @@ from localllm.types.structures import Preface, Structure, Tags
 from localllm.worker.prompts.prompt_parts import Tokenizer
 
 
-class Shape(NamedTuple):
+class AnswerShape(NamedTuple):
     """The shape of one answer."""
 
     structure: Structure | None
@@ -25,25 +25,25 @@ class Shape(NamedTuple):
     beginning: Beginning
 
 
-def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Shape:
+def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> AnswerShape:
     """`ending`: how the rendered prompt ends; empty if it was not rendered. Raises `InvalidParameter`."""
     if not ending:
-        return Shape(request.structure, None, "text")
+        return AnswerShape(request.structure, None, "text")
     messages = request.messages or ()
     continued = messages[-1] if request.rendering.continues(messages) else None
     beginning = beginning_of(format, ending, continued)
     calling = _calling(request, format)
     if request.structure is not None and (calling is None or calling.choice == "none"):
-        return Shape(request.structure, _before_a_structure(request, format, beginning, ending), beginning)
+        return AnswerShape(request.structure, _before_a_structure(request, format, beginning, ending), beginning)
     if calling is None and (request.thinking_budget is None or beginning == "text"):
-        return Shape(None, None, beginning)
+        return AnswerShape(None, None, beginning)
     is_free = request.structure is None and (calling is None or calling.choice != "required")
     structure = Structure(
         kind="answer",
         source=_source(format if is_free else _behind(ending, format), calling, request.structure),
         param="thinking_budget" if calling is None else "tools",
     )
-    return Shape(structure, _before_an_answer(request, format, beginning, calling), beginning)
+    return AnswerShape(structure, _before_an_answer(request, format, beginning, calling), beginning)
 
 
 def control_tokens(literals: tuple[str, ...], vocab: Tokenizer) -> frozenset[int]:

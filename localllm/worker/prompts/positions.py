@@ -12,7 +12,7 @@ from typing import NamedTuple
 from localllm.types import ChatFormat
 
 
-class Place(NamedTuple):
+class PrefixPosition(NamedTuple):
     """A prefix of a text, by its number of characters and digest."""
 
     length: int
@@ -23,19 +23,19 @@ class Ending(NamedTuple):
     """Where the answer to a prompt begins: at its end, or before an empty reasoning block that the prompt opened and
     closed, which many templates leave out of a conversation that continues."""
 
-    whole: Place
-    bare: Place
+    whole: PrefixPosition
+    bare: PrefixPosition
     """Without that block; the same if there is none."""
     in_thought: bool
 
-    def place_in(self, begun: set[Place]) -> Place | None:
+    def place_in(self, begun: set[PrefixPosition]) -> PrefixPosition | None:
         """Where the answer begins in a text that begins with these places."""
         return self.whole if self.whole in begun else self.bare if self.bare in begun else None
 
 
-def begun_with(text: str, places: Iterable[Place]) -> set[Place]:
+def begun_with(text: str, places: Iterable[PrefixPosition]) -> set[PrefixPosition]:
     """Which of the places the text begins with."""
-    found: set[Place] = set()
+    found: set[PrefixPosition] = set()
     wanted = sorted(set(places))
     for digest, place in zip(_digests(text, [place.length for place in wanted]), wanted, strict=False):
         if digest == place.digest:
@@ -53,7 +53,7 @@ def ending_of(text: str, format: ChatFormat) -> Ending:
         if before != end and before.endswith(opening):
             length = len(before) - len(opening)
     bare, whole = _digests(text, [length, len(text)])
-    return Ending(Place(len(text), whole), Place(length, bare), in_thought)
+    return Ending(PrefixPosition(len(text), whole), PrefixPosition(length, bare), in_thought)
 
 
 def _digests(text: str, lengths: Sequence[int]) -> list[bytes]:

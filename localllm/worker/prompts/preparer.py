@@ -41,16 +41,16 @@ from localllm.types import (
     Usage,
 )  # fmt: skip
 from localllm.worker.drafts.available import check_sources, notes_on
-from localllm.worker.grammars.compiled import Grammars
+from localllm.worker.grammars.constraints import Grammars
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
-from localllm.worker.prompts.answer_shapes import Shape, control_tokens, shape_of
+from localllm.worker.prompts.answer_shapes import AnswerShape, control_tokens, shape_of
 from localllm.worker.prompts.fair_turns import Turns
 from localllm.worker.prompts.prompt_parts import Source, Tokenizer
 from localllm.worker.prompts.rendering import Render, Renderer
-from localllm.worker.prompts.reworded import Remembered
+from localllm.worker.prompts.reworded import AnswerMemory
 from localllm.worker.prompts.sequences import Sequences
-from localllm.worker.prompts.tokenized import Prompt, Prompts, Rendered, source_of
-from localllm.worker.prompts.uncancelled import Wanted
+from localllm.worker.prompts.tokenized import Prompt, Prompts, RenderedPrompt, source_of
+from localllm.worker.prompts.uncancelled import UncancelledRequests
 from localllm.worker.refusals import errors_to
 
 NO_DEFAULTS = ModelDefaults()
@@ -99,9 +99,9 @@ class Preparer:
         markers = frozenset[int]() if renderer is None else control_tokens(model.format.literals, vocab)
         self._sequences = Sequences(model, vocab, defaults, markers)
         self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift, thinking=thinking)
-        self.remembered = Remembered(model.format, vocab)
+        self.remembered = AnswerMemory(model.format, vocab)
         self._lock = threading.Lock()
-        self._wanted = Wanted(send)
+        self._wanted = UncancelledRequests(send)
         """Requests and calls."""
         self._drafts: dict[Source, _Draft] = {}
         self._turns = Turns("preparer")
@@ -174,7 +174,7 @@ class Preparer:
                 rendered = rendered._replace(asked=self.remembered.place(restored, rendered.text))
             self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
 
-    def _prepare(self, draft: _Draft, rendered: Rendered | None) -> Iterator[None]:
+    def _prepare(self, draft: _Draft, rendered: RenderedPrompt | None) -> Iterator[None]:
         with errors_to(partial(self._refuse, draft)):
             self._check_kind(draft.source)
             prompt = yield from self._prompts.make(draft.source, rendered)
@@ -259,7 +259,7 @@ class Preparer:
         self,
         taker: _Taker,
         prompt: Prompt,
-        shape: Shape,
+        shape: AnswerShape,
         guesser: Guesser | None,
         result: MatcherConstraint | LocalLLMError,
     ) -> None:
@@ -273,7 +273,7 @@ class Preparer:
         self,
         taker: _Taker,
         prompt: Prompt,
-        shape: Shape,
+        shape: AnswerShape,
         constraint: MatcherConstraint | None,
         guesser: Guesser | None,
     ) -> None:

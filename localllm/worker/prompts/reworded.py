@@ -32,7 +32,7 @@ MOST_TRIES = 3
 """Turns whose end is searched in one text."""
 
 
-class Restored(NamedTuple):
+class RestoredConversation(NamedTuple):
     """A conversation with our own answers in their original words, where they are known."""
 
     domain: Domain
@@ -51,10 +51,10 @@ class Restored(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Asked:
+class PendingConversation:
     """A rendered conversation that is to be answered, once or several times."""
 
-    restored: Restored
+    restored: RestoredConversation
     ending: Ending
     head: Turn | None = None
     taken: Head | None = None
@@ -66,12 +66,12 @@ class Asked:
 
 
 class _Running(NamedTuple):
-    asked: Asked
+    asked: PendingConversation
     sequence: Generated
     functions: tuple[Function, ...]
 
 
-class Remembered:
+class AnswerMemory:
     """For one model."""
 
     def __init__(self, format: ChatFormat, vocab: Tokenizer, *, max_bytes: int = MAX_BYTES) -> None:
@@ -83,7 +83,7 @@ class Remembered:
         self._running: dict[int, _Running] = {}
         self._ended: queue.SimpleQueue[tuple[_Running, FinishReason]] = queue.SimpleQueue()
 
-    def restore(self, source: Source) -> Restored | None:
+    def restore(self, source: Source) -> RestoredConversation | None:
         """The conversation in its original words; call before rendering. None if such requests are not remembered."""
         messages = source.messages
         if not messages or not source.cache_prompt or source.rendering.continues(messages):
@@ -99,12 +99,12 @@ class Remembered:
                     if turn is not None:
                         self._turns.use(turn)
                         behind = _behind(turn, sent[: at + 1], messages[at + 1 :])
-                        return Restored(domain, known, turn, behind, source.rendering)
-        return Restored(domain, known, None, messages, source.rendering)
+                        return RestoredConversation(domain, known, turn, behind, source.rendering)
+        return RestoredConversation(domain, known, None, messages, source.rendering)
 
-    def place(self, restored: Restored, text: str) -> Asked:
+    def place(self, restored: RestoredConversation, text: str) -> PendingConversation:
         """Called after rendering: adds the tokens that can be reused."""
-        asked = Asked(restored, ending_of(text, self._format))
+        asked = PendingConversation(restored, ending_of(text, self._format))
         lineage = [] if restored.parent is None else restored.parent.lineage()
         begun = begun_with(text, (place for turn in lineage for place in (turn.ending.whole, turn.ending.bare)))
         tries = [(turn, place) for turn in reversed(lineage) if (place := turn.ending.place_in(begun)) is not None]
@@ -120,7 +120,7 @@ class Remembered:
                 break
         return asked
 
-    def explain(self, asked: Asked) -> CacheReport:
+    def explain(self, asked: PendingConversation) -> CacheReport:
         """How many tokens of the conversation could be reused, and why not more."""
         restored = asked.restored
         with self._lock:
@@ -138,7 +138,7 @@ class Remembered:
         # Without the answer itself: the last tokens that a grammar forced were never computed.
         return CacheReport(len(asked.taken.tokens) - len(asked.head.made), why)
 
-    def begun(self, asked: Asked | None, sequence: Generated, request: GenerationRequest) -> None:
+    def begun(self, asked: PendingConversation | None, sequence: Generated, request: GenerationRequest) -> None:
         """Call before the engine gets the sequence; `take` learns how it ends."""
         if asked is not None and not sequence.request.ending.ignore_eos:
             calling = request.calling

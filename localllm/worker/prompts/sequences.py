@@ -12,7 +12,7 @@ import msgspec
 from localllm.engine.cache.domain import Domain
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Ending, Reported, Request, Reuse, Shift
+from localllm.engine.requests.terms import Due, Ending, ReportOptions, Request, Reuse, Shift
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.speculation.guesser import Guesser
 from localllm.errors import InvalidParameter
@@ -68,7 +68,7 @@ class Sequences:
                 ignore_eos=params.ignore_eos,
                 lines=request.lines,
             ),
-            reported=Reported(
+            reported=ReportOptions(
                 params.logprobs,
                 params.prompt_logprobs,
                 request.detail,

@@ -18,7 +18,7 @@ from localllm.worker.messages import Embed, Rejected, Tokenized, Up
 from localllm.worker.prompts.fair_turns import Turns
 from localllm.worker.prompts.prompt_parts import Memo
 from localllm.worker.prompts.tokenized import MOST_COUNTED
-from localllm.worker.prompts.uncancelled import Wanted
+from localllm.worker.prompts.uncancelled import UncancelledRequests
 from localllm.worker.refusals import deadline_s, errors_to, too_long
 
 MAX_VECTORS_BYTES = 256 * 1024 * 1024
@@ -83,7 +83,7 @@ class TextPreparer:
         self._loop = loop
         self._jobs = jobs
         self._send = send
-        self._wanted = Wanted(send)
+        self._wanted = UncancelledRequests(send)
         self._turns = Turns("text-preparer")
 
     def submit(self, message: Embed) -> None:

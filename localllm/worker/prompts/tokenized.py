@@ -19,7 +19,7 @@ from localllm.kvdisk.prefix import common_prefix
 from localllm.types import GenerationRequest, Infill, LoadedModel, Message, ModelDefaults, Rendering, ThinkingDefault
 from localllm.worker.prompts.infill import HERE, LEAST_ANSWER, PROJECT, SNIPPET, Marks, Pieces, infill_tokens
 from localllm.worker.prompts.prompt_parts import NO_RENDERING, Head, Memo, Source, Tokenizer
-from localllm.worker.prompts.reworded import Asked
+from localllm.worker.prompts.reworded import PendingConversation
 from localllm.worker.refusals import too_long
 
 ATTENTION_SINKS = 4
@@ -39,18 +39,18 @@ class Prompt(NamedTuple):
     """How the text of a rendered conversation ends, up to `ENDING` characters."""
     notes: tuple[str, ...] = ()
     """How messages were changed for the template."""
-    asked: Asked | None = None
+    asked: PendingConversation | None = None
     """What was found of the conversation, if answers to it are to be remembered."""
     text: str = ""
     """Text of all tokens, if requested."""
 
 
-class Rendered(NamedTuple):
+class RenderedPrompt(NamedTuple):
     text: str
     beginnings: dict[int, str]
     """Number of messages -> the text of these alone; absent if the template refuses them."""
     notes: tuple[str, ...] = ()
-    asked: Asked | None = None
+    asked: PendingConversation | None = None
 
     @property
     def head(self) -> Head | None:
@@ -98,7 +98,7 @@ class Prompts:
         rendering: Rendering = NO_RENDERING,
         *,
         cache_prompt: bool,
-    ) -> Rendered:
+    ) -> RenderedPrompt:
         """All texts that the prompt is made of. Raises `TemplateError`, `InvalidParameter`."""
         whole = render(self.render_request(messages, rendering))
         beginnings = {}
@@ -107,7 +107,7 @@ class Prompts:
                 beginnings[count] = render(self._request(messages[:count], rendering)).text
             except TemplateError:
                 continue  # a template may require a certain last message; then there is no such place
-        return Rendered(whole.text, beginnings, whole.notes)
+        return RenderedPrompt(whole.text, beginnings, whole.notes)
 
     def render_request(self, messages: tuple[Message, ...], rendering: Rendering = NO_RENDERING) -> RenderRequest:
         """The request to the template child. Raises `InvalidParameter`."""
@@ -148,7 +148,7 @@ class Prompts:
             return templates.get("tool_use", templates["default"])
         return templates.get("rag", templates["default"]) if rendering.documents else templates["default"]
 
-    def make(self, source: Source, rendered: Rendered | None) -> Generator[None, None, Prompt]:
+    def make(self, source: Source, rendered: RenderedPrompt | None) -> Generator[None, None, Prompt]:
         """The prompt, in steps of some milliseconds. Raises `InvalidParameter`, `ContextLengthExceeded`."""
         param = "prompt" if source.messages is None else "messages"
         if rendered is None:
@@ -194,7 +194,7 @@ class Prompts:
             yield
         return tokens[: self._model.ctx]
 
-    def _tokens_of(self, rendered: Rendered, param: str, memo: Memo) -> Generator[None, None, list[int]]:
+    def _tokens_of(self, rendered: RenderedPrompt, param: str, memo: Memo) -> Generator[None, None, list[int]]:
         head = rendered.head
         if head is None:
             return (yield from self._tokenize(rendered.text, param, memo=memo))
@@ -254,7 +254,9 @@ class Prompts:
             yield
         return tokens
 
-    def _common(self, tokens: Tokens[int], rendered: Rendered, text: str, memo: Memo) -> Generator[None, None, int]:
+    def _common(
+        self, tokens: Tokens[int], rendered: RenderedPrompt, text: str, memo: Memo
+    ) -> Generator[None, None, int]:
         """Length of the common prefix, in tokens, of a prompt and another text."""
         at, head = 0, rendered.head
         has_head = head is not None and text.startswith(rendered.text[: head.num_characters])

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from localllm.worker.messages import Rejected, Reply, Up
 
 
-class Wanted:
+class UncancelledRequests:
     """Ids of requests. Any thread."""
 
     def __init__(self, send: Callable[[Up], None]) -> None:

@@ -58,7 +58,9 @@ class SlotFiler:
         named.check(name)
         entry = self._on_engine(lambda: self._engine.slots.save(slot))
         checkpoints = tuple(file.DiskCheckpoint(one.length, one.state) for one in entry.checkpoints)
-        size_bytes = named.write(name, entry.tokens, file.Saved(entry.state, checkpoints), entry.domain.digest)
+        size_bytes = named.write(
+            name, entry.tokens, file.SavedConversation(entry.state, checkpoints), entry.domain.digest
+        )
         return SlotTransfer(len(entry.tokens), size_bytes, time.perf_counter() - started_s)
 
     def _restore_slot(self, slot: int, name: str) -> SlotTransfer:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from localllm.bench import request
 from localllm.bench.answer import Answer, AnswerBuilder, RequestFailed, clean
+from localllm.bench.levels import WARMUP_TOKENS, Plan
 from localllm.bench.load import LevelRun, Load
-from localllm.bench.plan import WARMUP_TOKENS, Plan
 from localllm.bench.prompts import WORDS
 from localllm.bench.target import Target, base_url, discover, is_url
 from localllm.client.api import ServerGone

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.bench.answer import Answer, Failure
+from localllm.bench.levels import LEVEL_LIMIT_S, LEVEL_S, Plan, parse_levels
 from localllm.bench.load import LevelRun
-from localllm.bench.plan import LEVEL_LIMIT_S, LEVEL_S, Plan, parse_levels
 from localllm.bench.report import Environment, Report, aligned, table, to_json
 from localllm.bench.summary import percentile, remarks, spread, summarize
 from localllm.bench.target import Target

@@ -36,7 +36,7 @@ from localllm.types import (
     Usage,
 )  # fmt: skip
 from localllm.worker.prompts.prompt_parts import Memo, Source
-from localllm.worker.prompts.reworded import Remembered
+from localllm.worker.prompts.reworded import AnswerMemory
 from tests.each import each
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
@@ -122,7 +122,7 @@ class Words:
 def test_a_call_is_used_again_behind_its_prompt_wherever_the_template_keeps_it(path: Path) -> None:
     template, words = path.read_text("utf-8"), Words()
     format = format_of(template, bos_token=words.bos_text, eos_token=words.eos_text)
-    remembered: Any = Remembered(format, words)  # type: ignore[arg-type]
+    remembered: Any = AnswerMemory(format, words)  # type: ignore[arg-type]
 
     def asked(*messages: Message) -> tuple[Any, str]:
         restored = remembered.restore(Source(messages, None, None, None, True, RENDERING))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 import pytest
 
 from localllm.cli.chat.answer import PrintedAnswer
-from localllm.cli.chat.answer_views import DrawnView, Look
+from localllm.cli.chat.answer_views import AnswerStyle, DrawnView
 from localllm.cli.chat.interrupts import undivided
 from localllm.cli.chat.thinking import Thoughts
 from localllm.cli.render.live import Size
@@ -51,7 +51,7 @@ def test_escape_sequences_reach_a_pipe_but_not_a_terminal(
     on_terminal: bool, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: on_terminal)
-    printed = PrintedAnswer(Look(markdown=False))
+    printed = PrintedAnswer(AnswerStyle(markdown=False))
     printed.print(delta for delta in [Delta(HOSTILE)])
     assert capsys.readouterr().out == shown
     assert printed.text == HOSTILE, "the conversation keeps what the model said"
@@ -80,7 +80,7 @@ def test_a_pipe_gets_the_text_as_it_was_generated_and_thoughts_between_tags(
 
 @pytest.mark.parametrize("thoughts", ["hide", "off"])
 def test_a_pipe_gets_no_thoughts_if_they_are_not_wanted(thoughts: Thoughts, capsys: pytest.CaptureFixture[str]) -> None:
-    printed = PrintedAnswer(Look(thoughts=thoughts))
+    printed = PrintedAnswer(AnswerStyle(thoughts=thoughts))
     printed.print(_deltas(*THOUGHTFUL))
     assert capsys.readouterr().out == "The `answer`.\n"
     assert (printed.thoughts, printed.text) == ("I **wonder**.", "The `answer`.")
@@ -91,7 +91,7 @@ def test_a_plain_terminal_gets_a_note_where_a_thought_is_hidden(
     terminal: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal("dumb")
-    PrintedAnswer(Look(thoughts="hide", unfolds=True)).print(_deltas(*THOUGHTFUL))
+    PrintedAnswer(AnswerStyle(thoughts="hide", unfolds=True)).print(_deltas(*THOUGHTFUL))
     out = capsys.readouterr().out
     assert re.fullmatch(r"\[thought for 0\.\d s \(5 tokens; /thoughts shows it\)\]\n\nThe `answer`\.\n", out)
 
@@ -112,7 +112,7 @@ def test_a_plain_terminal_gets_the_text_as_it_is(
     terminal("dumb" if reason == "TERM=dumb" else "xterm")
     if reason == "NO_COLOR":
         monkeypatch.setenv("NO_COLOR", "1")
-    printed = PrintedAnswer(Look(markdown=reason != "--plain"), plain_text=reason == "no template")
+    printed = PrintedAnswer(AnswerStyle(markdown=reason != "--plain"), plain_text=reason == "no template")
     printed.print(_deltas("# Title\n**bold**"))
     assert capsys.readouterr().out == "# Title\n**bold**\n"
 
@@ -131,7 +131,7 @@ def test_a_terminal_gets_markdown_and_dimmed_thoughts(
 @pytest.mark.parametrize(("thoughts", "noted"), [("hide", True), ("off", False)])
 def test_hidden_thoughts_leave_a_note_or_nothing_once_they_are_over(thoughts: Thoughts, noted: bool) -> None:
     written: list[str] = []
-    drawn = DrawnView(Look(thoughts=thoughts, unfolds=True), written.append, lambda: Size(60, 20))
+    drawn = DrawnView(AnswerStyle(thoughts=thoughts, unfolds=True), written.append, lambda: Size(60, 20))
     drawn.show(Delta(thought="I wonder", num_tokens=2))
     assert "thinking: 0 s, 2 tokens" in "".join(written)
     drawn.show(Delta(thought=".", num_tokens=1))
@@ -146,7 +146,7 @@ def test_hidden_thoughts_leave_a_note_or_nothing_once_they_are_over(thoughts: Th
 
 def test_a_long_call_shows_that_it_is_being_made() -> None:
     written: list[str] = []
-    drawn = DrawnView(Look(), written.append, lambda: Size(60, 20))
+    drawn = DrawnView(AnswerStyle(), written.append, lambda: Size(60, 20))
     drawn.show(Delta(calls=(CallDelta(0, '{"text": "' + "a" * 100, "wri\x1bte", "call_1"),)))
     out = "".join(written)
     assert "calling wri\N{REPLACEMENT CHARACTER}te 110 characters" in out

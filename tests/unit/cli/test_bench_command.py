@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from localllm.bench.plan import Plan
+from localllm.bench.levels import Plan
 from localllm.cli.commands.bench import BenchOptions, bench_model, context_for
 from localllm.errors import InvalidParameter
 from tests.scripted_llm import PATIENCE_S, Call, ScriptedLLM

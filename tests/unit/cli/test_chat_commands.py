@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from localllm.cli.chat import parameters
-from localllm.cli.chat.answer import Look, Talk
+from localllm.cli.chat.answer import AnswerStyle, Talk
 from localllm.cli.chat.loop import Chat
 from localllm.cli.chat.questions import LineDropped, read_message
 from localllm.cli.chat.slash_commands import COMMANDS
@@ -341,7 +341,7 @@ def test_set_alone_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
 def test_set_changes_how_answers_look() -> None:
     conversation = Chat(FakeTalk(), None)
     conversation.run(_lines("/set think hide", "/set markdown off", "/set stats on"))
-    assert conversation.look == Look(markdown=False, thoughts="hide", unfolds=True)
+    assert conversation.look == AnswerStyle(markdown=False, thoughts="hide", unfolds=True)
     assert conversation.stats
 
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.cli.render.blocks import MAX_LIVE_CHARS, Document
-from localllm.cli.render.cells import _ONE_COLUMN, Line, width, wrap
 from localllm.cli.render.live import Live, Size
+from localllm.cli.render.table_cells import _ONE_COLUMN, Line, width, wrap
 from localllm.cli.render.theme import THOUGHT
 
 SAMPLE = """\

@@ -20,10 +20,10 @@ from localllm.registry.again import again
 from localllm.registry.disk import locks
 from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.store import Store
+from localllm.registry.header_reading import read_info
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.names.model_names import parse
-from localllm.registry.reading import read_info
 from localllm.registry.resolve import resolve
 from localllm.registry.verifying import verify, works_of
 from tests.homes import measured_once

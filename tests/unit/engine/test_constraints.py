@@ -19,7 +19,7 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Ending, Reported, Request, Shift
+from localllm.engine.requests.terms import Due, Ending, ReportOptions, Request, Shift
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.speculation.proposers import Proposer, Proposers
@@ -161,7 +161,7 @@ def held(sequences: list[Sequence], constraints: Many[FakeConstraint | None]) ->
                     end_tokens=[END] if sequence.request.ending.min_tokens else (),
                 ),
                 max_tokens=sequence.request.max_tokens,
-                reported=Reported(
+                reported=ReportOptions(
                     logprobs=sequence.request.reported.logprobs,
                     prompt_logprobs=sequence.request.reported.prompt_logprobs,
                 ),

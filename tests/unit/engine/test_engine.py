@@ -15,11 +15,11 @@ from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Ending, Reported, Request, Shift
+from localllm.engine.requests.terms import Due, Ending, ReportOptions, Request, Shift
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.pace import StepLimits
-from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.types import Delta, DrySampling, Finish, ResolvedSampling
 from localllm.types.states import EngineStatus
@@ -418,7 +418,9 @@ def test_log_probabilities_come_with_their_tokens_and_only_when_asked_for() -> N
     engine = build_engine(FakeBackend(), lambda output: collected.extend(delta for _, delta in output.deltas))
     engine.submit(
         Sequence(
-            Request(1, [7], sampling=GREEDY, max_tokens=3, reported=Reported(logprobs=2), ending=Ending(stop=["zzz"]))
+            Request(
+                1, [7], sampling=GREEDY, max_tokens=3, reported=ReportOptions(logprobs=2), ending=Ending(stop=["zzz"])
+            )
         )
     )
     drain(engine)

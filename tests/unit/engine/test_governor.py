@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.threads.governor import LOGITS_A_THREAD, Governor, sampler_threads
-from localllm.engine.threads.room import CoreUsage, Room
+from localllm.engine.threads.spare_cores import CoreUsage, SpareCores
 from localllm.engine.threads.team import Clocks, Team
 from localllm.engine.threads.trials import Trials
 
@@ -145,7 +145,7 @@ def test_a_core_is_given_up_within_a_tenth_of_a_second_and_taken_back_within_one
 
 
 def test_one_busy_process_takes_one_core_of_many() -> None:
-    room = Room(16, 16)
+    room = SpareCores(16, 16)
     for look in range(20):
         taken = 0.5 if room.threads == 16 else 1.0  # it shares a core with one of ours
         wanted_s, lacked_s = room.threads * 0.1, 0.05 if room.threads == 16 else 0.0
@@ -154,7 +154,7 @@ def test_one_busy_process_takes_one_core_of_many() -> None:
 
 
 def test_threads_that_wait_for_a_disk_are_not_taken_for_threads_without_a_core() -> None:
-    room = Room(4, 4)
+    room = SpareCores(4, 4)
     for look in range(50):
         room.observe(CoreUsage(0.1, 0.002, 0.4, 0.04), look * 0.1)
         assert room.threads == 4

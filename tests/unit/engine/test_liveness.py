@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from localllm.engine.building import build_engine
-from localllm.engine.cache.held import Held
+from localllm.engine.cache.held import SlotRecord
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.tiers import OpenDisk
 from localllm.engine.engine import Engine
@@ -396,7 +396,7 @@ def test_a_conversation_is_written_although_somebody_looks_at_the_engine_all_the
 
 def in_a_slot(sequence: Sequence) -> Sequence:
     """With nothing computed."""
-    sequence.progress.held = Held(0, 0)
+    sequence.progress.held = SlotRecord(0, 0)
     return sequence
 
 

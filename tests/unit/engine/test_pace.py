@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.building import build_engine
-from localllm.engine.cache.held import Held
+from localllm.engine.cache.held import SlotRecord
 from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Request
@@ -115,7 +115,7 @@ def running_on(machine: Machine, depths: list[int], pending: list[int]) -> list[
     running = []
     for slot, (depth, left) in enumerate([*((depth, 1) for depth in depths), *((2 * left, left) for left in pending)]):
         sequence = Sequence(Request(slot, [1] * (depth + left), sampling=GREEDY))
-        sequence.progress.held = Held(slot, 0)
+        sequence.progress.held = SlotRecord(slot, 0)
         sequence.progress.held.length = depth
         running.append(sequence)
     return running

@@ -13,7 +13,7 @@ from localllm.engine.backend import Segment
 from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Reported, Request, Reuse
+from localllm.engine.requests.terms import ReportOptions, Request, Reuse
 from localllm.engine.sampling.prompt_logprobs import CAREFUL_VOCABULARY, MAX_BYTES, MIN_SCORED_TOKENS, PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler
 from localllm.engine.scheduling.pace import StepLimits
@@ -102,7 +102,7 @@ def test_every_prompt_is_scored_once_whoever_runs_beside_it(
                     prompt,
                     sampling=GREEDY,
                     max_tokens=count,
-                    reported=Reported(logprobs=wanted, prompt_logprobs=wanted),
+                    reported=ReportOptions(logprobs=wanted, prompt_logprobs=wanted),
                     reuse=Reuse(cache_prompt=wanted is None),
                 )
             )
@@ -150,12 +150,12 @@ def test_the_end_token_is_told_beside_a_prompts_log_probabilities_and_nowhere_el
                 [7, 8, 9],
                 sampling=GREEDY,
                 max_tokens=9,
-                reported=Reported(logprobs=1, prompt_logprobs=1),
+                reported=ReportOptions(logprobs=1, prompt_logprobs=1),
                 reuse=Reuse(False),
             )
         )
     )
-    engine.submit(Sequence(Request(2, [7, 8, 9], sampling=GREEDY, max_tokens=9, reported=Reported(logprobs=1))))
+    engine.submit(Sequence(Request(2, [7, 8, 9], sampling=GREEDY, max_tokens=9, reported=ReportOptions(logprobs=1))))
     drain(engine)
     assert [each.piece for each in told.of_answer(1)][-1:] == [b"<end>"]
     assert len(told.of_answer(1)) == len(told.of_answer(2)) + 1 == 3
@@ -167,7 +167,7 @@ def test_the_end_token_is_told_beside_a_prompts_log_probabilities_and_nowhere_el
 
 def test_a_prompt_whose_rows_hold_no_probabilities_fails_alone() -> None:
     engine = build_engine(FakeBackend(broken_at=50), told := Told())
-    reported, reuse = Reported(prompt_logprobs=1), Reuse(cache_prompt=False)
+    reported, reuse = ReportOptions(prompt_logprobs=1), Reuse(cache_prompt=False)
     for id, prompt in ((1, [50, 8, 9]), (2, [7, 8, 9])):
         engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=2, reported=reported, reuse=reuse)))
     drain(engine)
@@ -198,7 +198,12 @@ def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompt
         engine.submit(
             Sequence(
                 Request(
-                    id, prompt, sampling=GREEDY, max_tokens=1, reported=Reported(prompt_logprobs=1), reuse=Reuse(False)
+                    id,
+                    prompt,
+                    sampling=GREEDY,
+                    max_tokens=1,
+                    reported=ReportOptions(prompt_logprobs=1),
+                    reuse=Reuse(False),
                 )
             )
         )

@@ -25,12 +25,12 @@ from localllm.engine.scheduling.cost import Part
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, assumed_cost, count_passes
 from localllm.engine.speculation.proposals import Proposal
 from localllm.engine.speculation.proposers import Proposer, Proposers
-from localllm.system import compiled
+from localllm.system import native_libraries
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
 from tests.fakes import END, FakeBackend, alone, grouped
 from tests.machines import Machine, MachineBackend
 
-SAMPLER: Sampler = native.load() if find_spec(compiled.PACKAGE) else NumpySampler()
+SAMPLER: Sampler = native.load() if find_spec(native_libraries.PACKAGE) else NumpySampler()
 GREEDY = ResolvedSampling(temperature=0)
 SLOT = 48
 

@@ -11,7 +11,7 @@ import pytest
 from gguf import GGUFReader
 
 from localllm.errors import InvalidModelFile, LoadFailed, ModelNotFound
-from localllm.gguf import Undecoded, read_header
+from localllm.gguf import UndecodedValue, read_header
 from localllm.gguf.cursor import WINDOW_BYTES
 from localllm.gguf.header import MAX_TENSORS
 from localllm.gguf.values import MAX_ARRAY_ITEMS, MAX_KEYS, MAX_STRING_BYTES
@@ -200,7 +200,7 @@ def test_long_arrays_and_strings_are_counted_but_not_decoded(tmp_path: Path) -> 
     ]
     values = accepted(tmp_path, gguf(keys, []))
     words_at = HEAD_BYTES + 8 + len("words") + 4 + 4 + 8
-    assert values["words"] == Undecoded(raw.STRING, many, words_at)
+    assert values["words"] == UndecodedValue(raw.STRING, many, words_at)
     assert values["numbers"].count == many
     assert values["text"].count == MAX_STRING_BYTES + 1
     assert values["texts"].count == 3

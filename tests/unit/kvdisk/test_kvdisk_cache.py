@@ -48,7 +48,7 @@ class Door:
             self.reached.set()
             while not self.open.wait(0.01):
                 if stopping():
-                    raise kv_folder.Stopped
+                    raise kv_folder.WritingStopped
             write(file, data, stopping)
 
         monkeypatch.setattr(kv_folder, "_write", wait_and_write)

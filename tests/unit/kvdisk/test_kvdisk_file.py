@@ -11,29 +11,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.kvdisk import file as kv_file
-from localllm.kvdisk.file import Damaged, DiskCheckpoint, Foreign, Saved, encode, read_head, read_saved, read_tokens
+from localllm.kvdisk.file import (
+    DamagedFile,
+    DiskCheckpoint,
+    Foreign,
+    SavedConversation,
+    encode,
+    read_head,
+    read_saved,
+    read_tokens,
+)
 from localllm.kvdisk.fingerprint import FORMAT
 
 FINGERPRINT = "ab" * 32
 TOKENS = np.arange(5, dtype=np.int32)
-SAVED = Saved(b"the state of five tokens", (DiskCheckpoint(2, b"two"), DiskCheckpoint(4, b"four")))
+SAVED = SavedConversation(b"the state of five tokens", (DiskCheckpoint(2, b"two"), DiskCheckpoint(4, b"four")))
 
 states = st.binary(max_size=300)
 
 
-def content_of(tokens: list[int], saved: Saved, chunk_bytes: int = 7) -> bytes:
+def content_of(tokens: list[int], saved: SavedConversation, chunk_bytes: int = 7) -> bytes:
     head, sections = encode(FINGERPRINT, np.array(tokens, np.int32), saved, chunk_bytes)
     return head + b"".join(sections)
 
 
-def read_back(path: Path) -> tuple[list[int], Saved]:
+def read_back(path: Path) -> tuple[list[int], SavedConversation]:
     with io.FileIO(path) as file:
         head = read_head(file)
         assert head.fingerprint == FINGERPRINT
         return read_tokens(file, head).tolist(), read_saved(file, head)
 
 
-def as_bytes(saved: Saved) -> tuple[bytes, list[tuple[int, bytes]]]:
+def as_bytes(saved: SavedConversation) -> tuple[bytes, list[tuple[int, bytes]]]:
     return bytes(saved.state), [(position, bytes(state)) for position, state in saved.checkpoints]
 
 
@@ -50,7 +59,9 @@ def test_what_is_written_is_read(
     checkpoints: list[tuple[int, bytes]],
     chunk_bytes: int,
 ) -> None:
-    saved = Saved(state, tuple(DiskCheckpoint(min(position, len(tokens)), data) for position, data in checkpoints))
+    saved = SavedConversation(
+        state, tuple(DiskCheckpoint(min(position, len(tokens)), data) for position, data in checkpoints)
+    )
     path = tmp_path_factory.getbasetemp() / "written.kv"
     path.write_bytes(content_of(tokens, saved, chunk_bytes))
     tokens_again, again = read_back(path)
@@ -63,7 +74,7 @@ def test_every_wrong_byte_is_noticed(tmp_path: Path) -> None:
     for place in range(len(content)):
         for flip in (0x01, 0x80, 0xFF):
             path.write_bytes(content[:place] + bytes([content[place] ^ flip]) + content[place + 1 :])
-            with pytest.raises((Damaged, Foreign)):
+            with pytest.raises((DamagedFile, Foreign)):
                 read_back(path)
 
 
@@ -71,23 +82,23 @@ def test_every_other_length_is_noticed_before_the_state_is_read(tmp_path: Path) 
     path, content = tmp_path / "short.kv", content_of(TOKENS.tolist(), SAVED)
     for wrong in (*(content[:length] for length in range(len(content))), content + b"\0", content + content):
         path.write_bytes(wrong)
-        with io.FileIO(path) as file, pytest.raises(Damaged):
+        with io.FileIO(path) as file, pytest.raises(DamagedFile):
             read_head(file)
 
 
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, rest: bytes, begins_well: bool) -> None:
     path = tmp_path_factory.getbasetemp() / "any.kv"
-    path.write_bytes(content_of([1, 2], Saved(b"state"))[:12] * begins_well + rest)
-    with pytest.raises((Damaged, Foreign)):
+    path.write_bytes(content_of([1, 2], SavedConversation(b"state"))[:12] * begins_well + rest)
+    with pytest.raises((DamagedFile, Foreign)):
         read_back(path)
 
 
 def test_two_chunks_that_changed_places_are_noticed(tmp_path: Path) -> None:
     path, state = tmp_path / "swapped.kv", b"first..second."
-    content = content_of([1], Saved(state))
+    content = content_of([1], SavedConversation(state))
     path.write_bytes(content.replace(state, state[7:] + state[:7]))
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedFile):
         read_back(path)
 
 
@@ -95,7 +106,7 @@ def test_another_version_is_foreign_not_damaged(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "newer.kv"
     with monkeypatch.context() as patch:
         patch.setattr(kv_file, "FORMAT", FORMAT + 1)
-        path.write_bytes(content_of([1], Saved(b"state")))
+        path.write_bytes(content_of([1], SavedConversation(b"state")))
     with pytest.raises(Foreign, match="format"):
         read_back(path)
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from localllm.errors import DiskFull, InvalidParameter, SlotNotFound
 from localllm.kvdisk import named
-from localllm.kvdisk.file import DiskCheckpoint, Saved
+from localllm.kvdisk.file import DiskCheckpoint, SavedConversation
 from localllm.kvdisk.fingerprint import Parts
 from localllm.kvdisk.named import NamedStates, named_bytes
 from localllm.kvdisk.survey import clear, survey
 from tests.kvdisks import MIB, OTHER_PARTS, PARTS, files, opened, put, tokens_of
 
-SAVED = Saved(b"state", (DiskCheckpoint(1, b"half"),))
+SAVED = SavedConversation(b"state", (DiskCheckpoint(1, b"half"),))
 
 
 def states(home: Path, *, parts: Parts = PARTS, max_bytes: int = MIB) -> NamedStates:
@@ -68,7 +68,7 @@ def test_whatever_is_called_a_name_stays_in_its_folder(tmp_path_factory: pytest.
 @pytest.mark.parametrize("part", ["magic", "head", "token", "state", "length", "empty"])
 def test_a_damaged_file_is_an_error_and_stays_for_whoever_wants_to_know_why(tmp_path: Path, part: str) -> None:
     slots = states(tmp_path)
-    slots.write("a", tokens_of(1, 2, 3), Saved(b"x" * 1000))
+    slots.write("a", tokens_of(1, 2, 3), SavedConversation(b"x" * 1000))
     (path,) = files(tmp_path / "slots")
     content = bytearray(path.read_bytes())
     if part == "length":
@@ -110,14 +110,14 @@ def test_named_ones_and_conversations_share_a_bound_and_only_conversations_give_
         for token in range(3):
             put(cache, tokens_of(token), b"x" * 3000)
         assert len(files(tmp_path / "kv")) == 3
-        slots.write("a", tokens_of(1), Saved(b"x" * 5000))
+        slots.write("a", tokens_of(1), SavedConversation(b"x" * 5000))
         assert (len(files(tmp_path / "kv")), total() <= max_bytes) == (1, True)
         put(cache, tokens_of(7), b"x" * 3000)
         assert (len(files(tmp_path / "kv")), total() <= max_bytes) == (1, True)
-        slots.write("a", tokens_of(1), Saved(b"x" * 9000))
+        slots.write("a", tokens_of(1), SavedConversation(b"x" * 9000))
         assert (len(files(tmp_path / "kv")), total() <= max_bytes) == (0, True)
         with pytest.raises(DiskFull, match="--kv-disk-mb"):
-            slots.write("b", tokens_of(1), Saved(b"x" * 3000))
+            slots.write("b", tokens_of(1), SavedConversation(b"x" * 3000))
     assert [path.name for path in files(tmp_path / "slots")] == ["a.kv"]
     assert not list(tmp_path.glob("*/*/tmp-*"))
 
@@ -139,7 +139,7 @@ def test_what_a_dead_writer_left_makes_room(tmp_path: Path) -> None:
     slots = states(tmp_path, max_bytes=10_000)
     slots.write("a", tokens_of(1), SAVED)
     (slots.path / "tmp-0000").write_bytes(b"x" * 9000)
-    slots.write("b", tokens_of(1), Saved(b"x" * 5000))
+    slots.write("b", tokens_of(1), SavedConversation(b"x" * 5000))
     assert not (slots.path / "tmp-0000").exists()
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from localllm.errors import InvalidParameter
 from localllm.launch import exports
 from localllm.launch.known import AGENTS, agent_named
-from localllm.launch.setup import Place, Setup, Target
+from localllm.launch.setup import AgentFolders, Setup, Target
 
 SECRET = "sk-very-secret"
 CTX = 40_960
@@ -28,7 +28,7 @@ ALL = pytest.mark.parametrize("name", list(AGENTS))
 
 
 def set_up(name: str, target: Target = TARGET, environ: Mapping[str, str] = {}) -> Setup:
-    return AGENTS[name].set_up(target, Place(Path("/home/me"), environ, Path("/private")))
+    return AGENTS[name].set_up(target, AgentFolders(Path("/home/me"), environ, Path("/private")))
 
 
 def everything(setup: Setup) -> str:

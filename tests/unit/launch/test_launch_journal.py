@@ -25,7 +25,7 @@ KEYS = (
 MINE = '{\n  // my own\n  "theme": "One Dark",\n  "agent": {"default_model": {"provider": "x", "model": "y"},},\n}\n'
 
 
-def planned(file: Path) -> journal.Planned:
+def planned(file: Path) -> journal.PlannedChange:
     return journal.plan(Change(file, KEYS))
 
 

@@ -50,7 +50,7 @@ def _said(data: Path) -> str:
     return (data / "said").read_text()
 
 
-def _only(data: Path) -> builds.Seen:
+def _only(data: Path) -> builds.BuildStatus:
     (seen,) = builds.seen(data)
     return seen
 

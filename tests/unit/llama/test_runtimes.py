@@ -323,8 +323,8 @@ def test_one_backend_alone_is_compiled_where_the_libraries_for_it_are_here(
     assert building.base_in(tmp_path / "data") is None
 
 
-def _listed(runtime: Runtime, kind: str) -> runtimes.Listed:
-    return runtimes.Listed(runtime=runtime, origin="built", version=upstream.PACKAGE_VERSION, kind=kind)
+def _listed(runtime: Runtime, kind: str) -> runtimes.RuntimeRow:
+    return runtimes.RuntimeRow(runtime=runtime, origin="built", version=upstream.PACKAGE_VERSION, kind=kind)
 
 
 def test_backends_are_known_by_the_names_of_their_devices(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from localllm import IncompleteDocument, ParsedChat
 from localllm.llm.parsed import AsyncParsedStream, Document
-from localllm.llm.schemas import Shape, to_shape
+from localllm.llm.schemas import SchemaShape, to_shape
 from localllm.types import Delta, Finish, FinishReason, Structure, Timings, Usage
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def answered(deltas: list[Delta], schema: Any = Person, *, reads: int | None = N
     """What is known of it after so many deltas; None: all."""
 
     async def scenario() -> ParsedChat[Any]:
-        shape: Shape[Any] | None = to_shape(schema)
+        shape: SchemaShape[Any] | None = to_shape(schema)
         assert shape is not None
         stream = AsyncParsedStream(None, cast("Any", Scripted(deltas)), None, shape)
         if reads is None:
@@ -124,7 +124,7 @@ def test_the_applications_own_code_runs_where_the_value_is_asked_for() -> None:
     assert threads == []
     assert chat.parsed.name == "x"
     assert threads == [threading.current_thread()]
-    assert repr(Document(Shape(Structure.json()))) == "Document()"
+    assert repr(Document(SchemaShape(Structure.json()))) == "Document()"
 
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from localllm import InvalidParameter, Structure
 from localllm.llm import typed_schemas
-from localllm.llm.schemas import Shape, to_shape
+from localllm.llm.schemas import SchemaShape, to_shape
 from localllm.llm.typed_schemas import BASE64, DECIMAL, DURATION, INTEGER_KEY, NAIVE_DATETIME, NAIVE_TIME
 from tests.later import jsonschema
 
@@ -120,7 +120,7 @@ def validator_of(kind: Any) -> Any:
 
 
 def read(kind: Any, document: object) -> Any:
-    shape: Shape[Any] | None = to_shape(kind)
+    shape: SchemaShape[Any] | None = to_shape(kind)
     assert shape is not None
     return shape.read(json.dumps(document))
 

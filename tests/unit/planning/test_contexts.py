@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.planning.contexts import SHARE, STEPS, Memory, on_devices, with_context
-from localllm.planning.drafts import DraftModel, draft_bytes
+from localllm.planning.draft_plan import DraftModel, draft_bytes
 from localllm.planning.plan import context_of, cpu_memory_bytes, heads_of, plan
 from localllm.settings.config import Settings
 from localllm.supervisor.ledger import Ledger

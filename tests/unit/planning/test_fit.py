@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from localllm.cli.commands.fit import show_fit
 from localllm.cli.shared.devices import seen_of
 from localllm.errors import DeviceUnavailable
-from localllm.planning.drafts import DraftModel
+from localllm.planning.draft_plan import DraftModel
 from localllm.planning.memory_fit import LEAST_CTX, fit_in_memory, fits, largest_ctx, needs
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import CTX_STEP

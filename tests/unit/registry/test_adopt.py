@@ -12,7 +12,7 @@ import pytest
 from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError
 from localllm.registry.adopt import adopt, find_foreign, is_adopted
 from localllm.registry.disk.store import Store
-from localllm.registry.foreign.model import ForeignModel, Root, Tool
+from localllm.registry.foreign.foreign_model import ForeignModel, Root, Tool
 from localllm.registry.names.model_names import parse
 from localllm.registry.remote import Cancelled
 from tests.foreign_stores import HubCache, OllamaStore, write_projector

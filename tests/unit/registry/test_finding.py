@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from localllm.registry import drafts, resolve
+from localllm.registry import draft_choice, resolve
 from localllm.registry.disk.store import now_text
 from localllm.registry.listing import remove, store_of
 from localllm.registry.manifest import Manifest
 from localllm.registry.resolve import ModelFile
-from localllm.runtime.finding import Finder, Started
+from localllm.runtime.finding import Finder, StartedModel
 from localllm.settings.config import Settings
 from localllm.types.load_options import LoadOptions
 
@@ -22,7 +22,7 @@ from localllm.types.load_options import LoadOptions
 def remembered(finder: Finder, model: str | Path) -> str:
     candidate, _ = asyncio.run(finder.find(model, allow_paths=True))
     candidate.release()
-    finder.remember(candidate, Started(model, LoadOptions(), -1, True))
+    finder.remember(candidate, StartedModel(model, LoadOptions(), -1, True))
     return candidate.id
 
 
@@ -65,7 +65,7 @@ def test_a_draft_that_is_opened_while_its_load_is_cancelled_is_released(
         return ModelFile(id=str(model), path=tiny_model, release=lambda: released.append(str(model)))
 
     monkeypatch.setattr(resolve, "resolve", resolved)
-    monkeypatch.setattr(drafts, "resolve", resolved)
+    monkeypatch.setattr(draft_choice, "resolve", resolved)
 
     async def scenario() -> None:
         finder = Finder(Settings(home=tmp_path))

@@ -16,7 +16,7 @@ from localllm.gguf import read_model_info
 from localllm.registry.adopt import find_foreign
 from localllm.registry.foreign import ollama as foreign_ollama
 from localllm.registry.foreign import walk
-from localllm.registry.foreign.model import TOOLS, ForeignModel, Root, Tool
+from localllm.registry.foreign.foreign_model import TOOLS, ForeignModel, Root, Tool
 from localllm.registry.foreign.roots import default_roots
 from localllm.registry.names import model_names
 from localllm.registry.names.digest import Digest

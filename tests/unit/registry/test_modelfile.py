@@ -17,7 +17,7 @@ from localllm.registry.making.modelfile import (
     is_go_template,
     parse_modelfile,
 )
-from localllm.registry.making.parameters import Given, collect
+from localllm.registry.making.parameters import RawParameter, collect
 from localllm.types import MAX_STOP_CHARS, MAX_STOP_STRINGS, Message, SamplingParams
 
 
@@ -72,7 +72,7 @@ def test_a_model_that_never_answers_is_refused() -> None:
 @pytest.mark.parametrize("seed", [2**63 - 1, -(2**63), 2**53 + 1])
 def test_a_seed_of_64_bits_is_read_whole(seed: int) -> None:
     assert parse_modelfile(f"FROM m\nPARAMETER seed {seed}\n").params.seed == seed
-    assert collect([Given("seed", seed)]).params.seed == seed
+    assert collect([RawParameter("seed", seed)]).params.seed == seed
 
 
 def test_texts_run_over_lines_in_three_quotes_and_in_one() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from localllm.runtime.answers import Reading, reading_for
+from localllm.runtime.answer_reader import Reading, reading_for
 from localllm.types import (
     Beginning,
     Calling,

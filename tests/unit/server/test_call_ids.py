@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from localllm.server.common.call_ids import with_ids
+from localllm.server.requests.call_ids import with_ids
 from localllm.types import Message, ToolCall
 
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.runtime.runtime import Answer
+from localllm.server.answers.choices import collect
 from localllm.server.apis.openai.replies import CalledDelta
 from localllm.server.apis.openai.requests import parse_chat
 from localllm.server.apis.openai.shapes import ChatShape
-from localllm.server.common.choices import collect
-from localllm.server.common.tool_choice import Tooling
+from localllm.server.requests.tool_choice import Tooling
 from localllm.types import CallDelta, Delta, Finish, Timings, Usage
 
 FINISH = Finish("stop", Usage(1, 1), Timings(0, 0, 0))

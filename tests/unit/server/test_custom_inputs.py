@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.server.common.customs import InputReader, input_of
+from localllm.server.answers.customs import InputReader, input_of
 
 
 @given(text=st.text(), is_ascii=st.booleans(), data=st.data())

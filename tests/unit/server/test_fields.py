@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.common.field_rules import (
+from localllm.server.requests.field_rules import (
     Fates,
     Nested,
-    Refused,
+    RefusedField,
     honoured,
     known_fields,
     parse_known,
     unknown_fields,
 )
-from localllm.server.common.parse import Fields, small
+from localllm.server.requests.parse import Fields, small
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 1.5]) | st.text(max_size=2),
@@ -30,7 +30,7 @@ NEUTRAL: tuple[Any, ...] = (False, 1, [], "")
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
-    fates: ClassVar[Fates] = Fates({"sound": Refused("nobody sings", NEUTRAL)}, {"user": "there is one"})
+    fates: ClassVar[Fates] = Fates({"sound": RefusedField("nobody sings", NEUTRAL)}, {"user": "there is one"})
 
     model: str | None = None
     from_: str | None = msgspec.field(default=None, name="from")

@@ -19,7 +19,7 @@ from localllm.server.apis.responses.items import (
     sealed,
     unsealed,
 )
-from localllm.server.apis.responses.tools import Offered, flat_name
+from localllm.server.apis.responses.tools import OfferedTools, flat_name
 from localllm.server.apis.responses.turns import to_messages
 from localllm.types import Message, ToolCall
 
@@ -45,7 +45,7 @@ def gave(number: int, output: str | list[InputText] = "x") -> CallOutput:
 
 
 def messages(*items: AnyItem) -> list[Message]:
-    return to_messages(items, Offered().named)
+    return to_messages(items, OfferedTools().named)
 
 
 def test_a_thought_a_text_and_calls_are_one_turn_and_their_results_follow_it() -> None:

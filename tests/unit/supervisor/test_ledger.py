@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
-from localllm.planning.drafts import DraftModel
+from localllm.planning.draft_plan import DraftModel
 from localllm.planning.placing import DRIVER_BYTES
+from localllm.supervisor.eviction import Evict, Load, MemoryHolder, WaitFor, decide_devices
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.on_devices import OnDevices, layers_on_gpus
-from localllm.supervisor.room import Evict, Held, Load, WaitFor, decide_devices
 from localllm.types import DeviceInfo, LayerMemory
 from localllm.types.load_options import LoadOptions
 from localllm.types.placement import DeviceShare
@@ -115,24 +115,26 @@ def test_an_idle_model_goes_for_one_that_gets_more_layers_by_it_and_a_busy_or_st
     on_devices(ledger, "old").place([CPU, gpu(1900)])
     ledger.allocated("old")
     new = on_devices(ledger, "new")
-    assert decide_devices(new.layers_without, [Held("old", 1, False, False, 0.0)]) == Evict("old")
-    assert decide_devices(new.layers_without, [Held("old", 1, True, False, 0.0)]) == Load()
-    assert decide_devices(new.layers_without, [Held("old", 1, False, True, 0.0)]) == Load()
+    assert decide_devices(new.layers_without, [MemoryHolder("old", 1, False, False, 0.0)]) == Evict("old")
+    assert decide_devices(new.layers_without, [MemoryHolder("old", 1, True, False, 0.0)]) == Load()
+    assert decide_devices(new.layers_without, [MemoryHolder("old", 1, False, True, 0.0)]) == Load()
     assert (
-        decide_devices(on_devices(ledger, "x", devices=["cpu"]).layers_without, [Held("old", 1, False, False, 0)])
+        decide_devices(
+            on_devices(ledger, "x", devices=["cpu"]).layers_without, [MemoryHolder("old", 1, False, False, 0)]
+        )
         == Load()
     )
     insists = on_devices(ledger, "insists", gpu_layers="all")
-    assert decide_devices(insists.layers_without, [Held("old", 1, False, False, 0.0)]) == Evict("old")
+    assert decide_devices(insists.layers_without, [MemoryHolder("old", 1, False, False, 0.0)]) == Evict("old")
 
 
 def test_of_several_idle_models_the_least_recently_used_that_is_enough_goes() -> None:
     layers = {frozenset[str](): 3, frozenset("a"): 3, frozenset("b"): 9, frozenset("ab"): 11}
-    held = [Held("b", 1, False, False, 5.0), Held("a", 1, False, False, 1.0)]
+    held = [MemoryHolder("b", 1, False, False, 5.0), MemoryHolder("a", 1, False, False, 1.0)]
     assert decide_devices(lambda gone: layers[frozenset(gone)], held) == Evict("b")
     both = {frozenset[str](): 3, frozenset("a"): 3, frozenset("b"): 3, frozenset("ab"): 11}
     assert decide_devices(lambda gone: both[frozenset(gone)], held) == Evict("a"), "it takes both"
-    leaving = Held("b", 1, True, False, 5.0, is_leaving=True)
+    leaving = MemoryHolder("b", 1, True, False, 5.0, is_leaving=True)
     assert decide_devices(lambda gone: layers[frozenset(gone)], [leaving, held[1]]) == WaitFor(("b",))
     assert decide_devices(lambda gone: both[frozenset(gone)], [leaving, held[1]]) == Evict("a"), "b goes anyway"
     none = dict.fromkeys(both, 3)
@@ -145,7 +147,9 @@ def test_models_go_until_more_would_gain_no_layers_and_never_a_busy_or_leaving_o
 ) -> None:
     """Where it took a model that is leaving and an idle one, the idle one stayed, and the new one got fewer layers."""
     held = {
-        id: Held(id, 1, data.draw(st.booleans()), data.draw(st.booleans()), number, is_leaving=data.draw(st.booleans()))
+        id: MemoryHolder(
+            id, 1, data.draw(st.booleans()), data.draw(st.booleans()), number, is_leaving=data.draw(st.booleans())
+        )
         for number, id in enumerate("abcd"[: data.draw(st.integers(0, 4))])
     }
     sizes = {id: data.draw(st.integers(0, 4), id) for id in held}

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
 from localllm.planning.needs import need_bytes
-from localllm.supervisor.room import Evict, Held, Load, Room, WaitFor, decide
+from localllm.supervisor.eviction import AvailableMemory, Evict, Load, MemoryHolder, WaitFor, decide
 from localllm.types.load_options import LoadOptions
 from tests.worker.conftest import INFO
 
-ROOM = Room(max_models=0, max_bytes=100, free_bytes=100)
+ROOM = AvailableMemory(max_models=0, max_bytes=100, free_bytes=100)
 
 
 def held(
     id: str, need: int, *, busy: bool = False, stays: bool = False, used: float = 0.0, leaving: bool = False
-) -> Held:
-    return Held(id, need, busy or leaving, stays and not leaving, used, leaving)
+) -> MemoryHolder:
+    return MemoryHolder(id, need, busy or leaving, stays and not leaving, used, leaving)
 
 
 def test_what_fits_is_loaded_beside_the_others() -> None:

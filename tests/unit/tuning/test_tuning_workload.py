@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.tuning.comparing import Rates
-from localllm.tuning.workload import RUNS, SHALLOW, Timed, Work, prompt_tokens, rates_of, work_for
+from localllm.tuning.workload import RUNS, SHALLOW, RequestTiming, Work, prompt_tokens, rates_of, work_for
 
 TEXT = list(range(7000))
 
@@ -48,6 +48,6 @@ def test_a_prompt_that_wants_its_text_back_says_the_beginning_again(depth: int, 
 
 
 def test_no_depth_counts_more_than_another() -> None:
-    timed = [Timed(100, 1.0, 10, 1.0), Timed(4000, 10.0, 10, 4.0)]
+    timed = [RequestTiming(100, 1.0, 10, 1.0), RequestTiming(4000, 10.0, 10, 4.0)]
     rates = rates_of(timed)
     assert (rates.prompt, rates.answer) == pytest.approx((200, 5))

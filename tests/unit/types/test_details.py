@@ -5,7 +5,7 @@ from __future__ import annotations
 from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Ending, Reported, Request, Reuse
+from localllm.engine.requests.terms import Ending, ReportOptions, Request, Reuse
 from localllm.types import Delta, Detail, Lines, PromptProgress, ResolvedSampling
 from tests.fakes import FakeBackend, alone
 
@@ -41,7 +41,12 @@ def test_a_request_waits_for_the_slot_that_it_wants_while_others_pass() -> None:
     engine.submit(
         Sequence(
             Request(
-                2, [7, 8], sampling=GREEDY, max_tokens=2, reuse=Reuse(wanted_slot=1), reported=Reported(detail=Detail())
+                2,
+                [7, 8],
+                sampling=GREEDY,
+                max_tokens=2,
+                reuse=Reuse(wanted_slot=1),
+                reported=ReportOptions(detail=Detail()),
             )
         )
     )
@@ -75,7 +80,11 @@ def test_progress_begins_with_what_is_cached_grows_with_every_step_and_ends_with
     engine.submit(
         Sequence(
             Request(
-                2, prompt, sampling=GREEDY, max_tokens=3, reported=Reported(detail=Detail(progress=True, tokens=True))
+                2,
+                prompt,
+                sampling=GREEDY,
+                max_tokens=3,
+                reported=ReportOptions(detail=Detail(progress=True, tokens=True)),
             )
         )
     )
@@ -95,7 +104,9 @@ def test_progress_begins_with_what_is_cached_grows_with_every_step_and_ends_with
 def test_without_progress_there_is_one_report_when_the_prompt_is_whole() -> None:
     deltas = Deltas()
     engine = build_engine(FakeBackend(num_slots=1, slot_capacity=256, batch_capacity=16), deltas)
-    engine.submit(Sequence(Request(1, [7] * 90, sampling=GREEDY, max_tokens=2, reported=Reported(detail=Detail()))))
+    engine.submit(
+        Sequence(Request(1, [7] * 90, sampling=GREEDY, max_tokens=2, reported=ReportOptions(detail=Detail())))
+    )
     run(engine)
     assert [each.computed for each in deltas.progress(1)] == [90]
     assert all(not delta.tokens for delta in deltas.of[1])

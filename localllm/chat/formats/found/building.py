@@ -27,7 +27,7 @@ from localllm.types.formats import (
 _DECODER = json.JSONDecoder()
 
 
-class Written(NamedTuple):
+class CallText(NamedTuple):
     """The part of a rendered answer that contains its calls, and the calls themselves."""
 
     text: str
@@ -44,7 +44,7 @@ class Around(NamedTuple):
     end: str
 
 
-class Split(NamedTuple):
+class CallParts(NamedTuple):
     """A rendered call: the text before it, its description, and the offset of its end."""
 
     prefix: str
@@ -53,7 +53,7 @@ class Split(NamedTuple):
     end: int
 
 
-def built(one: Written, two: Written | None) -> Calls | None:
+def built(one: CallText, two: CallText | None) -> Calls | None:
     """The description derived from an answer with one call of two arguments, and one with two calls.
 
     `two` None: the format allows only one call.
@@ -108,7 +108,7 @@ def common_end(one: str, other: str) -> str:
     return common_start(one[::-1], other[::-1])[::-1]
 
 
-def _object(text: str, call: ToolCall, start: int, number: int) -> Split | None:
+def _object(text: str, call: ToolCall, start: int, number: int) -> CallParts | None:
     """Describe a call as the smallest JSON object that contains the name and the arguments."""
     name = text.find(call.name, start)
     where = text.rfind("{", start, name)
@@ -118,7 +118,7 @@ def _object(text: str, call: ToolCall, start: int, number: int) -> Split | None:
             keys = _keys(decoded[0], call, number)
             if keys is None:
                 return None
-            return Split(text[start:where], ObjectCall(keys=keys), JsonArguments(), decoded[1])
+            return CallParts(text[start:where], ObjectCall(keys=keys), JsonArguments(), decoded[1])
         where = text.rfind("{", start, where)
     return None
 
@@ -142,7 +142,7 @@ def _keys(made: dict[str, object], call: ToolCall, number: int) -> tuple[tuple[S
     return tuple(kinds) if {"name", "arguments"} <= {kind for kind, _ in kinds} else None
 
 
-def _pattern(text: str, call: ToolCall, start: int, number: int) -> Split | None:
+def _pattern(text: str, call: ToolCall, start: int, number: int) -> CallParts | None:
     """Describe a call as literals around the name, possibly an id or a number, and the arguments."""
     name = text.find(call.name, start)
     if name < 0:
@@ -153,7 +153,7 @@ def _pattern(text: str, call: ToolCall, start: int, number: int) -> Split | None
         decoded = _decoded(text, where)
         if decoded is not None and decoded[0] == json.loads(call.arguments):
             slots = (*_slots(text[behind:where], call, number), Slot("arguments"))
-            return Split(text[start:name], PatternCall(before="", slots=slots), JsonArguments(), decoded[1])
+            return CallParts(text[start:name], PatternCall(before="", slots=slots), JsonArguments(), decoded[1])
         where = text.find("{", where + 1)
     return _tagged(text, call, start, name)
 
@@ -169,7 +169,7 @@ def _slots(between: str, call: ToolCall, number: int) -> tuple[Slot, ...]:
     return (Slot("name", between),)
 
 
-def _tagged(text: str, call: ToolCall, start: int, name: int) -> Split | None:
+def _tagged(text: str, call: ToolCall, start: int, name: int) -> CallParts | None:
     """Describe a call whose arguments are each enclosed in literals, or are in Python syntax."""
     places: list[tuple[int, int]] = [(name, name + len(call.name))]
     for key, value in json.loads(call.arguments).items():
@@ -184,14 +184,14 @@ def _tagged(text: str, call: ToolCall, start: int, name: int) -> Split | None:
     rest = text[places[-1][1] :]
     if gaps[1] in ("='", '="') and gaps[0] == "(" and rest[1:2] == ")":
         slots = Slot("name", "("), Slot("arguments", ")")
-        return Split(text[start:name], PatternCall(before="", slots=slots), PythonArguments(), places[-1][1] + 2)
+        return CallParts(text[start:name], PatternCall(before="", slots=slots), PythonArguments(), places[-1][1] + 2)
     around = around_of(gaps[0], gaps[2], rest)
     if not around.before or not around.after or not gaps[1]:
         return None
     arguments = TaggedArguments(before=around.before, behind_key=gaps[1], after=around.after, between=around.between)
     slots = Slot("name", around.begin), Slot("arguments")
     end = places[-1][1] + len(around.after)
-    return Split(text[start:name], PatternCall(before="", slots=slots), arguments, end)
+    return CallParts(text[start:name], PatternCall(before="", slots=slots), arguments, end)
 
 
 def _decoded(text: str, where: int) -> tuple[dict[str, object], int] | None:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from localllm.chat.formats.reader import reader_of
-from localllm.chat.formats.reading import Read, Reader
+from localllm.chat.formats.reading import NewParts, Reader
 from localllm.chat.formats.writer import written_calls
 from localllm.types.conversation import Function, ToolCall
 from localllm.types.formats import ChatFormat
 
 
-class Whole(NamedTuple):
+class ParsedAnswer(NamedTuple):
     """A whole answer as read."""
 
     text: str
@@ -26,16 +26,16 @@ class Whole(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read(reader: Reader, pieces: Iterable[str]) -> Whole:
+def read(reader: Reader, pieces: Iterable[str]) -> ParsedAnswer:
     """Read a whole answer that arrives in these pieces."""
-    reads: list[Read] = [*(reader.feed(piece) for piece in pieces), reader.flush()]
+    reads: list[NewParts] = [*(reader.feed(piece) for piece in pieces), reader.flush()]
     names: dict[int, str] = {}
     arguments: dict[int, str] = {}
     for each in reads:
         for call in each.calls:
             names[call.index] = names.get(call.index, "") + call.name
             arguments[call.index] = arguments.get(call.index, "") + call.arguments
-    return Whole(
+    return ParsedAnswer(
         "".join(each.text for each in reads),
         "".join(each.thought for each in reads),
         tuple((names[index], arguments[index]) for index in sorted(names)),

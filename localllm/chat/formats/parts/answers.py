@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from localllm.chat.formats.parts.collected import Collected
-from localllm.chat.formats.reading import Read
+from localllm.chat.formats.parts.collected import AnswerParts
+from localllm.chat.formats.reading import NewParts
 from localllm.chat.formats.tape import Steps, Tape
 
 
@@ -12,7 +12,7 @@ class SteppedAnswer:
 
     def __init__(self) -> None:
         self._tape = Tape()
-        self._out = Collected()
+        self._out = AnswerParts()
         self._steps: Steps[None] | None = None
         self._is_read = False
 
@@ -20,15 +20,15 @@ class SteppedAnswer:
         """Read the whole answer."""
         raise NotImplementedError
 
-    def feed(self, text: str) -> Read:
+    def feed(self, text: str) -> NewParts:
         self._tape.feed(text)
         return self._step()
 
-    def flush(self) -> Read:
+    def flush(self) -> NewParts:
         self._tape.is_ended = True
         return self._step()
 
-    def _step(self) -> Read:
+    def _step(self) -> NewParts:
         if self._steps is None:
             self._steps = self._read()
         if not self._is_read:

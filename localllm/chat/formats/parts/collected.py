@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from localllm.chat.formats.arguments.json_scan import is_object
 from localllm.chat.formats.arguments.reading import LOST
-from localllm.chat.formats.reading import Read
+from localllm.chat.formats.reading import NewParts
 from localllm.types.conversation import CallDelta, Function
 
 USABLE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -17,7 +17,7 @@ MOST_SHOWN = 100
 """Maximum number of characters of a name in a note."""
 
 
-class Collected:
+class AnswerParts:
     """The unread parts of one answer."""
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ class Collected:
         else:
             self._calls.append(CallDelta(index, json))
 
-    def read(self) -> Read:
+    def read(self) -> NewParts:
         """Take everything added since the last `read`."""
-        found = Read("".join(self.text), "".join(self.thought), tuple(self._calls), tuple(self._notes))
+        found = NewParts("".join(self.text), "".join(self.thought), tuple(self._calls), tuple(self._notes))
         for each in (self.text, self.thought, self._calls, self._notes):
             each.clear()
         return found
@@ -63,7 +63,7 @@ class Collected:
 class Draft:
     """A call that is being read. It becomes a call when the first piece of its arguments arrives."""
 
-    def __init__(self, functions: Iterable[Function], out: Collected) -> None:
+    def __init__(self, functions: Iterable[Function], out: AnswerParts) -> None:
         self._declared = {each.name: each for each in functions}
         self._out = out
         self._json: list[str] = []

@@ -9,7 +9,7 @@ from localllm.chat.formats.parts.call_reading import CallOutcome, read_arguments
 from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.parts.messages import MessageReader, Messages
 from localllm.chat.formats.parts.pattern_calls import PatternReading
-from localllm.chat.formats.reading import Read, Reader
+from localllm.chat.formats.reading import NewParts, Reader
 from localllm.chat.formats.tape import Steps, Tape, parts_of
 from localllm.types.conversation import Function
 from localllm.types.formats import Calls, ChatFormat, PatternCall, Slot
@@ -69,23 +69,25 @@ class OpenedReader:
     def is_thinking(self) -> bool:
         return self._inner.is_thinking
 
-    def feed(self, text: str) -> Read:
+    def feed(self, text: str) -> NewParts:
         if self._held is None:
             return self._inner.feed(text)
         self._held += text
         if any(len(rest) > len(self._held) and rest.startswith(self._held) for rest in self._rests):
-            return Read()
+            return NewParts()
         return self._decided()
 
-    def flush(self) -> Read:
+    def flush(self) -> NewParts:
         return merged(self._decided(), self._inner.flush())
 
-    def _decided(self) -> Read:
+    def _decided(self) -> NewParts:
         held, self._held = self._held or "", None
         opened = self._opened if any(rest and held.startswith(rest) for rest in self._rests) else ""
         return self._inner.feed(opened + held)
 
 
-def merged(one: Read, other: Read) -> Read:
+def merged(one: NewParts, other: NewParts) -> NewParts:
     """Both results as one."""
-    return Read(one.text + other.text, one.thought + other.thought, one.calls + other.calls, one.notes + other.notes)
+    return NewParts(
+        one.text + other.text, one.thought + other.thought, one.calls + other.calls, one.notes + other.notes
+    )

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from localllm.chat.formats.arguments import python_arguments
 from localllm.chat.formats.arguments.value_schemas import ValueSchema
 from localllm.chat.formats.parts.call_reading import read_arguments
-from localllm.chat.formats.parts.collected import Collected, Draft
+from localllm.chat.formats.parts.collected import AnswerParts, Draft
 from localllm.chat.formats.parts.protocols import merged
-from localllm.chat.formats.reading import Read, Reader
+from localllm.chat.formats.reading import NewParts, Reader
 from localllm.chat.formats.tape import Markers, Steps, Tape
 from localllm.types.conversation import CallDelta, Function
 
@@ -34,8 +34,8 @@ class PythonTagReader:
         self._functions = functions
         self._runner = next((each for each in functions if each.name in RUN_CODE), None)
         self._tape = Tape()
-        self._out = Collected()
-        self._read = Read()
+        self._out = AnswerParts()
+        self._read = NewParts()
         self._places: dict[int, int] = {}
         """Inner reader's index of a call -> its index among all calls."""
         self._steps: Steps[None] | None = self._all()
@@ -44,29 +44,29 @@ class PythonTagReader:
     def is_thinking(self) -> bool:
         return self._inner.is_thinking
 
-    def feed(self, text: str) -> Read:
+    def feed(self, text: str) -> NewParts:
         self._tape.feed(text)
         return self._step()
 
-    def flush(self) -> Read:
+    def flush(self) -> NewParts:
         self._tape.is_ended = True
         read = merged(self._step(), self._placed(self._inner.flush()))
         return merged(read, self._out.read())
 
-    def _step(self) -> Read:
+    def _step(self) -> NewParts:
         if self._steps is not None:
             try:
                 next(self._steps)
             except StopIteration:
                 self._steps = None
-        found, self._read = merged(self._read, self._out.read()), Read()
+        found, self._read = merged(self._read, self._out.read()), NewParts()
         return found._replace(calls=tuple(sorted(found.calls, key=lambda call: call.index)))
 
     def _give(self, text: str) -> None:
         """Pass text to the inner reader."""
         self._read = merged(self._read, self._placed(self._inner.feed(text)))
 
-    def _placed(self, read: Read) -> Read:
+    def _placed(self, read: NewParts) -> NewParts:
         """Renumber the calls after earlier ones, and move the notes to the others."""
         calls: list[CallDelta] = []
         for delta in read.calls:

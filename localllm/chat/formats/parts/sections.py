@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from localllm.chat.formats.parts.call_reading import CallReading
-from localllm.chat.formats.parts.collected import Collected, Draft
+from localllm.chat.formats.parts.collected import AnswerParts, Draft
 from localllm.chat.formats.parts.object_calls import ObjectReading
 from localllm.chat.formats.parts.pattern_calls import PatternReading
 from localllm.chat.formats.tape import Steps, Tape, parts_of
@@ -38,7 +38,7 @@ class Section:
         calls: Calls,
         functions: Sequence[Function],
         tape: Tape,
-        out: Collected,
+        out: AnswerParts,
         show: Callable[[str], None],
     ) -> None:
         self._calls = calls

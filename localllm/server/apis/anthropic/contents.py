@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter
-from localllm.server.common.call_ids import with_ids
-from localllm.server.common.field_rules import Fates, Nested, Refused
-from localllm.server.common.values import ObjectField, json_of, message_of, needed, wrong_content
+from localllm.server.requests.call_ids import with_ids
+from localllm.server.requests.field_rules import Fates, Nested, RefusedField
+from localllm.server.requests.values import ObjectField, json_of, message_of, needed, wrong_content
 from localllm.types import Message, ToolCall
 
 _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*\n*")
@@ -30,8 +30,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """A text block; other types are refused by name."""
 
     fates: ClassVar[Fates] = Fates(
-        dict.fromkeys(("source", "transformations"), Refused("images are not supported yet"))
-        | dict.fromkeys(("context", "title"), Refused("documents are not supported; send their text")),
+        dict.fromkeys(("source", "transformations"), RefusedField("images are not supported yet"))
+        | dict.fromkeys(("context", "title"), RefusedField("documents are not supported; send their text")),
         {
             "cache_control": "common prefixes are always cached",
             "caller": "every call comes from the model itself",

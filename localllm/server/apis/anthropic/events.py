@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from localllm.server.answers.remarks import Remarks, TimingsObject
 from localllm.server.apis.anthropic.replies import AnswerBlock, ErrorReply, MessageObject, MessageUsage, StopReason
-from localllm.server.common.remarks import Remarks, TimingsObject
 from localllm.server.edge import sse
 
 

@@ -9,18 +9,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from localllm.server.answers.generation import asking_of
+from localllm.server.answers.story import drained, encoded, events_of
 from localllm.server.apis.anthropic.events import PING, encode
 from localllm.server.apis.anthropic.replies import TokenCount, error_reply
 from localllm.server.apis.anthropic.requests import CountRequest, MessagesRequest
 from localllm.server.apis.anthropic.story import Story
-from localllm.server.apis.anthropic.tools import Offered
-from localllm.server.common.body import json_response, left_out_header
-from localllm.server.common.counting import num_prompt_tokens
-from localllm.server.common.field_rules import known
-from localllm.server.common.generation import asking_of
-from localllm.server.common.reading import read
-from localllm.server.common.story import drained, encoded, events_of
+from localllm.server.apis.anthropic.tools import OfferedTools
 from localllm.server.edge import log
+from localllm.server.requests.body import json_response, left_out_header
+from localllm.server.requests.counting import num_prompt_tokens
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.reading import read
 
 T = TypeVar("T", bound=CountRequest)
 
@@ -64,7 +64,7 @@ async def count_tokens(request: Request) -> Response:
     return json_response(TokenCount(await num_prompt_tokens(request, body.model, messages, rendering)), headers)
 
 
-async def _read(request: Request, kind: type[T]) -> tuple[T, Offered, dict[str, str]]:
+async def _read(request: Request, kind: type[T]) -> tuple[T, OfferedTools, dict[str, str]]:
     """The request, its tools, and the headers of the reply."""
     state, body, headers = await read(request, known(kind))
     offered = body.offered(state.settings.hosted_tools)

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, clipped
-from localllm.server.common.catalog import Entry
-from localllm.server.common.values import exclusive
+from localllm.server.answers.catalog import Entry
+from localllm.server.requests.values import exclusive
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 1000

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import ContextLengthExceeded, LocalLLMError, UnsupportedParameter, clipped
-from localllm.server.common.remarks import Remarks, TimingsObject, finish_reason
+from localllm.server.answers.remarks import Remarks, TimingsObject, finish_reason
 from localllm.server.errors import MAX_MESSAGE_CHARS, parts_of, public_message, status_of
 from localllm.types import Finish, Usage
 

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from localllm.server.apis.anthropic.contents import Block, InputMessage, to_messages
 from localllm.server.apis.anthropic.replies import THREAD
-from localllm.server.apis.anthropic.tools import HostedTools, MessagesChoice, MessagesTool, Offered, offered_tools
-from localllm.server.common import speculating
-from localllm.server.common.field_rules import Fates, Nested, Refused
-from localllm.server.common.rendering import RenderingFields, Thinking, rendering_of
-from localllm.server.common.sampling import SamplingFields
-from localllm.server.common.structures import SchemaField, schema_structure
+from localllm.server.apis.anthropic.tools import HostedTools, MessagesChoice, MessagesTool, OfferedTools, offered_tools
+from localllm.server.requests import speculating
+from localllm.server.requests.field_rules import Fates, Nested, RefusedField
+from localllm.server.requests.rendering import RenderingFields, Thinking, rendering_of
+from localllm.server.requests.sampling import SamplingFields
+from localllm.server.requests.structures import SchemaField, schema_structure
 from localllm.types import GenerationRequest, Message, Rendering, SamplingParams
 from localllm.types.ranges import check_range
 from localllm.types.structures import Structure
@@ -27,10 +27,10 @@ MAX_TOKENS = 2**31 - 1
 _OF_ACCOUNTS = "accounts, regions and prices exist only at the vendor"
 _FATES = Fates(
     refused={
-        "container": Refused("code execution is not supported"),
-        "mcp_servers": Refused("the server never connects to an address from a request", ([],)),
-        "stop": Refused("this API calls it `stop_sequences`", ([],)),
-        THREAD: Refused("conversations are not stored: send all messages"),
+        "container": RefusedField("code execution is not supported"),
+        "mcp_servers": RefusedField("the server never connects to an address from a request", ([],)),
+        "stop": RefusedField("this API calls it `stop_sequences`", ([],)),
+        THREAD: RefusedField("conversations are not stored: send all messages"),
     },
     ignored={
         "anthropic_beta": "supported betas need no header",
@@ -54,7 +54,10 @@ _FATES = Fates(
 )
 OF_COUNTS = _FATES._replace(ignored={**_FATES.ignored, "compaction": "the conversation is counted as sent"})
 OF_ANSWERS = _FATES._replace(
-    refused={**_FATES.refused, "compaction": Refused("conversations are not compacted: ask for a summary in a message")}
+    refused={
+        **_FATES.refused,
+        "compaction": RefusedField("conversations are not compacted: ask for a summary in a message"),
+    }
 )
 
 
@@ -116,11 +119,11 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
             given.pop("thinking.budget_tokens", None)
         return given
 
-    def offered(self, hosted: HostedTools) -> Offered:
+    def offered(self, hosted: HostedTools) -> OfferedTools:
         """The declared tools. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return offered_tools(self.tools or (), self.tool_choice, hosted)
 
-    def prompt(self, offered: Offered) -> tuple[tuple[Message, ...], Rendering]:
+    def prompt(self, offered: OfferedTools) -> tuple[tuple[Message, ...], Rendering]:
         """The conversation and how to render it. Raises `InvalidParameter`, `UnsupportedParameter`."""
         messages = to_messages(self.system, self.messages)
         # Thoughts are off unless requested; `adaptive` leaves the decision to the model.
@@ -136,7 +139,7 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
         format = format or self.output_format
         return None if format is None else schema_structure(format.schema, where)
 
-    def generation(self, offered: Offered) -> GenerationRequest:
+    def generation(self, offered: OfferedTools) -> GenerationRequest:
         """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`."""
         messages, rendering = self.prompt(offered)
         structure, calling = self.structure(), offered.tooling.calling

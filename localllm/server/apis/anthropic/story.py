@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import UNSET, Raw
 
+from localllm.server.answers.remarks import remarks, timings_object
 from localllm.server.apis.anthropic import events
 from localllm.server.apis.anthropic.events import Event
 from localllm.server.apis.anthropic.replies import (
@@ -23,7 +24,6 @@ from localllm.server.apis.anthropic.replies import (
     stop_reason,
     usage_of,
 )
-from localllm.server.common.remarks import remarks, timings_object
 from localllm.types import CallDelta, Delta, Finish
 
 

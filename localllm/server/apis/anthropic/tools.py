@@ -13,12 +13,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.common.field_rules import Fates, known_fields
-from localllm.server.common.parse import Fields, small
-from localllm.server.common.structures import SchemaField
-from localllm.server.common.tool_choice import ToolChoice, Tooling, tooling
-from localllm.server.common.tools import Declared, FunctionTool, ToolName, declared_function
-from localllm.server.common.values import needed
+from localllm.server.requests.field_rules import Fates, known_fields
+from localllm.server.requests.parse import Fields, small
+from localllm.server.requests.structures import SchemaField
+from localllm.server.requests.tool_choice import ToolChoice, Tooling, tooling
+from localllm.server.requests.tools import DeclaredTool, FunctionTool, ToolName, declared_function
+from localllm.server.requests.values import needed
 
 HostedTools = Literal["ignore", "refuse"]
 MAX_TOOLS = 1024
@@ -66,7 +66,7 @@ class MessagesChoice(msgspec.Struct, frozen=True, kw_only=True):
         return "required" if self.type == "any" else self.type
 
 
-class Offered(NamedTuple):
+class OfferedTools(NamedTuple):
     """The tools offered to the model."""
 
     tooling: Tooling
@@ -75,11 +75,11 @@ class Offered(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, hosted: HostedTools) -> Offered:
+def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, hosted: HostedTools) -> OfferedTools:
     """The tools of a request that the model can call. Raises `InvalidParameter`, `UnsupportedParameter`."""
     if len(tools) > MAX_TOOLS:
         raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
-    declared: list[Declared] = []
+    declared: list[DeclaredTool] = []
     ignored: list[str] = []
     notes: list[str] = []
     for index, tool in enumerate(tools):
@@ -98,10 +98,10 @@ def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, 
         notes.append(f"{path}: tools of type {kind!r} are not supported, so it is left out")
     parallel = None if choice is None else not choice.disable_parallel_tool_use
     made = tooling(declared, None if choice is None else choice.known(), parallel=parallel)
-    return Offered(made, tuple(ignored), tuple(notes))
+    return OfferedTools(made, tuple(ignored), tuple(notes))
 
 
-def _declared(tool: MessagesTool, path: str) -> Declared:
+def _declared(tool: MessagesTool, path: str) -> DeclaredTool:
     function = FunctionTool(
         name=tool.name, description=tool.description, parameters=tool.input_schema, strict=tool.strict
     )

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from localllm.server.answers.decimals import short_decimals
 from localllm.server.apis.embeddings.replies import EmbeddingList, EmbeddingObject, cut, usage
-from localllm.server.common.decimals import short_decimals
 from localllm.types.embeddings import Embeddings
 
 _NUMBERS_AT_A_TIME = 32_768

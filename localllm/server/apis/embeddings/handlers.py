@@ -15,11 +15,11 @@ from localllm.server.apis.embeddings import replies as out
 from localllm.server.apis.embeddings.inputs import is_single, items_of
 from localllm.server.apis.embeddings.requests import NativeBody, RerankBody, parse_embeddings, parse_rerank
 from localllm.server.apis.tei.errors import answer_as_tei
-from localllm.server.common.body import json_response
-from localllm.server.common.field_rules import known
-from localllm.server.common.parse import Fields
-from localllm.server.common.reading import read
 from localllm.server.edge import sse
+from localllm.server.requests.body import json_response
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.parse import Fields
+from localllm.server.requests.reading import read
 from localllm.types.embeddings import Embeddings, Ranking
 
 

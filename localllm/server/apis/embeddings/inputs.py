@@ -12,8 +12,8 @@ from typing import ClassVar
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.common.field_rules import Fates, Refused
-from localllm.server.common.values import ListField, needed, wrong_content
+from localllm.server.requests.field_rules import Fates, RefusedField
+from localllm.server.requests.values import ListField, needed, wrong_content
 from localllm.types import TokenId
 
 MAX_INPUTS = 2048
@@ -36,7 +36,7 @@ class InputPart(msgspec.Struct, frozen=True):
 class InputObject(msgspec.Struct, frozen=True):
     """llama-server's object for a text with images, or a message's content. Its parts are joined."""
 
-    fates: ClassVar[Fates] = Fates({"multimodal_data": Refused("images and audio are not supported yet", ([],))})
+    fates: ClassVar[Fates] = Fates({"multimodal_data": RefusedField("images and audio are not supported yet", ([],))})
 
     prompt_string: str | None = None
     multimodal_data: ListField | msgspec.UnsetType = msgspec.UNSET

@@ -13,10 +13,10 @@ from msgspec import Meta
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.apis.embeddings.inputs import Inputs, check_number
-from localllm.server.common import fields
-from localllm.server.common.field_rules import Fates, Nested, known, parse_known
-from localllm.server.common.parse import Fields
-from localllm.server.common.values import exclusive, needed
+from localllm.server.requests import fields
+from localllm.server.requests.field_rules import Fates, Nested, known, parse_known
+from localllm.server.requests.parse import Fields
+from localllm.server.requests.values import exclusive, needed
 from localllm.settings.durations import keep_alive_seconds
 
 _EUCLIDEAN, _AS_IT_IS = 2, -1

@@ -17,18 +17,18 @@ from starlette.routing import Route
 
 from localllm.errors import UnsupportedParameter
 from localllm.runtime.runtime import Answer
+from localllm.server.answers import choices
+from localllm.server.answers.generation import Asking, asking_of
+from localllm.server.answers.story import drained, encoded
 from localllm.server.apis.llamacpp.completion_replies import WholeReply, only
 from localllm.server.apis.llamacpp.completion_requests import AnswerFields, CompletionRequest, InfillRequest
 from localllm.server.apis.llamacpp.completion_story import CompletionStory
 from localllm.server.apis.llamacpp.errors import error_body
 from localllm.server.apis.llamacpp.prompts import source_of, with_biased_tokens
-from localllm.server.common import choices
-from localllm.server.common.field_rules import known
-from localllm.server.common.generation import Asking, asking_of
-from localllm.server.common.reading import read
-from localllm.server.common.story import drained, encoded
 from localllm.server.edge import log, sse
 from localllm.server.errors import NotServed
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.reading import read
 
 BodyT = TypeVar("BodyT", CompletionRequest, InfillRequest)
 

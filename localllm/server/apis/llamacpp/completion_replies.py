@@ -9,8 +9,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
-from localllm.server.common.remarks import Remarks
-from localllm.server.common.timings import ProgressObject, SpeedObject
+from localllm.server.answers.remarks import Remarks
+from localllm.server.answers.timings import ProgressObject, SpeedObject
 from localllm.types import DrySampling, Finish, Making, TokenLogprob
 
 LOWEST = -3.4028234663852886e38

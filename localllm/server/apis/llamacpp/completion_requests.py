@@ -13,9 +13,9 @@ from msgspec import UNSET, UnsetType
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.apis.llamacpp.fields import COMPLETION_FATES
 from localllm.server.apis.llamacpp.samplers import samplers_of, switched_off
-from localllm.server.common.field_rules import Fates
-from localllm.server.common.sampling import SamplingFields, seeded
-from localllm.server.common.structures import SchemaField, is_given, schema_structure
+from localllm.server.requests.field_rules import Fates
+from localllm.server.requests.sampling import SamplingFields, seeded
+from localllm.server.requests.structures import SchemaField, is_given, schema_structure
 from localllm.types import (
     NO_LIMIT,
     RANDOM_SEED,

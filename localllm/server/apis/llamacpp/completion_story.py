@@ -13,6 +13,8 @@ from msgspec import UNSET, UnsetType
 
 from localllm.errors import Draining
 from localllm.runtime.runtime import Answer
+from localllm.server.answers.remarks import remarks
+from localllm.server.answers.timings import Speed, progress_object, speed_of
 from localllm.server.apis.llamacpp.completion_replies import (
     Chosen,
     GenerationSettings,
@@ -23,9 +25,7 @@ from localllm.server.apis.llamacpp.completion_replies import (
     stop_type,
 )
 from localllm.server.apis.llamacpp.completion_requests import AnswerFields
-from localllm.server.common.body import field_notes
-from localllm.server.common.remarks import remarks
-from localllm.server.common.timings import Speed, progress_object, speed_of
+from localllm.server.requests.body import field_notes
 from localllm.types import Delta, Finish, Making, ResolvedSampling, TokenLogprob
 
 NOTHING = Making("", ResolvedSampling(), None)

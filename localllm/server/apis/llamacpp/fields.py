@@ -5,8 +5,8 @@ A test compares these and the honoured ones with the schema of the reference.
 
 from __future__ import annotations
 
-from localllm.server.common import speculating
-from localllm.server.common.field_rules import Fates, Refused
+from localllm.server.requests import speculating
+from localllm.server.requests.field_rules import Fates, RefusedField
 
 _FROM_THE_FIRST = "grammars apply from the first token"
 _OF_CHATS = "it concerns the parsing of chat answers"
@@ -14,12 +14,12 @@ _OF_BUDGETS = "it concerns thinking budgets, which plain prompts do not have"
 
 COMPLETION_FATES = Fates(
     refused={
-        "grammar_lazy": Refused(_FROM_THE_FIRST, (False,)),
-        "grammar_triggers": Refused(_FROM_THE_FIRST, ([],)),
-        "lora": Refused("adapters are not supported", ([],)),
-        "min_keep": Refused("filters always keep at least one token", (0, 1)),
-        "preserved_tokens": Refused("control tokens are not part of an answer's text", ([],)),
-        "reasoning_budget_message": Refused(_OF_BUDGETS, ("",)),
+        "grammar_lazy": RefusedField(_FROM_THE_FIRST, (False,)),
+        "grammar_triggers": RefusedField(_FROM_THE_FIRST, ([],)),
+        "lora": RefusedField("adapters are not supported", ([],)),
+        "min_keep": RefusedField("filters always keep at least one token", (0, 1)),
+        "preserved_tokens": RefusedField("control tokens are not part of an answer's text", ([],)),
+        "reasoning_budget_message": RefusedField(_OF_BUDGETS, ("",)),
     },
     ignored={
         "adaptive_decay": "it belongs to `adaptive_target`, which is not supported",

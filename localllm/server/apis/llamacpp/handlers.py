@@ -12,15 +12,15 @@ from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, SlotNotFound
 from localllm.server.apis.llamacpp import requests as body
-from localllm.server.common.body import json_response, read_optional_json
-from localllm.server.common.field_rules import known
-from localllm.server.common.messages import to_messages
-from localllm.server.common.reading import read
-from localllm.server.common.rendering import RenderingFields, rendering_of
-from localllm.server.common.tools import told_tools
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.errors import Overloaded
+from localllm.server.requests.body import json_response, read_optional_json
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.messages import to_messages
+from localllm.server.requests.reading import read
+from localllm.server.requests.rendering import RenderingFields, rendering_of
+from localllm.server.requests.tools import told_tools
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
 

@@ -12,7 +12,7 @@ import msgspec
 from localllm.errors import InvalidParameter
 from localllm.runtime.runtime import Runtime
 from localllm.server.apis.llamacpp.completion_requests import AnswerFields, PromptText
-from localllm.server.common.biases import FORBIDS, MAX_DIGITS
+from localllm.server.requests.biases import FORBIDS, MAX_DIGITS
 from localllm.types import MAX_BIASED_TOKENS
 
 

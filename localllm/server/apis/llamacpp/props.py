@@ -12,9 +12,9 @@ from starlette.routing import Route
 
 from localllm import __version__
 from localllm.errors import InvalidParameter, ModelNotFound, clipped
-from localllm.server.common import catalog
-from localllm.server.common.body import json_response, read_json
+from localllm.server.answers import catalog
 from localllm.server.errors import FeatureDisabled, NotServed
+from localllm.server.requests.body import json_response, read_json
 from localllm.server.state import ServerState
 from localllm.types import DrySampling, LoadedModel, ModelInfo
 

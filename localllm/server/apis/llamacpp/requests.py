@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from localllm.server.common.messages import ChatMessage
-from localllm.server.common.rendering import Thinking
-from localllm.server.common.tools import Tool
-from localllm.server.common.values import ListField, ObjectField
+from localllm.server.requests.messages import ChatMessage
+from localllm.server.requests.rendering import Thinking
+from localllm.server.requests.tools import Tool
+from localllm.server.requests.values import ListField, ObjectField
 from localllm.types import TokenId
 
 

@@ -15,11 +15,11 @@ from starlette.routing import Route
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, clipped
 from localllm.runtime.runtime import among
 from localllm.server.apis.llamacpp.props import Success
-from localllm.server.common.body import json_response
-from localllm.server.common.field_rules import known
-from localllm.server.common.reading import read
 from localllm.server.edge import log
 from localllm.server.edge.callers import caller_of
+from localllm.server.requests.body import json_response
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 from localllm.types.wire import ModelRequest
 

@@ -15,13 +15,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import UnsupportedParameter, clipped
-from localllm.server.common.body import json_response
-from localllm.server.common.field_rules import known
-from localllm.server.common.reading import read
 from localllm.server.edge.callers import caller_of
 from localllm.server.edge.sse import unless_gone
 from localllm.server.errors import FeatureDisabled, NotFound
 from localllm.server.mcp import McpHubs
+from localllm.server.requests.body import json_response
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 
 BUILT_IN = frozenset(

@@ -7,9 +7,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import ModelNotFound, clipped
+from localllm.server.answers import catalog
 from localllm.server.apis.lmstudio import models as listed
-from localllm.server.common import catalog
-from localllm.server.common.body import json_response
+from localllm.server.requests.body import json_response
 from localllm.server.state import ServerState
 
 PREFIXES = ("/api/v0/", "/api/v1/")

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from localllm.server.common.catalog import Entry
+from localllm.server.answers.catalog import Entry
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,14 +15,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.server.common.body import json_response
-from localllm.server.common.field_rules import known
-from localllm.server.common.generation import guarded
-from localllm.server.common.progress import Progress
-from localllm.server.common.reading import read
+from localllm.server.answers.generation import guarded
+from localllm.server.answers.progress import Progress
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.errors import error_body
+from localllm.server.requests.body import json_response
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import wire as body

@@ -14,12 +14,12 @@ from localllm.planning.memory_fit import Fit
 from localllm.planning.placing import CPU
 from localllm.planning.speeds import NotPredicted
 from localllm.registry import catalog
-from localllm.registry.offers.rating import Rated
-from localllm.server.common.body import json_response
-from localllm.server.common.field_rules import known
-from localllm.server.common.reading import read
+from localllm.registry.offers.rating import RatedModel
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
+from localllm.server.requests.body import json_response
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.reading import read
 from localllm.system import memory as system_memory
 from localllm.types import wire as body
 
@@ -105,7 +105,7 @@ def _of_catalog(words: str) -> list[body.CatalogModel]:
     ]
 
 
-def _offered(one: Rated, name: str) -> body.OfferedModel:
+def _offered(one: RatedModel, name: str) -> body.OfferedModel:
     offer, plan, speed = one
     return body.OfferedModel(
         name=name,

@@ -14,10 +14,10 @@ from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.runtime import changed_settings, effective_settings
-from localllm.server.common.body import json_response
-from localllm.server.common.field_rules import known
-from localllm.server.common.reading import read
 from localllm.server.edge.callers import caller_of
+from localllm.server.requests.body import json_response
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.reading import read
 from localllm.settings import config, sections
 from localllm.settings.config import Settings
 from localllm.settings.load_settings import LOADING
@@ -89,7 +89,7 @@ def _rows(settings: Settings, id: str, model: str) -> list[body.ModelSetting]:
     where = str(config.config_file(settings.home))
     rows = []
     for key, field in DECLARED.items():
-        row = held.get(key, effective_settings.Shown(key, None, "default"))
+        row = held.get(key, effective_settings.EffectiveValue(key, None, "default"))
         rows.append(
             body.ModelSetting(
                 key=key,

@@ -19,17 +19,17 @@ from starlette.responses import Response
 
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError
 from localllm.runtime.runtime import Answer
+from localllm.server.answers.generation import Asking, abandon
+from localllm.server.answers.story import drained, events_of
 from localllm.server.apis.ollama.answers import Line, Story
-from localllm.server.apis.ollama.asked import Given, heeded, model_of
+from localllm.server.apis.ollama.asked import ParsedBody, heeded, model_of
 from localllm.server.apis.ollama.lines import LineStream
 from localllm.server.apis.ollama.replies import ChatReply, nanoseconds
 from localllm.server.apis.ollama.requests import ChatRequest, GenerateRequest
 from localllm.server.apis.ollama.truncating import LEFT_OUT, room_of, shortened
-from localllm.server.common.body import json_response, notes_header
-from localllm.server.common.generation import Asking, abandon
-from localllm.server.common.story import drained, events_of
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
+from localllm.server.requests.body import json_response, notes_header
 from localllm.server.state import ServerState
 from localllm.types import GenerationRequest, LoadedModel, Message
 from localllm.types.states import RunningModel
@@ -39,7 +39,7 @@ STAYS_S = 1.0
 
 
 async def answer(
-    request: Request, state: ServerState, body: ChatRequest | GenerateRequest, given: Given, started_s: float
+    request: Request, state: ServerState, body: ChatRequest | GenerateRequest, given: ParsedBody, started_s: float
 ) -> Response:
     """The response to a prompt; without a prompt, loads or unloads the model."""
     name, made_of = body.asked_model, body.generation()

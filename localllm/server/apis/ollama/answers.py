@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from localllm.server.answers.remarks import finish_reason
 from localllm.server.apis.ollama import replies as out
-from localllm.server.common.remarks import finish_reason
 from localllm.types import CallDelta, Delta, Finish, TokenLogprob, whole_calls
 
 Line = out.ChatReply | out.GenerateReply

@@ -15,10 +15,10 @@ from localllm.errors import InvalidParameter
 from localllm.server.apis.ollama.errors import no_model
 from localllm.server.apis.ollama.fields import CommonFields, without_effect
 from localllm.server.apis.ollama.names import found
-from localllm.server.common.body import read_body, unknown_fields_header
-from localllm.server.common.field_rules import parse_known
-from localllm.server.common.parse import Fields
 from localllm.server.edge.callers import caller_of
+from localllm.server.requests.body import read_body, unknown_fields_header
+from localllm.server.requests.field_rules import parse_known
+from localllm.server.requests.parse import Fields
 from localllm.server.state import ServerState
 from localllm.types.states import AvailableModel
 
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 C = TypeVar("C", bound=CommonFields)
 
 
-class Given(NamedTuple):
+class ParsedBody(NamedTuple):
     """A parsed body, and the header for its ignored fields."""
 
     fields: Fields
@@ -47,7 +47,7 @@ class Given(NamedTuple):
             unknown_fields_header(self.unknown, strict=True)
 
 
-async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
+async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, ParsedBody]:
     """The server's state, the request, and its given fields. Raises `InvalidParameter`, `Draining`."""
     state: ServerState = request.app.state.server
     body = await read_body(request, state.settings.max_body_bytes)
@@ -57,7 +57,7 @@ async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
     if isinstance(asked, CommonFields) and asked.options is not None:
         asked.options.params(None)  # wrong values are errors even without a prompt
     state.admit()
-    return state, asked, Given(fields, kind, unknown)
+    return state, asked, ParsedBody(fields, kind, unknown)
 
 
 def heeded(request: Request, body: C, *, asks: bool) -> tuple[C, list[str]]:

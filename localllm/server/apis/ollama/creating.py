@@ -14,9 +14,9 @@ from localllm.server.apis.ollama.progress import Report, respond, transferring
 from localllm.server.apis.ollama.pulling import pull
 from localllm.server.apis.ollama.replies import ProgressLine
 from localllm.server.apis.ollama.requests import CreateRequest, PushRequest
-from localllm.server.common.body import pieces
 from localllm.server.edge.callers import caller_of
 from localllm.server.errors import TooLarge
+from localllm.server.requests.body import pieces
 from localllm.server.state import ServerState
 from localllm.types.states import MakeState, PushState
 

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, clipped
-from localllm.server.common.field_rules import Fates, Nested, fates_of
-from localllm.server.common.parse import Fields, fields_of
-from localllm.server.common.values import json_of
+from localllm.server.requests.field_rules import Fates, Nested, fates_of
+from localllm.server.requests.parse import Fields, fields_of
+from localllm.server.requests.values import json_of
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, Rendering, SamplingParams
 from localllm.types.structures import Structure

@@ -21,8 +21,8 @@ from localllm.server.apis.ollama.errors import no_model
 from localllm.server.apis.ollama.names import ours
 from localllm.server.apis.ollama.progress import Report, respond
 from localllm.server.apis.ollama.vectors import embed, embeddings
-from localllm.server.common.body import json_response
 from localllm.server.edge.callers import caller_of
+from localllm.server.requests.body import json_response
 from localllm.server.state import ServerState
 
 OLLAMA_VERSION = "0.33.0"

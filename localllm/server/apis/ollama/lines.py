@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 import msgspec
 
+from localllm.server.answers.generation import guarded
+from localllm.server.answers.story import encoded
 from localllm.server.apis.ollama.errors import error_body
-from localllm.server.common.generation import guarded
-from localllm.server.common.story import encoded
 from localllm.server.edge.sse import EventStream, one_line
 from localllm.server.state import ServerState
 

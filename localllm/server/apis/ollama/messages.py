@@ -9,15 +9,15 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.common.call_ids import with_ids
-from localllm.server.common.field_rules import Fates, Refused
-from localllm.server.common.tools import NO_ARGUMENTS, Declared, of_objects, told_tools
-from localllm.server.common.values import ObjectField, json_as
+from localllm.server.requests.call_ids import with_ids
+from localllm.server.requests.field_rules import Fates, RefusedField
+from localllm.server.requests.tools import NO_ARGUMENTS, DeclaredTool, of_objects, told_tools
+from localllm.server.requests.values import ObjectField, json_as
 from localllm.types import Calling, Function, Message, ToolCall
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
-IMAGES = Refused("images are not supported yet", ([],))
+IMAGES = RefusedField("images are not supported yet", ([],))
 
 
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
 
 def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
     """The tools for the template, and the callable ones. Raises `InvalidParameter`."""
-    declared: dict[str, Declared] = {}
+    declared: dict[str, DeclaredTool] = {}
     for index, tool in enumerate(tools):
         function, path = tool.function, f"tools[{index}].function"
         if not function.name or function.name in declared:
@@ -109,7 +109,7 @@ def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
         schema = of_objects(json_as(function.parameters, where, "{", "an object"))
         parameters = Raw(schema.encode()) if schema else NO_ARGUMENTS
         called = Function(name=function.name, parameters=schema, param=where)
-        declared[function.name] = Declared(called, path, function.description or "", parameters)
+        declared[function.name] = DeclaredTool(called, path, function.description or "", parameters)
     functions = tuple(each.function for each in declared.values())
     return told_tools([*declared.values()]), Calling(functions=functions) if functions else None
 

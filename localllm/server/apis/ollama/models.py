@@ -12,10 +12,10 @@ import msgspec
 
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.registry.making.modelfile import quoted
-from localllm.runtime.runtime import Described
+from localllm.runtime.runtime import ModelDescription
+from localllm.server.answers.catalog import seems_to_think
 from localllm.server.apis.ollama.names import shown
 from localllm.server.apis.ollama.replies import FOREVER, ReplyMessage, moment
-from localllm.server.common.catalog import seems_to_think
 from localllm.server.state import ServerState
 from localllm.types import LoadedModel, ModelDefaults, ModelInfo
 from localllm.types.states import AvailableModel, RunningModel
@@ -134,7 +134,7 @@ def running(model: RunningModel, available: Mapping[str, AvailableModel]) -> Run
     )
 
 
-def described(model: AvailableModel, found: Described, loaded: LoadedModel | None) -> Shown:
+def described(model: AvailableModel, found: ModelDescription, loaded: LoadedModel | None) -> Shown:
     """Details of a model."""
     info, defaults = found.info, found.defaults
     parameters = _parameters(found)
@@ -201,7 +201,7 @@ def _on_gpus(loaded: LoadedModel, size_bytes: int) -> int:
     return size_bytes * on_gpus // layers if layers else 0
 
 
-def _parameters(found: Described) -> list[tuple[str, str]]:
+def _parameters(found: ModelDescription) -> list[tuple[str, str]]:
     params = found.defaults.params
     given = [(theirs, getattr(params, name)) for name, theirs in _OURS]
     said = [(name, str(value).removesuffix(".0")) for name, value in given if value is not None]

@@ -8,10 +8,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from localllm.server.answers.progress import Progress
 from localllm.server.apis.ollama.lines import LineStream
 from localllm.server.apis.ollama.replies import ProgressLine
-from localllm.server.common.body import json_response
-from localllm.server.common.progress import Progress
+from localllm.server.requests.body import json_response
 from localllm.server.state import ServerState
 from localllm.types.states import PullState, PushState
 

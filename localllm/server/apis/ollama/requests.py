@@ -9,8 +9,8 @@ import msgspec
 from localllm.errors import InvalidParameter
 from localllm.server.apis.ollama.fields import IGNORED, AnswerFields, CommonFields, named
 from localllm.server.apis.ollama.messages import IMAGES, ChatMessage, Tool, to_messages, tooling
-from localllm.server.common.field_rules import Fates, Refused
-from localllm.server.common.values import exclusive
+from localllm.server.requests.field_rules import Fates, RefusedField
+from localllm.server.requests.values import exclusive
 from localllm.types import GenerationRequest, Message, TokenId
 from localllm.types.embeddings import EmbeddingRequest
 from localllm.types.states import NewModel
@@ -47,11 +47,11 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
 
     fates: ClassVar[Fates] = Fates(
         {
-            "height": Refused("image generation is not supported", (0,)),
+            "height": RefusedField("image generation is not supported", (0,)),
             "images": IMAGES,
-            "steps": Refused("image generation is not supported", (0,)),
-            "template": Refused("`raw: true` uses the prompt without a template", ("",)),
-            "width": Refused("image generation is not supported", (0,)),
+            "steps": RefusedField("image generation is not supported", (0,)),
+            "template": RefusedField("`raw: true` uses the prompt without a template", ("",)),
+            "width": RefusedField("image generation is not supported", (0,)),
         },
         {**IGNORED, "truncate": "a prompt that does not fit is always refused"},
     )
@@ -178,8 +178,10 @@ class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "fr
 
     fates: ClassVar[Fates] = Fates(
         {
-            "adapters": Refused("LoRA adapters cannot be applied yet", ({},)),
-            "draft_files": Refused("a draft model is a setting of the server (--draft), not a part of a model", ({},)),
+            "adapters": RefusedField("LoRA adapters cannot be applied yet", ({},)),
+            "draft_files": RefusedField(
+                "a draft model is a setting of the server (--draft), not a part of a model", ({},)
+            ),
         },
         {
             "renderer": "it is built into Ollama; the model's own chat template is used",

@@ -15,9 +15,9 @@ from localllm.server.apis.ollama import replies as out
 from localllm.server.apis.ollama.asked import heeded, model_of, read
 from localllm.server.apis.ollama.errors import too_long
 from localllm.server.apis.ollama.requests import EmbeddingsRequest, EmbedRequest
-from localllm.server.common.body import json_response
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
+from localllm.server.requests.body import json_response
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
 from localllm.types.embeddings import Embeddings
@@ -87,7 +87,7 @@ def _numbers(made: Embeddings) -> list[list[float]]:
     """The vectors, with the fewest digits that round-trip as float32."""
     import numpy as np
 
-    from localllm.server.common.decimals import short_decimals
+    from localllm.server.answers.decimals import short_decimals
 
     numbers: list[list[float]] = short_decimals(np.frombuffer(made.data, "<f4").reshape(-1, made.dimensions)).tolist()
     return numbers

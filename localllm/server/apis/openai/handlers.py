@@ -12,17 +12,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from localllm.server.answers import choices
+from localllm.server.answers.generation import Asking, asking_of, close
 from localllm.server.apis.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.apis.openai.shapes import ChatShape, Shape, TextShape
-from localllm.server.apis.openai.telling import Telling
-from localllm.server.common import choices
-from localllm.server.common.body import json_response
-from localllm.server.common.counting import TokenCount, num_prompt_tokens
-from localllm.server.common.generation import Asking, asking_of, close
-from localllm.server.common.reading import read
+from localllm.server.apis.openai.streaming import Telling
 from localllm.server.edge import sse
 from localllm.server.edge.paths import both
 from localllm.server.errors import error_body
+from localllm.server.requests.body import json_response
+from localllm.server.requests.counting import TokenCount, num_prompt_tokens
+from localllm.server.requests.reading import read
 from localllm.types import GenerationRequest
 
 

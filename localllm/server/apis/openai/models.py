@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from localllm.server.common.catalog import Entry, can_chat
+from localllm.server.answers.catalog import Entry, can_chat
 from localllm.types import Capability, ChatFormat, KvLayout, MemoryKind, ModelInfo, Pooling, SourceName
 from localllm.types.states import ModelPhase, RunningModel
 

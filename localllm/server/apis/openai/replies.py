@@ -7,9 +7,9 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from localllm import __version__
-from localllm.server.common.logprobs import ChatLogprobs, TextLogprobs
-from localllm.server.common.remarks import Remarks, TimingsObject
-from localllm.server.common.timings import ProgressObject
+from localllm.server.answers.logprobs import ChatLogprobs, TextLogprobs
+from localllm.server.answers.remarks import Remarks, TimingsObject
+from localllm.server.answers.timings import ProgressObject
 from localllm.types import Usage
 
 FINGERPRINT = f"b{__version__}-localllm"

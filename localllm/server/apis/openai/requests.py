@@ -11,19 +11,19 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, clipped
-from localllm.server.common import fields
-from localllm.server.common.field_rules import Fates, Nested, known, parse_known
-from localllm.server.common.messages import ChatMessage as ChatMessage
-from localllm.server.common.messages import check_messages
-from localllm.server.common.messages import to_messages as to_messages
-from localllm.server.common.rendering import RenderingFields, Thinking, rendering_of
-from localllm.server.common.sampling import StreamOptions, seeded
-from localllm.server.common.speculating import Prediction
-from localllm.server.common.structures import StructureFields
-from localllm.server.common.timings import detail_of
-from localllm.server.common.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
-from localllm.server.common.tools import FunctionTool, Tool
-from localllm.server.common.values import ListField, ObjectField, exclusive
+from localllm.server.answers.timings import detail_of
+from localllm.server.requests import fields
+from localllm.server.requests.field_rules import Fates, Nested, known, parse_known
+from localllm.server.requests.messages import ChatMessage as ChatMessage
+from localllm.server.requests.messages import check_messages
+from localllm.server.requests.messages import to_messages as to_messages
+from localllm.server.requests.rendering import RenderingFields, Thinking, rendering_of
+from localllm.server.requests.sampling import StreamOptions, seeded
+from localllm.server.requests.speculating import Prediction
+from localllm.server.requests.structures import StructureFields
+from localllm.server.requests.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
+from localllm.server.requests.tools import FunctionTool, Tool
+from localllm.server.requests.values import ListField, ObjectField, exclusive
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, SamplingParams, TokenId
 from localllm.types.ranges import check_range, shown
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
+from localllm.server.answers.choices import CompleteAnswer
+from localllm.server.answers.customs import InputReader, input_of
+from localllm.server.answers.logprobs import ChatLogprobs, TextLogprobs, chat_logprobs, text_logprobs
+from localllm.server.answers.remarks import finish_reason
 from localllm.server.apis.openai import replies as out
-from localllm.server.common.choices import Whole
-from localllm.server.common.customs import InputReader, input_of
-from localllm.server.common.logprobs import ChatLogprobs, TextLogprobs, chat_logprobs, text_logprobs
-from localllm.server.common.remarks import finish_reason
-from localllm.server.common.tool_choice import Tooling
+from localllm.server.requests.tool_choice import Tooling
 from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall
 
 
@@ -30,7 +30,7 @@ class TextShape(NamedTuple):
         """Log-probabilities of tokens that begin at this character offset in the answer."""
         return text_logprobs(items, offset)
 
-    def whole(self, index: int, whole: Whole, logprobs: Any) -> out.TextChoice:
+    def whole(self, index: int, whole: CompleteAnswer, logprobs: Any) -> out.TextChoice:
         """`logprobs`: from the method of that name, or None."""
         reason = finish_reason(whole.finish)
         return out.TextChoice(index, whole.text, reason, logprobs, reasoning_content=whole.thought or UNSET)
@@ -40,7 +40,7 @@ class TextShape(NamedTuple):
         """Warnings about the request."""
         return ()
 
-    def warnings(self, whole: Whole) -> list[str]:
+    def warnings(self, whole: CompleteAnswer) -> list[str]:
         """Warnings about an answer."""
         return [*whole.notes]
 
@@ -94,7 +94,7 @@ class ChatShape(NamedTuple):
         """Log-probabilities of tokens that begin at this character offset in the answer."""
         return chat_logprobs(items, offset)
 
-    def whole(self, index: int, whole: Whole, logprobs: Any) -> out.ChatChoice:
+    def whole(self, index: int, whole: CompleteAnswer, logprobs: Any) -> out.ChatChoice:
         """`logprobs`: from the method of that name, or None."""
         is_legacy = self.tooling.is_legacy
         message = out.ChatText(
@@ -112,7 +112,7 @@ class ChatShape(NamedTuple):
         """Warnings about the request."""
         return self.tooling.notes
 
-    def warnings(self, whole: Whole) -> list[str]:
+    def warnings(self, whole: CompleteAnswer) -> list[str]:
         """Warnings about an answer, including why a text is empty."""
         return self.remarks(
             whole.finish,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from localllm.server.answers.logprobs import ChatLogprob
+from localllm.server.answers.timings import ProgressObject, SpeedObject
 from localllm.server.apis.responses import replies as out
 from localllm.server.apis.responses.items import OutputItem, OutputText, ReasoningText, SummaryText
-from localllm.server.common.logprobs import ChatLogprob
-from localllm.server.common.timings import ProgressObject, SpeedObject
 from localllm.server.edge import sse
 
 

@@ -17,26 +17,26 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.answers import choices
+from localllm.server.answers.generation import asking_of
+from localllm.server.answers.story import drained, encoded, events_of
 from localllm.server.apis.responses import replies as out
 from localllm.server.apis.responses.events import encode
-from localllm.server.apis.responses.inputs import Finder, Taken
+from localllm.server.apis.responses.inputs import Finder, ParsedInput
 from localllm.server.apis.responses.items import AnyItem, McpCall, McpListTools, MessageItem, OutputItem, ThoughtItem
 from localllm.server.apis.responses.mcp import McpOffer, approved_calls, mcp_offer
-from localllm.server.apis.responses.requests import Parsed, ResponseRequest, parse_response
-from localllm.server.apis.responses.rounds import Rounds
+from localllm.server.apis.responses.mcp_rounds import Rounds
+from localllm.server.apis.responses.requests import ParsedRequest, ResponseRequest, parse_response
 from localllm.server.apis.responses.store import ResponseStore, StoredResponse
 from localllm.server.apis.responses.story import Story
-from localllm.server.apis.responses.tools import Offered
-from localllm.server.common import choices
-from localllm.server.common.body import json_response, left_out_header
-from localllm.server.common.counting import TokenCount, num_prompt_tokens
-from localllm.server.common.generation import asking_of
-from localllm.server.common.reading import read
-from localllm.server.common.story import drained, encoded, events_of
+from localllm.server.apis.responses.tools import OfferedTools
 from localllm.server.edge import log, sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.edge.paths import both
 from localllm.server.errors import NotFound, PreviousResponseNotFound
+from localllm.server.requests.body import json_response, left_out_header
+from localllm.server.requests.counting import TokenCount, num_prompt_tokens
+from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 
 Keep = Callable[[out.ResponseObject, bytes], None]
@@ -128,16 +128,16 @@ class _Read(NamedTuple):
     """A request, the conversation that it continues, and its tools."""
 
     state: ServerState
-    parsed: Parsed
-    said: Taken
+    parsed: ParsedRequest
+    said: ParsedInput
     conversation: list[AnyItem]
     mcp: McpOffer
-    offered: Offered
+    offered: OfferedTools
     headers: dict[str, str]
 
 
 async def _read(request: Request) -> _Read:
-    def parse(content: bytes) -> tuple[Parsed, list[str]]:
+    def parse(content: bytes) -> tuple[ParsedRequest, list[str]]:
         parsed = parse_response(content)
         return parsed, parsed.ignored
 

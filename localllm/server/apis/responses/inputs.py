@@ -37,10 +37,10 @@ from localllm.server.apis.responses.items import (
     unsealed,
 )
 from localllm.server.apis.responses.tools import ResponseTool
-from localllm.server.common.field_rules import Fates
-from localllm.server.common.messages import ContentPart
-from localllm.server.common.parse import Fields, small
-from localllm.server.common.values import json_of, json_or_text, missing, needed, wrong_content
+from localllm.server.requests.field_rules import Fates
+from localllm.server.requests.messages import ContentPart
+from localllm.server.requests.parse import Fields, small
+from localllm.server.requests.values import json_of, json_or_text, missing, needed, wrong_content
 
 ROLES = ("system", "developer", "user", "assistant")
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
@@ -104,7 +104,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
         return _MESSAGE_FIELDS if small(given.get("type")) in (None, "message") else None
 
 
-class Taken(NamedTuple):
+class ParsedInput(NamedTuple):
     """The parsed input."""
 
     items: list[AnyItem]
@@ -118,7 +118,7 @@ Finder = Callable[[str], AnyItem | None]
 """Finds an item of an earlier response by id."""
 
 
-def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], find: Finder) -> Taken:
+def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], find: Finder) -> ParsedInput:
     """The field `input`; a text is a user message. `earlier`: the conversation it continues.
 
     Repeated references to an item have no effect: thousands of them would multiply the prompt.
@@ -126,7 +126,7 @@ def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], f
     """
     if isinstance(given, str):
         given = [InputItem(role="user", content=given)]
-    result = Taken([], [], [])
+    result = ParsedInput([], [], [])
     there = {item.id for item in earlier}
     for index, item in enumerate(given or ()):
         path = f"input[{index}]"

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from localllm.server.answers.logprobs import ChatLogprob
 from localllm.server.apis.responses.tools import ResponseTool
-from localllm.server.common.logprobs import ChatLogprob
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 

@@ -24,8 +24,8 @@ from localllm.server.apis.responses.items import (
     new_id,
 )
 from localllm.server.apis.responses.tools import ApprovalRule, McpFunction, ResponseTool, ToolFilter
-from localllm.server.common.values import needed
 from localllm.server.mcp import McpHubs
+from localllm.server.requests.values import needed
 
 
 class McpOffer(NamedTuple):

@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from localllm.server.answers.customs import InputReader
+from localllm.server.answers.logprobs import ChatLogprob
 from localllm.server.apis.responses import events
 from localllm.server.apis.responses.events import Event
 from localllm.server.apis.responses.items import (
@@ -30,8 +32,6 @@ from localllm.server.apis.responses.items import (
     sealed,
 )
 from localllm.server.apis.responses.tools import Origin
-from localllm.server.common.customs import InputReader
-from localllm.server.common.logprobs import ChatLogprob
 
 EventT = TypeVar("EventT", bound=Event)
 ItemT = TypeVar("ItemT", bound=OutputItem)

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import LocalLLMError
+from localllm.server.answers.remarks import Remarks, TimingsObject, remarks
 from localllm.server.apis.responses.items import AnyItem, OutputItem, new_id
 from localllm.server.apis.responses.requests import ResponseRequest
-from localllm.server.common.remarks import Remarks, TimingsObject, remarks
 from localllm.server.errors import error_object, status_of
 from localllm.types import Finish, Usage
 

@@ -13,24 +13,19 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter
-from localllm.server.apis.responses.inputs import Finder, InputItem, Taken, taken
+from localllm.server.answers.timings import detail_of
+from localllm.server.apis.responses.inputs import Finder, InputItem, ParsedInput, taken
 from localllm.server.apis.responses.items import AdditionalTools, AnyItem
-from localllm.server.apis.responses.tools import HostedTools, McpFunction, Offered, ResponseTool, offered_tools
+from localllm.server.apis.responses.tools import HostedTools, McpFunction, OfferedTools, ResponseTool, offered_tools
 from localllm.server.apis.responses.turns import to_messages
-from localllm.server.common import fields
-from localllm.server.common.call_ids import with_ids
-from localllm.server.common.field_rules import Fates, Nested, parse_known
-from localllm.server.common.rendering import (
-    MAX_EFFORT_CHARS,
-    RenderingFields,
-    Thinking,
-    rendering_of,
-)
-from localllm.server.common.sampling import SamplingFields, StreamOptions
-from localllm.server.common.structures import ResponseFormat
-from localllm.server.common.timings import detail_of
-from localllm.server.common.tool_choice import ToolChoice
-from localllm.server.common.values import ListField, ObjectField, missing
+from localllm.server.requests import fields
+from localllm.server.requests.call_ids import with_ids
+from localllm.server.requests.field_rules import Fates, Nested, parse_known
+from localllm.server.requests.rendering import MAX_EFFORT_CHARS, RenderingFields, Thinking, rendering_of
+from localllm.server.requests.sampling import SamplingFields, StreamOptions
+from localllm.server.requests.structures import ResponseFormat
+from localllm.server.requests.tool_choice import ToolChoice
+from localllm.server.requests.values import ListField, ObjectField, missing
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
 from localllm.types.ranges import check_range
 
@@ -150,18 +145,18 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if wanted else None
 
-    def taken(self, earlier: Sequence[AnyItem], find: Finder) -> Taken:
+    def taken(self, earlier: Sequence[AnyItem], find: Finder) -> ParsedInput:
         """The new items of the conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return taken(self.input, earlier, find)
 
     def offered(
         self, conversation: Sequence[AnyItem], hosted: HostedTools, mcp: Mapping[str, Sequence[McpFunction]] = {}
-    ) -> Offered:
+    ) -> OfferedTools:
         """The declared tools; `mcp`: those of MCP servers. Raises `InvalidParameter`, `UnsupportedParameter`."""
         more = (("input[].tools", item.tools) for item in conversation if isinstance(item, AdditionalTools))
         return offered_tools([("tools", self.tools or ()), *more], hosted, mcp)
 
-    def generation(self, conversation: Sequence[AnyItem], offered: Offered) -> GenerationRequest:
+    def generation(self, conversation: Sequence[AnyItem], offered: OfferedTools) -> GenerationRequest:
         """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`.
 
         Instructions apply to this request only; earlier ones are not part of the conversation.
@@ -190,7 +185,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         return msgspec.structs.replace(rendering, variables=json.dumps(variables, ensure_ascii=False))
 
 
-class Parsed(NamedTuple):
+class ParsedRequest(NamedTuple):
     """A request, and the parts of it needed as sent."""
 
     request: ResponseRequest
@@ -200,11 +195,11 @@ class Parsed(NamedTuple):
     choice: Raw | None
 
 
-def parse_response(body: bytes) -> Parsed:
+def parse_response(body: bytes) -> ParsedRequest:
     """Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request, ignored = parse_known(body, ResponseRequest)
     _check_metadata(request.metadata or {})
-    return Parsed(request, ignored, given.get("tools"), given.get("tool_choice"))
+    return ParsedRequest(request, ignored, given.get("tools"), given.get("tool_choice"))
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:

@@ -13,6 +13,9 @@ import msgspec
 from msgspec import UNSET
 
 from localllm.errors import LocalLLMError
+from localllm.server.answers.logprobs import ChatLogprob, chat_logprobs
+from localllm.server.answers.remarks import final_timings, finish_reason
+from localllm.server.answers.timings import Speed, progress_object, speed_of
 from localllm.server.apis.responses import events
 from localllm.server.apis.responses import replies as out
 from localllm.server.apis.responses.events import Event
@@ -41,9 +44,6 @@ from localllm.server.apis.responses.parts import (
     ThoughtPart,
 )
 from localllm.server.apis.responses.tools import Origin
-from localllm.server.common.logprobs import ChatLogprob, chat_logprobs
-from localllm.server.common.remarks import final_timings, finish_reason
-from localllm.server.common.timings import Speed, progress_object, speed_of
 from localllm.server.errors import error_object
 from localllm.types import CallDelta, Delta, Finish, Usage
 

@@ -13,20 +13,20 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.common.field_rules import Fates, Refused, known_fields
-from localllm.server.common.parse import Fields, small
-from localllm.server.common.structures import SchemaField
-from localllm.server.common.tool_choice import ToolChoice, Tooling, ToolReference, tooling
-from localllm.server.common.tools import (
+from localllm.server.requests.field_rules import Fates, RefusedField, known_fields
+from localllm.server.requests.parse import Fields, small
+from localllm.server.requests.structures import SchemaField
+from localllm.server.requests.tool_choice import ToolChoice, Tooling, ToolReference, tooling
+from localllm.server.requests.tools import (
     CustomFormat,
     CustomTool,
-    Declared,
+    DeclaredTool,
     FunctionTool,
     ToolName,
     declared_custom,
     declared_function,
 )
-from localllm.server.common.values import needed
+from localllm.server.requests.values import needed
 
 HostedTools = Literal["ignore", "refuse"]
 MAX_TOOLS = 1024
@@ -82,7 +82,7 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     never: ToolFilter | None = None
 
 
-_ELSEWHERE = Refused(
+_ELSEWHERE = RefusedField(
     "this server does not connect to MCP servers described in a request; name a configured one by server_label"
 )
 
@@ -148,10 +148,10 @@ class Origin(NamedTuple):
         return self.namespace or ""
 
 
-class Offered(NamedTuple):
+class OfferedTools(NamedTuple):
     """The tools offered to the model."""
 
-    declared: tuple[Declared, ...] = ()
+    declared: tuple[DeclaredTool, ...] = ()
     origins: Mapping[str, Origin] = {}
     """Function name -> tool."""
     names: Mapping[tuple[str | None, str], str] = {}
@@ -210,7 +210,7 @@ def offered_tools(
     found: Iterable[tuple[str, Sequence[ResponseTool]]],
     hosted: HostedTools,
     mcp: Mapping[str, Sequence[McpFunction]] = {},
-) -> Offered:
+) -> OfferedTools:
     """`found`: tools with their paths. `mcp`: the tools of MCP servers.
 
     Raises `InvalidParameter`, `UnsupportedParameter`.
@@ -233,7 +233,7 @@ class _Offer:
 
     def __init__(self, hosted: HostedTools) -> None:
         self._hosted = hosted
-        self._declared: list[Declared] = []
+        self._declared: list[DeclaredTool] = []
         self._origins: dict[str, Origin] = {}
         self._ignored: list[str] = []
         self._notes: list[str] = []
@@ -303,6 +303,6 @@ class _Offer:
         self._ignored.append(f"{path}:{kind}")
         self._notes.append(f"{path}: hosted tools of type {kind!r} are not supported, so it is omitted")
 
-    def offered(self) -> Offered:
+    def offered(self) -> OfferedTools:
         names = {(origin.namespace, origin.name): name for name, origin in self._origins.items()}
-        return Offered(tuple(self._declared), self._origins, names, tuple(self._ignored), tuple(self._notes))
+        return OfferedTools(tuple(self._declared), self._origins, names, tuple(self._ignored), tuple(self._notes))

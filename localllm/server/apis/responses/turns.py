@@ -25,7 +25,7 @@ from localllm.server.apis.responses.items import (
     MessageItem,
     ThoughtItem,
 )
-from localllm.server.common.values import message_of
+from localllm.server.requests.values import message_of
 from localllm.types import Message, ToolCall
 
 Naming = Callable[[str | None, str], str]

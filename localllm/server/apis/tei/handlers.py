@@ -16,9 +16,9 @@ from localllm.server.apis.embeddings.inputs import Item, check_number, is_single
 from localllm.server.apis.embeddings.replies import truncated_header
 from localllm.server.apis.tei.replies import info as info_of
 from localllm.server.apis.tei.requests import EmbedBody, InputsBody, SimilarityBody, parse_similarity
-from localllm.server.common.body import json_response
-from localllm.server.common.field_rules import known
-from localllm.server.common.reading import read
+from localllm.server.requests.body import json_response
+from localllm.server.requests.field_rules import known
+from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 from localllm.types.embeddings import Embeddings
 

@@ -12,13 +12,13 @@ from msgspec import Meta
 
 from localllm.server.apis.embeddings.inputs import Inputs
 from localllm.server.apis.embeddings.requests import Dimensions, WorkFields
-from localllm.server.common.field_rules import Fates, Nested, Refused, parse_known
-from localllm.server.common.parse import Fields, fields_of
+from localllm.server.requests.field_rules import Fates, Nested, RefusedField, parse_known
+from localllm.server.requests.parse import Fields, fields_of
 
 FATES = Fates(
     {
-        "prompt_name": Refused("GGUF files have no named prompts: prepend the prompt's text yourself"),
-        "truncation_direction": Refused("texts are truncated at the end", ("right", "Right")),
+        "prompt_name": RefusedField("GGUF files have no named prompts: prepend the prompt's text yourself"),
+        "truncation_direction": RefusedField("texts are truncated at the end", ("right", "Right")),
     }
 )
 

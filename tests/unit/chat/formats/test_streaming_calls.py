@@ -7,14 +7,14 @@ import re
 import pytest
 
 from localllm.chat.formats.reader import reader_of
-from localllm.chat.formats.reading import Read
+from localllm.chat.formats.reading import NewParts
 from localllm.chat.formats.writer import written, written_calls
 from localllm.types.conversation import Function, ToolCall
 from localllm.types.formats import ChatFormat
 from tests.unit.chat.formats.answers import COHERE, FORMATS, FUNCTIONS, HERMES, KIMI, LLAMA, QWEN_CODER, read
 
 
-def streamed(format: ChatFormat, raw: str) -> list[tuple[str, Read]]:
+def streamed(format: ChatFormat, raw: str) -> list[tuple[str, NewParts]]:
     """Each character, and what was read by it."""
     reader = reader_of(format, FUNCTIONS)
     return [(char, reader.feed(char)) for char in raw]

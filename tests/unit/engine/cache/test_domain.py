@@ -25,7 +25,7 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Request, Reuse
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.entry import DiskEntry
-from localllm.kvdisk.file import Saved, encode
+from localllm.kvdisk.file import SavedConversation, encode
 from localllm.kvdisk.named import NamedStates
 from localllm.worker.messages import Call, Reply, Up
 from localllm.worker.states.slot_files import SlotFiler
@@ -215,7 +215,7 @@ def test_a_longer_conversation_replaces_none_of_another_domain(tmp_path: Path) -
 
 def test_what_was_saved_before_there_were_salts_is_everybodys() -> None:
     """A file without a domain is byte for byte what it was."""
-    tokens, saved = np.arange(5, dtype=np.int32), Saved(b"state")
+    tokens, saved = np.arange(5, dtype=np.int32), SavedConversation(b"state")
     head, _ = encode("f" * 64, tokens, saved)
     assert b"domain" not in head
     assert b"domain" in encode("f" * 64, tokens, saved, domain="ab")[0]
@@ -261,7 +261,7 @@ def test_a_slot_that_is_restored_by_name_is_the_salts_that_it_was_saved_of(tmp_p
     drain(engine)
     entry = engine.slots.save(0)
     named = NamedStates(tmp_path / "slots", tmp_path / "kv", model="m", parts=PARTS, max_bytes=MIB)
-    named.write("mine", entry.tokens, Saved(entry.state), entry.domain.digest)
+    named.write("mine", entry.tokens, SavedConversation(entry.state), entry.domain.digest)
     assert Domain(named.read("mine").domain) == entry.domain == Domain.of(cache_salt="a")
     engine.slots.erase(0)
     for id, salt in ((2, ""), (3, "b"), (4, "a")):

@@ -14,7 +14,7 @@ from localllm.engine.backend import Segment
 from localllm.engine.building import build_engine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.requests.terms import Due, Ending, Reported, Request, Reuse
+from localllm.engine.requests.terms import Due, Ending, ReportOptions, Request, Reuse
 from localllm.engine.speculation.proposals import Proposal
 from localllm.engine.speculation.proposers import Proposers
 from localllm.engine.threads.governor import Governor
@@ -118,7 +118,9 @@ def answers(requests: list[dict[str, Any]], *, guesses: int, backend: FakeBacken
                         sampling=GREEDY,
                         max_tokens=request["max_tokens"],
                         ending=Ending(stop=() if at is None else (answer[at : at + 2],)),
-                        reported=Reported(logprobs=request["logprobs"], prompt_logprobs=request["prompt_logprobs"]),
+                        reported=ReportOptions(
+                            logprobs=request["logprobs"], prompt_logprobs=request["prompt_logprobs"]
+                        ),
                         reuse=Reuse(cache_prompt=request["prompt_logprobs"] is None),
                         due=Due(created_s=created_s, deadline_s=created_s + request["deadline_s"]),
                     )

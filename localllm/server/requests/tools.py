@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.common.field_rules import Nested
-from localllm.server.common.parse import fields_of
-from localllm.server.common.structures import SchemaField, is_given, schema_structure
-from localllm.server.common.values import missing
+from localllm.server.requests.field_rules import Nested
+from localllm.server.requests.parse import fields_of
+from localllm.server.requests.structures import SchemaField, is_given, schema_structure
+from localllm.server.requests.values import missing
 from localllm.types import Function
 
 ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -90,7 +90,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     function: FunctionTool | None = None
     custom: CustomTool | None = None
 
-    def declared(self, path: str) -> Declared:
+    def declared(self, path: str) -> DeclaredTool:
         """Raises `InvalidParameter`, `UnsupportedParameter`; `path`: of the tool."""
         if self.type not in ("function", "custom"):
             raise UnsupportedParameter(
@@ -105,7 +105,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         raise missing(where)
 
 
-class Declared(NamedTuple):
+class DeclaredTool(NamedTuple):
     """One tool."""
 
     function: Function
@@ -130,16 +130,16 @@ class Declared(NamedTuple):
         return {"type": "function", "function": function}
 
 
-def declared_function(tool: FunctionTool, path: str) -> Declared:
+def declared_function(tool: FunctionTool, path: str) -> DeclaredTool:
     """Raises `InvalidParameter`."""
     where = f"{path}.parameters"
     schema = _arguments(tool.parameters, where)
     function = Function(name=tool.name, parameters=schema, is_strict=tool.strict is True, param=where)
     parameters = tool.parameters if schema and isinstance(tool.parameters, Raw) else NO_ARGUMENTS
-    return Declared(function, path, tool.description or "", parameters)
+    return DeclaredTool(function, path, tool.description or "", parameters)
 
 
-def declared_custom(tool: CustomTool, path: str) -> Declared:
+def declared_custom(tool: CustomTool, path: str) -> DeclaredTool:
     """Raises `InvalidParameter`, `UnsupportedParameter`."""
     where = f"{path}.format"
     rule = tool.format and tool.format.rule(where)
@@ -151,15 +151,15 @@ def declared_custom(tool: CustomTool, path: str) -> Declared:
         note = f"{where}: the Lark grammar is shown to the model but not enforced"
     schema = msgspec.json.encode({"type": "object", "properties": {INPUT: value}, "required": [INPUT]})
     function = Function(name=tool.name, parameters=schema.decode(), param=where)
-    return Declared(function, path, description, Raw(schema), is_custom=True, note=note)
+    return DeclaredTool(function, path, description, Raw(schema), is_custom=True, note=note)
 
 
-def told_tools(declared: Sequence[Declared]) -> str:
+def told_tools(declared: Sequence[DeclaredTool]) -> str:
     """The tools as `Rendering.tools`."""
     return msgspec.json.encode([tool.told() for tool in declared]).decode() if declared else ""
 
 
-def check_names(declared: Sequence[Declared]) -> None:
+def check_names(declared: Sequence[DeclaredTool]) -> None:
     """Raises `InvalidParameter` if two tools have the same name."""
     first: dict[str, str] = {}
     for tool in declared:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from localllm.registry.foreign.header import Facts, examine
-from localllm.registry.foreign.model import ForeignFile, ForeignModel, Tool, file_name_of
+from localllm.registry.foreign.foreign_model import ForeignFile, ForeignModel, Tool, file_name_of
+from localllm.registry.foreign.header_facts import Facts, examine
 from localllm.registry.foreign.walk import size_of
 from localllm.registry.names.digest import Digest
 from localllm.registry.names.suggested import canonical, short_name
@@ -21,7 +21,7 @@ from localllm.registry.sources.quants import quant_of, shard_name, split_shard, 
 
 
 @dataclass(frozen=True)
-class Found:
+class ScannedFile:
     """One GGUF file, by its path in a repository or folder."""
 
     path: Path
@@ -33,7 +33,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Place:
+class GroupLocation:
     """The location of a group of files."""
 
     tool: Tool
@@ -45,18 +45,18 @@ class Place:
     """Whether a name without a revision means this revision."""
 
 
-def found_at(path: Path, relative: str) -> Found:
+def found_at(path: Path, relative: str) -> ScannedFile:
     """The file at that path, with links followed."""
     size = size_of(path)
     if size is None:
         problem = "is a link to a missing file" if path.is_symlink() else "is not a regular file"
-        return Found(path, relative, problem=problem)
-    return Found(path.resolve(), relative, size)
+        return ScannedFile(path, relative, problem=problem)
+    return ScannedFile(path.resolve(), relative, size)
 
 
-def models(files: Sequence[Found], place: Place) -> Iterator[ForeignModel]:
+def models(files: Sequence[ScannedFile], place: GroupLocation) -> Iterator[ForeignModel]:
     """Groups the files. In a repository a projector belongs to every model, elsewhere only to one of its name."""
-    groups: dict[tuple[str, int], list[Found]] = {}
+    groups: dict[tuple[str, int], list[ScannedFile]] = {}
     projectors = [file for file in files if "mmproj" in file.relative.rpartition("/")[2].lower()]
     for file in files:
         if file not in projectors:
@@ -101,14 +101,16 @@ def describe(model: ForeignModel) -> ForeignModel:
     )
 
 
-def _projector(projectors: Iterable[Found], model: Sequence[Found]) -> Found | None:
+def _projector(projectors: Iterable[ScannedFile], model: Sequence[ScannedFile]) -> ScannedFile | None:
     by_path = {file.relative: file for file in projectors}
     listed = [ListedFile(file.relative, file.size_bytes) for file in by_path.values()]
     chosen = choose.projector(listed, Candidate((ListedFile(model[0].relative, model[0].size_bytes),)))
     return None if chosen is None else by_path[chosen.path]
 
 
-def _model(parts: list[Found], stem: str, count: int, projector: Found | None, place: Place) -> ForeignModel:
+def _model(
+    parts: list[ScannedFile], stem: str, count: int, projector: ScannedFile | None, place: GroupLocation
+) -> ForeignModel:
     problem = next((f"includes the file {file.relative}, which {file.problem}" for file in parts if file.problem), None)
     missing = {shard_name(stem, number, count) for number in range(1, min(count, 1000) + 1)}
     missing -= {shard_name(*split_shard(file.relative)) for file in parts}
@@ -136,7 +138,7 @@ def _model(parts: list[Found], stem: str, count: int, projector: Found | None, p
     return dataclasses.replace(model, suggested_name=best, other_names=tuple(others))
 
 
-def _file(file: Found, role: str) -> ForeignFile:
+def _file(file: ScannedFile, role: str) -> ForeignFile:
     return ForeignFile(
         role="projector" if role == "projector" else "model",
         path=file.path,
@@ -146,7 +148,7 @@ def _file(file: Found, role: str) -> ForeignFile:
     )
 
 
-def _names(place: Place, relative: str, quant: str | None) -> list[str]:
+def _names(place: GroupLocation, relative: str, quant: str | None) -> list[str]:
     """Possible names, best first; never empty."""
     wanted: list[str] = []
     if place.repo is not None:

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from localllm.errors import Draining
-from localllm.server.common.timings import Speed, speed_of
+from localllm.server.answers.timings import Speed, speed_of
 from localllm.types import Finish, Timings
 
 

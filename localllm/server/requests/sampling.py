@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Meta
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.common.biases import Biases, biases_of
-from localllm.server.common.field_rules import Fates
-from localllm.server.common.speculating import LIMIT, SpeculativeField, speculative_of
+from localllm.server.requests.biases import Biases, biases_of
+from localllm.server.requests.field_rules import Fates
+from localllm.server.requests.speculating import LIMIT, SpeculativeField, speculative_of
 from localllm.settings.durations import keep_alive_seconds
 from localllm.types import NO_LIMIT, RANDOM_SEED, Calling, GenerationRequest, SamplingParams, TokenId
 from localllm.types.ranges import check_range

@@ -12,7 +12,7 @@ from localllm.registry.remote import Cancelled, PullPlan, RemoteFile
 from localllm.registry.sources import choose
 from localllm.registry.sources.choose import Candidate, Choice, ListedFile
 from localllm.registry.sources.headers import Headers, Measure, Offer
-from localllm.registry.sources.hub_api import DEFAULT_ENDPOINT, MAX_HITS, Hub, HubHit, Listing
+from localllm.registry.sources.hugging_face_api import DEFAULT_ENDPOINT, MAX_HITS, Hub, HubHit, Listing
 from localllm.registry.sources.source import Fetch, checked_file_name, clean, left_out
 from localllm.types import ModelInfo
 

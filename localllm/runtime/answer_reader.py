@@ -11,7 +11,7 @@ from itertools import accumulate
 from msgspec.structs import replace
 
 from localllm.chat.formats.reader import reader_of
-from localllm.chat.formats.reading import Read, Reader
+from localllm.chat.formats.reading import NewParts, Reader
 from localllm.supervisor.mailbox import CANCELLED
 from localllm.supervisor.pending import Pending
 from localllm.types import Beginning, ChatFormat, Delta, GenerationRequest, Making, Usage
@@ -138,7 +138,7 @@ class _ReasoningTokens:
         self._num_unknown = 0
         """Tokens that may begin reasoning."""
 
-    def count(self, delta: Delta, read: Read, *, was_thinking: bool, is_thinking: bool) -> None:
+    def count(self, delta: Delta, read: NewParts, *, was_thinking: bool, is_thinking: bool) -> None:
         if is_thinking or was_thinking or read.thought:
             self.num += self._num_unknown + (delta.num_tokens if is_thinking else self._share(delta, read))
             self._num_unknown = 0
@@ -149,7 +149,7 @@ class _ReasoningTokens:
         text = self._before + delta.text
         self._before = text[max(0, len(text) - len(self._closing) + 1) :]
 
-    def _share(self, delta: Delta, read: Read) -> int:
+    def _share(self, delta: Delta, read: NewParts) -> int:
         if not delta.text:
             return delta.num_tokens
         at = (self._before + delta.text).find(self._closing)

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from localllm.server.common.body import read_json, unknown_fields_header
-from localllm.server.common.field_rules import Parse
+from localllm.server.requests.body import read_json, unknown_fields_header
+from localllm.server.requests.field_rules import Parse
 from localllm.server.state import ServerState
 
 T = TypeVar("T")

@@ -20,14 +20,14 @@ OUTPUTS = 32
 """Rows of logits of a batch, or one per slot."""
 
 
-class Found(NamedTuple):
+class NextnOutcome(NamedTuple):
     """Heads, or why there are none."""
 
     heads: LlamaHeads | None
     reason: str = ""
 
 
-class Kept(NamedTuple):
+class KeptVectors(NamedTuple):
     """What a backend keeps of its tokens, for guesses."""
 
     functions: NextFunctions
@@ -35,35 +35,39 @@ class Kept(NamedTuple):
     """Layers of which a draft needs the inputs; none: what NextN layers and assistants need."""
 
 
-def kept_for(library: Library, load: Load) -> Kept | None:
+def kept_for(library: Library, load: Load) -> KeptVectors | None:
     """None if no guess needs the model's vectors, or this library does not give them out."""
     functions = find(library.api)
     if functions is None:
         return None
     if load.draft is None:
-        return Kept(functions) if load.placement.heads_ctx else None
+        return KeptVectors(functions) if load.placement.heads_ctx else None
     head = load.draft.info.draft_head
     if head is None or (head.layers and not functions.reads_layers):
         return None
-    return Kept(functions, head.layers)
+    return KeptVectors(functions, head.layers)
 
 
-def has_heads(load: Load, kept: Kept | None) -> bool:
+def has_heads(load: Load, kept: KeptVectors | None) -> bool:
     """Whether the model's own NextN layers are to be loaded."""
     return kept is not None and load.draft is None
 
 
-def load_heads(library: Library, model: LlamaModel, load: Load, backend: LlamaBackend | None, threads: int) -> Found:
+def load_heads(
+    library: Library, model: LlamaModel, load: Load, backend: LlamaBackend | None, threads: int
+) -> NextnOutcome:
     """Never raises `LoadFailed`: a model whose heads fail answers without them."""
     if load.info.heads is None or backend is None:
-        return Found(None)
+        return NextnOutcome(None)
     if load.placement.no_heads or load.draft is not None:
-        return Found(None, load.placement.no_heads or "a draft model guesses instead")
+        return NextnOutcome(None, load.placement.no_heads or "a draft model guesses instead")
     functions = find(library.api)
     if functions is None or not isinstance(backend, HeadedBackend):
-        return Found(None, "this llama.cpp has no functions for them; `localllm runtime build cpu` builds one that has")
+        return NextnOutcome(
+            None, "this llama.cpp has no functions for them; `localllm runtime build cpu` builds one that has"
+        )
     if not backend.max_rollback:
-        return Found(None, f"a {backend.memory_kind} memory cannot roll back wrong guesses here")
+        return NextnOutcome(None, f"a {backend.memory_kind} memory cannot roll back wrong guesses here")
     try:
         heads = LlamaHeads(
             library,
@@ -78,5 +82,5 @@ def load_heads(library: Library, model: LlamaModel, load: Load, backend: LlamaBa
             flash_attn="on" if backend.flash_attn else "off",
         )
     except LoadFailed as error:
-        return Found(None, error.message)
-    return Found(heads)
+        return NextnOutcome(None, error.message)
+    return NextnOutcome(heads)

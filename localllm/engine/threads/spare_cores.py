@@ -44,7 +44,7 @@ class CoreUsage(NamedTuple):
     family: Family = Family()
 
 
-class Room:
+class SpareCores:
     """The number of threads to use: cores that others leave of `num_cpus`, at least one and at most `most`.
 
     The demand of siblings is known at any moment; that of other programs is estimated from the past. So cores yielded

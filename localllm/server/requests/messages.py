@@ -14,9 +14,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, clipped
-from localllm.server.common.call_ids import with_ids
-from localllm.server.common.field_rules import Fates, Refused
-from localllm.server.common.values import json_or_text, message_of, missing, needed, wrong_content
+from localllm.server.requests.call_ids import with_ids
+from localllm.server.requests.field_rules import Fates, RefusedField
+from localllm.server.requests.values import json_or_text, message_of, missing, needed, wrong_content
 from localllm.types import Message, ToolCall
 
 ROLES = {
@@ -36,12 +36,12 @@ class ContentPart(msgspec.Struct, frozen=True):
     """A part of a message: text, refusal or thought (`thinking`). Other types are refused by name."""
 
     fates: ClassVar[Fates] = Fates(
-        dict.fromkeys(("image_url", "detail"), Refused("images are not supported yet"))
+        dict.fromkeys(("image_url", "detail"), RefusedField("images are not supported yet"))
         | dict.fromkeys(
             ("file", "file_data", "file_id", "file_url", "filename"),
-            Refused("files are not supported; send their text"),
+            RefusedField("files are not supported; send their text"),
         )
-        | {"input_audio": Refused("audio is not supported")},
+        | {"input_audio": RefusedField("audio is not supported")},
         {
             "annotations": "only the text of earlier answers is used",
             "cache_control": "common prefixes are always cached",
@@ -93,7 +93,7 @@ class MessageCall(msgspec.Struct, frozen=True):
 class ChatMessage(msgspec.Struct, frozen=True):
     """A message as the client sent it."""
 
-    fates: ClassVar[Fates] = Fates({"audio": Refused("audio is not supported", ({}, ""))})
+    fates: ClassVar[Fates] = Fates({"audio": RefusedField("audio is not supported", ({}, ""))})
 
     role: str
     content: str | list[ContentPart] | None = None

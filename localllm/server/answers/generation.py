@@ -16,11 +16,11 @@ from starlette.responses import Response
 
 from localllm.errors import LocalLLMError
 from localllm.runtime.runtime import Answer
-from localllm.server.common.body import notes_header, placement_header
 from localllm.server.edge import log, sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.edge.limits import places_of
 from localllm.server.errors import unexpected
+from localllm.server.requests.body import notes_header, placement_header
 from localllm.server.state import ServerState
 from localllm.server.watching.tally import tally_of
 from localllm.types import GenerationRequest, LoadedModel

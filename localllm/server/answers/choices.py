@@ -17,7 +17,7 @@ LARGE_LOGPROBS = 2000
 """Number of log-probabilities that take about ten milliseconds to serialize."""
 
 
-class Whole(NamedTuple):
+class CompleteAnswer(NamedTuple):
     """One complete answer."""
 
     text: str
@@ -31,12 +31,12 @@ class Whole(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-async def collect(answers: Sequence[Answer]) -> list[Whole]:
+async def collect(answers: Sequence[Answer]) -> list[CompleteAnswer]:
     """All answers, in order. Raises the error of the first that fails."""
     return [await _collect(answer) for answer in answers]  # the others are generated while one is awaited
 
 
-async def _collect(answer: Answer) -> Whole:
+async def _collect(answer: Answer) -> CompleteAnswer:
     pieces: list[str] = []
     thoughts: list[str] = []
     logprobs: list[TokenLogprob] = []
@@ -55,7 +55,7 @@ async def _collect(answer: Answer) -> Whole:
         if delta.finish is not None:
             thought = "".join(thoughts)
             of_thought = (len(logprobs) if num_before_text is None else num_before_text) if thought else 0
-            return Whole(
+            return CompleteAnswer(
                 "".join(pieces),
                 delta.finish,
                 logprobs,
@@ -68,22 +68,22 @@ async def _collect(answer: Answer) -> Whole:
     raise AssertionError("`merged` does not end before the answer does")
 
 
-def best(made: Sequence[Whole], num_candidates: int, num_choices: int) -> list[Whole]:
+def best(made: Sequence[CompleteAnswer], num_candidates: int, num_choices: int) -> list[CompleteAnswer]:
     """For each prompt, the candidates with the highest log-probability per token, as OpenAI defines `best_of`."""
     if num_candidates == num_choices:
         return list(made)
-    chosen: list[Whole] = []
+    chosen: list[CompleteAnswer] = []
     for start in range(0, len(made), num_candidates):
         candidates = made[start : start + num_candidates]
         chosen += sorted(candidates, key=_mean_logprob, reverse=True)[:num_choices]
     return chosen
 
 
-def _mean_logprob(whole: Whole) -> float:
+def _mean_logprob(whole: CompleteAnswer) -> float:
     return sum(item.logprob for item in whole.logprobs) / max(1, len(whole.logprobs))
 
 
-def is_large(made: Sequence[Whole]) -> bool:
+def is_large(made: Sequence[CompleteAnswer]) -> bool:
     """Whether serializing the answers would block the loop too long: log-probabilities are many objects."""
     lists = [items for whole in made for items in (whole.logprobs, whole.prompt_logprobs) if items]
     # The last entry, since the first token of a prompt has no alternatives.

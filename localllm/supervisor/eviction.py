@@ -14,7 +14,7 @@ USABLE_SHARE = 0.9
 """Share of main memory that models may use; the rest is left to the system."""
 
 
-class Held(NamedTuple):
+class MemoryHolder(NamedTuple):
     """A model that holds memory now."""
 
     id: str
@@ -46,7 +46,7 @@ class WaitFor(NamedTuple):
 Decision = Load | Evict | WaitFor
 
 
-class Room(NamedTuple):
+class AvailableMemory(NamedTuple):
     """What is available."""
 
     max_models: int
@@ -57,7 +57,7 @@ class Room(NamedTuple):
     """What could be allocated now."""
 
 
-def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
+def decide(id: str, need: int, held: Sequence[MemoryHolder], room: AvailableMemory) -> Decision:
     """What to do so that a model of `need` bytes can be loaded. Raises `LoadConflict` if it never can.
 
     Models that are being unloaded are waited for, if that is enough. Else idle models go, least recently used first;
@@ -81,7 +81,7 @@ def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
     raise LoadConflict(_never(id, need, held, room), param="model")
 
 
-def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Sequence[Held]) -> Decision:
+def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Sequence[MemoryHolder]) -> Decision:
     """Which model to evict or wait for so that the new one gets more layers on devices; `Load` if that gains nothing.
 
     `layers_without`: layers it would get if these models were gone. `holders`: the models that hold device memory. Only
@@ -102,19 +102,19 @@ def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Se
     return Evict(idle[0])  # no single one is enough
 
 
-def _fits(need: int, held: Sequence[Held], room: Room) -> bool:
+def _fits(need: int, held: Sequence[MemoryHolder], room: AvailableMemory) -> bool:
     if room.max_models and len(held) >= room.max_models:
         return False
     return need <= room.free_bytes and need + sum(one.need_bytes for one in held) <= room.max_bytes
 
 
-def _fits_without(gone: Sequence[Held], need: int, held: Sequence[Held], room: Room) -> bool:
+def _fits_without(gone: Sequence[MemoryHolder], need: int, held: Sequence[MemoryHolder], room: AvailableMemory) -> bool:
     rest = [one for one in held if one not in gone]
     freed = room._replace(free_bytes=room.free_bytes + sum(one.need_bytes for one in gone))
     return not rest or _fits(need, rest, freed)
 
 
-def _never(id: str, need: int, held: Sequence[Held], room: Room) -> str:
+def _never(id: str, need: int, held: Sequence[MemoryHolder], room: AvailableMemory) -> str:
     names = ", ".join(f"{one.id} ({one.need_bytes / 1e9:.1f} GB)" for one in held)
     if room.max_models and len(held) >= room.max_models:
         return (

@@ -11,15 +11,15 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.common.tools import (
-    Declared,
+from localllm.server.requests.tools import (
+    DeclaredTool,
     FunctionTool,
     ToolName,
     check_names,
     declared_function,
     told_tools,
 )
-from localllm.server.common.values import missing, needed
+from localllm.server.requests.values import missing, needed
 from localllm.types import Calling
 
 _WORDS = ("none", "auto", "required")
@@ -86,7 +86,7 @@ class LegacyChoice(NamedTool, frozen=True, kw_only=True):
 class Tooling(NamedTuple):
     """A request's tools and tool choice."""
 
-    declared: tuple[Declared, ...] = ()
+    declared: tuple[DeclaredTool, ...] = ()
     calling: Calling | None = None
     is_named: bool = False
     """Whether the request names the one tool to call."""
@@ -109,7 +109,7 @@ class Tooling(NamedTuple):
 
 
 def tooling(
-    declared: Sequence[Declared],
+    declared: Sequence[DeclaredTool],
     choice: str | ToolChoice | None,
     *,
     parallel: bool | None = None,
@@ -160,7 +160,7 @@ def _chosen(choice: str | ToolChoice | None, field: str) -> tuple[Literal["none"
     return allowed.mode, names, False
 
 
-def _named(declared: Sequence[Declared], names: Sequence[str], field: str) -> list[Declared]:
+def _named(declared: Sequence[DeclaredTool], names: Sequence[str], field: str) -> list[DeclaredTool]:
     there = {tool.name: tool for tool in declared}
     for name in names:
         if name not in there:

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.common.field_rules import Fates, Nested
-from localllm.server.common.sampling import SamplingFields
-from localllm.server.common.values import ListField, exclusive, missing
+from localllm.server.requests.field_rules import Fates, Nested
+from localllm.server.requests.sampling import SamplingFields
+from localllm.server.requests.values import ListField, exclusive, missing
 from localllm.types.structures import Structure, StructureKind, Whitespace
 
 _OBJECT_OR_TEXT: dict[str, Any] = {"type": ["object", "boolean", "string", "null"]}
@@ -173,7 +173,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
         )
         if self.json_object:
             where = f"{path}.json_object"
-            asked.append(Asked(where, Structure(kind="json_object", param=where)))
+            asked.append(RequestedStructure(where, Structure(kind="json_object", param=where)))
         structure = only(asked)
         if structure is None:
             raise InvalidParameter(
@@ -205,17 +205,19 @@ class StructureFields(SamplingFields, frozen=True, kw_only=True):
     structural_tag: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "string", "null"]})] | UnsetType = UNSET
     structured_outputs: StructuredOutputs | None = None
 
-    def asked_structures(self) -> list[Asked]:
+    def asked_structures(self) -> list[RequestedStructure]:
         """All requested structures, each with its field. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        asked: list[Asked] = []
+        asked: list[RequestedStructure] = []
         if self.response_format is not None:
             structure = self.response_format.structure("response_format")
-            asked += [Asked("response_format", structure)] if structure is not None else []
+            asked += [RequestedStructure("response_format", structure)] if structure is not None else []
         if is_given(self.json_schema):
             structure = _json(self.json_schema, "json_schema", may_be_text=True)
-            asked.append(Asked("json_schema", structure or Structure(kind="json_object", param="json_schema")))
+            asked.append(
+                RequestedStructure("json_schema", structure or Structure(kind="json_object", param="json_schema"))
+            )
         if self.grammar:
-            asked.append(Asked("grammar", Structure(kind="gbnf", source=self.grammar, param="grammar")))
+            asked.append(RequestedStructure("grammar", Structure(kind="gbnf", source=self.grammar, param="grammar")))
         asked += _under_vllms_names(
             {
                 "guided_json": self.guided_json,
@@ -226,7 +228,9 @@ class StructureFields(SamplingFields, frozen=True, kw_only=True):
             }
         )
         if self.structured_outputs is not None:
-            asked.append(Asked("structured_outputs", self.structured_outputs.structure("structured_outputs")))
+            asked.append(
+                RequestedStructure("structured_outputs", self.structured_outputs.structure("structured_outputs"))
+            )
         return asked
 
     def structure(self) -> Structure | None:
@@ -237,14 +241,14 @@ class StructureFields(SamplingFields, frozen=True, kw_only=True):
         return structure and _spaced(structure, self.guided_whitespace_pattern, pattern)
 
 
-class Asked(NamedTuple):
+class RequestedStructure(NamedTuple):
     """A structure and the field that requests it."""
 
     field: str
     structure: Structure
 
 
-def only(asked: list[Asked]) -> Structure | None:
+def only(asked: list[RequestedStructure]) -> Structure | None:
     """The requested structure, if any. Raises `InvalidParameter` naming two fields if there are several."""
     if len(asked) > 1:
         first, second, *_ = (each.field for each in asked)
@@ -257,9 +261,9 @@ def schema_structure(schema: Raw | UnsetType, path: str) -> Structure:
     return _json(schema, path) or Structure(kind="json_object", param=path)
 
 
-def _under_vllms_names(given: dict[str, Any]) -> list[Asked]:
+def _under_vllms_names(given: dict[str, Any]) -> list[RequestedStructure]:
     """`given`: path -> value; the last word of the path is the type."""
-    asked: list[Asked] = []
+    asked: list[RequestedStructure] = []
     for path, value in given.items():
         if not is_given(value) or value in ("", []):
             continue
@@ -275,7 +279,7 @@ def _under_vllms_names(given: dict[str, Any]) -> list[Asked]:
         else:
             text = _json_text(value, path, may_be_text=True)
             structure = Structure(kind="structural_tag", source=text, param=path)
-        asked.append(Asked(path, structure))
+        asked.append(RequestedStructure(path, structure))
     return asked
 
 

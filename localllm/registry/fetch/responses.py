@@ -1,6 +1,6 @@
 """Interprets a server's response to a request for a file or a range of it, trusting it as little as possible.
 
-Parses at the edge: callers get `Part`, `Whole`, `Nothing` or an exception. Does not know which bytes are on disk.
+Parses at the edge: callers get `Part`, `WholeFile`, `Nothing` or an exception. Does not know which bytes are on disk.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from localllm.registry.fetch.pacing import Retryable
 from localllm.registry.fetch.ranges import parse_content_range, parse_unsatisfied
 
 
-class Refused(Exception):
+class RefusedResponse(Exception):
     """The server refused (401, 403, 404, 410); `error` explains it to the user."""
 
     def __init__(self, error: PullFailed) -> None:
@@ -31,7 +31,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeFile:
     """200: the whole file, whatever was requested."""
 
     length: int | None
@@ -47,13 +47,13 @@ class Nothing:
     total: int | None
 
 
-Answer = Part | Whole | Nothing
+Answer = Part | WholeFile | Nothing
 
 
 def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> Answer:
     """Interprets the response to a request for [start, asked_end) of `name`, or for all of it if `asked_end` is None.
 
-    Raises `Retryable`, `Refused`, or `PullFailed` for permanent failures.
+    Raises `Retryable`, `RefusedResponse`, or `PullFailed` for permanent failures.
     """
     host = reply.hop.url.host
     failure = reply.retryable()
@@ -62,19 +62,19 @@ def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> A
     if reply.status in (401, 403):
         page = _page_of_terms(reply)
         if page is not None:
-            raise Refused(
+            raise RefusedResponse(
                 AccessDenied(
                     f"{name} is gated: request access on {page} with the account that HF_TOKEN belongs to", status=403
                 )
             )
         message = f"{host} answered {reply.status} for {name}: it requires a token, or a different one"
-        raise Refused(AccessDenied(message, status=reply.status))
+        raise RefusedResponse(AccessDenied(message, status=reply.status))
     if reply.status in (404, 410):
-        raise Refused(PullFailed(f"{host} has no {name} (it answered {reply.status})", status=reply.status))
+        raise RefusedResponse(PullFailed(f"{host} has no {name} (it answered {reply.status})", status=reply.status))
     if reply.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise PullFailed(f"{host} sent {name} in an encoding that was not requested")
     if reply.status == 200:
-        return Whole(reply.length, validator_of(reply), reply.is_framed)
+        return WholeFile(reply.length, validator_of(reply), reply.is_framed)
     if reply.status == 206 and asked_end is not None:
         found = parse_content_range(reply.headers.get("content-range"))
         if found is None or found.start != start or found.end > asked_end:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.registry import catalog
+from localllm.registry.header_reading import read_info
 from localllm.registry.names.model_names import CatalogName, parse
-from localllm.registry.reading import read_info
 from localllm.registry.resolve import ModelFile, carried, resolve
 from localllm.types import ModelInfo
 
@@ -26,7 +26,7 @@ class DraftFile(NamedTuple):
     info: ModelInfo
 
 
-class Found(NamedTuple):
+class DraftChoice(NamedTuple):
     """A draft model, or why there is none."""
 
     draft: DraftFile | None
@@ -45,22 +45,22 @@ def pair_of(id: str) -> str | None:
     return None if entry is None else entry.draft
 
 
-def find_draft(wanted: str, target: str, data_dir: Path) -> Found:
+def find_draft(wanted: str, target: str, data_dir: Path) -> DraftChoice:
     """The draft `wanted` for the model with the id `target`; `auto` may find none, and never raises.
 
     For a draft given by name, raises `ModelNotFound`, `InvalidParameter`, `LoadFailed` as `resolve` and `read_info` do.
     """
     if wanted != AUTO:
-        return Found(_read(_resolved(wanted, data_dir)))
+        return DraftChoice(_read(_resolved(wanted, data_dir)))
     pair = pair_of(target)
     if pair is None:
-        return Found(None, f"the catalog has no draft for {target}; give one by name")
+        return DraftChoice(None, f"the catalog has no draft for {target}; give one by name")
     try:
-        return Found(_read(_resolved(pair, data_dir)))
+        return DraftChoice(_read(_resolved(pair, data_dir)))
     except ModelNotFound:
-        return Found(None, f"localllm pull {pair} downloads the draft for {target}")
+        return DraftChoice(None, f"localllm pull {pair} downloads the draft for {target}")
     except LocalLLMError as error:
-        return Found(None, error.message)
+        return DraftChoice(None, error.message)
 
 
 def _read(file: ModelFile) -> DraftFile:

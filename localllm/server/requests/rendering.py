@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter
-from localllm.server.common.values import exclusive, json_as
+from localllm.server.requests.values import exclusive, json_as
 from localllm.types import Message, Rendering
 
 MAX_VARIABLES_BYTES = 64 * 1024

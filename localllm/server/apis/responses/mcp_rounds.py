@@ -14,17 +14,17 @@ import msgspec
 
 from localllm.mcp.outcome import Outcome
 from localllm.runtime.runtime import Answer
+from localllm.server.answers.choices import merged
+from localllm.server.answers.generation import Asking
+from localllm.server.answers.remarks import finish_reason
 from localllm.server.apis.responses.events import Event
 from localllm.server.apis.responses.items import AnyItem
 from localllm.server.apis.responses.mcp import ended_call
 from localllm.server.apis.responses.parts import McpCallPart
 from localllm.server.apis.responses.requests import ResponseRequest
 from localllm.server.apis.responses.story import Story
-from localllm.server.common.body import field_notes
-from localllm.server.common.choices import merged
-from localllm.server.common.generation import Asking
-from localllm.server.common.remarks import finish_reason
 from localllm.server.mcp import McpHubs
+from localllm.server.requests.body import field_notes
 from localllm.types import Finish, GenerationRequest
 
 Generate = Callable[[ResponseRequest, list[AnyItem]], GenerationRequest]

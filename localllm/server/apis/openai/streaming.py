@@ -12,17 +12,17 @@ import msgspec
 
 from localllm.errors import InvalidParameter
 from localllm.runtime.runtime import Answer
+from localllm.server.answers import choices
+from localllm.server.answers.logprobs import echo_logprobs, text_logprobs, text_of
+from localllm.server.answers.remarks import Remarks, TimingsObject, final_timings, running_timings
+from localllm.server.answers.remarks import remarks as remarks_of
+from localllm.server.answers.story import events_of
+from localllm.server.answers.timings import Speed, progress_object
 from localllm.server.apis.openai import replies as out
 from localllm.server.apis.openai.requests import CommonRequest
 from localllm.server.apis.openai.shapes import Shape
-from localllm.server.common import choices
-from localllm.server.common.body import field_notes
-from localllm.server.common.logprobs import echo_logprobs, text_logprobs, text_of
-from localllm.server.common.remarks import Remarks, TimingsObject, final_timings, running_timings
-from localllm.server.common.remarks import remarks as remarks_of
-from localllm.server.common.story import events_of
-from localllm.server.common.timings import Speed, progress_object
 from localllm.server.edge import sse
+from localllm.server.requests.body import field_notes
 from localllm.types import Delta, Finish, TokenLogprob
 
 MAX_PROMPT_LOGPROBS = 2**19
@@ -56,7 +56,7 @@ class Telling:
                 param="logprobs",
             )
 
-    def whole(self, answers: Sequence[Answer], made: Sequence[choices.Whole]) -> bytes:
+    def whole(self, answers: Sequence[Answer], made: Sequence[choices.CompleteAnswer]) -> bytes:
         """The JSON of the reply."""
         body, shape = self.body, self.shape
         chosen = choices.best(made, body.num_candidates, body.num_choices)
@@ -74,7 +74,7 @@ class Telling:
         )
         return msgspec.json.encode(reply)
 
-    def _choice(self, index: int, whole: choices.Whole) -> Any:
+    def _choice(self, index: int, whole: choices.CompleteAnswer) -> Any:
         if not self.echoes:
             logprobs = None if self.body.num_logprobs() is None else self.shape.logprobs(whole.logprobs, 0)
             return self.shape.whole(index, whole, logprobs)

@@ -10,8 +10,8 @@ from contextlib import aclosing
 from typing import Protocol, TypeVar
 
 from localllm.runtime.runtime import Answer
-from localllm.server.common.body import field_notes
-from localllm.server.common.choices import merged
+from localllm.server.answers.choices import merged
+from localllm.server.requests.body import field_notes
 from localllm.types import Delta, Finish
 
 EventT = TypeVar("EventT")

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from localllm.server.common.tools import INPUT
+from localllm.server.requests.tools import INPUT
 
 _OPENING = f'{{"{INPUT}":"'
 _CHARACTERS = re.compile(r'(?:[^"\\]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 import msgspec
 
 from localllm.errors import UnsupportedParameter
-from localllm.server.common.parse import Fields, decoding, parse, small
+from localllm.server.requests.parse import Fields, decoding, parse, small
 
 Nested = tuple[str, ...]
 P = TypeVar("P")
@@ -23,7 +23,7 @@ Parse = Callable[[bytes], tuple[P, list[str]]]
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Refused(NamedTuple):
+class RefusedField(NamedTuple):
     """A field that would change the answer but is not supported."""
 
     why: str
@@ -34,7 +34,7 @@ class Refused(NamedTuple):
 class Fates(NamedTuple):
     """How known but unsupported fields are treated. A Struct declares it as `fates: ClassVar[Fates]`."""
 
-    refused: Mapping[str, Refused] = {}
+    refused: Mapping[str, RefusedField] = {}
     ignored: Mapping[str, str] = {}
     """Field -> why it has no effect."""
 
