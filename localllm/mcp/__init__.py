@@ -1,8 +1,7 @@
 """The Model Context Protocol, with its official SDK (an extra): local models as tools, and others' tools for models.
 
-Knows no terminal and no HTTP API. `servers` reads the configuration, `server_pool` holds the servers and calls their tools,
-`serving` is our own server. Only modules that need the SDK import it, so that everything else works without it. Begin
-with `hub`.
+Knows no terminal and no HTTP API. `servers` reads the configuration, `server_pool` holds the servers and calls their
+tools, `serving` is our own server. Only modules that need the SDK import it. Begin with `server_pool`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a model consists of according to its source, known before any large download. Plain data.
 
-A source (`hub`, `oci`, `web`) resolves a name to a `PullPlan`, `download` fetches its files, `pull` stores them.
+A source (`hugging_face`, `oci`, `web`) resolves a name to a `PullPlan`, `download` fetches its files, `pull` stores it.
 """
 
 from __future__ import annotations

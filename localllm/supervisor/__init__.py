@@ -1,7 +1,7 @@
 """Lives of worker processes: which models are loaded, on which device, and which must make room.
 
-Knows no HTTP and no contents of requests. `supervisor` chooses what to load and unload (`room`), `managed` keeps one
-model loaded, `session` is one life of one worker, `pending` one request. What a load needs is decided in `planning/`.
+Knows no HTTP and no contents of requests. `supervisor` chooses what to load and unload (`eviction`), `managed` keeps
+one model loaded, `session` is one life of one worker, `pending` one request. `planning/` decides what a load needs.
 Begin with `session`.
 
 A request here: the supervisor loads its model if needed; requests wait meanwhile. A session sends `Submit`, unless

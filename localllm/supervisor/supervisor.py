@@ -1,6 +1,6 @@
 """Which models are loaded: on demand, several at a time; the least recently used idle one makes room for others.
 
-Knows nothing of names, contents of requests or HTTP. `room` decides what to do, `managed` is one model's life.
+Knows nothing of names, contents of requests or HTTP. `eviction` decides what to do, `managed` is one model's life.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decides whether a loaded model uses flash attention: as its placement says, or as measured here.
 
 A measurement is remembered in the data directory per library build, CPU, model and thread count. Does not know how it
-is made (`llama.attention_probe`) and judged (`llama.attention`).
+is made (`llama.probes.flash_attention_probe`) and judged (`llama.probes.flash_attention`).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ one (if a copy pays off), in main memory (`hostcache`) or on disk (`tiers`). If 
 prefix, the prompt waits for it. Admission returns small operations (`operations`); `KvCache` is the only writer, and
 records what each slot holds. Tokens that a slot is about to lose go to main memory; idle slots, and all at an unload,
 go to disk (`writeback`). llama.cpp moves a copy's cells at the next decode, so nothing is restored into a slot before
-it was copied from (`pending`). In a unified cache an entering sequence reserves all cells it may need (`cells`).
+it was copied from (`pending_copies`). In a unified cache an entering sequence reserves all cells it may need
+(`unified_cells`).
 Knows no requests. Begin with `kvcache`.
 """

@@ -2,7 +2,7 @@
 
 The time of a pass grows linearly with the number of cached tokens, so two depths give the time at any depth. All
 doublings of a conversation's length are taken as equally frequent (256 to 512 tokens as often as 2,048 to 4,096), and
-prompts and decoding as equally important. Knows nothing of llama.cpp; `attention_probe.py` measures.
+prompts and decoding as equally important. Knows nothing of llama.cpp; `flash_attention_probe` measures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shared by the sources of models (`hub`, `oci`, `web`): sending requests and reading responses.
+"""Shared by the sources of models (`hugging_face`, `oci`, `web`): sending requests and reading responses.
 
 Server data is untrusted: it must be bounded, of the expected type and printable, or the plan fails with `PullFailed`.
 Knows nothing of sockets; `net` does.
