@@ -129,7 +129,8 @@ class Answers:
             # With those of a prompt the end token's log-probability is reported, too: clients count from the end.
             if taken.end is not None and reported.prompt_logprobs is not None:
                 logprobs += (self._logprob(taken.end, vocabulary.spelled),)
-        ids = tuple([sampled.token for sampled in tokens]) if reported.tells_tokens else ()
+        tells_ids = reported.detail is not None and reported.detail.tokens
+        ids = tuple([sampled.token for sampled in tokens]) if tells_ids else ()
         lengths = tuple([len(each) for each in texts]) if len(tokens) > 1 else ()
         return Delta(text, len(tokens), taken.finish, logprobs, tokens=ids, lengths=lengths)
 

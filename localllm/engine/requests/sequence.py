@@ -35,13 +35,10 @@ class Sequence:
         guesser: Guesser | None = None,
     ) -> None:
         """`dry` has seen the prompt."""
+        self.id = request.id
         self.request = request
         self.progress = SequenceProgress(request)
         self.drawing = DrawingState(request, dry=dry, constraint=constraint, guesser=guesser)
-
-    @property
-    def id(self) -> int:
-        return self.request.id
 
     @property
     def slot(self) -> int | None:

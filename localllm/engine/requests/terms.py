@@ -39,11 +39,6 @@ class ReportOptions(NamedTuple):
     """Control tokens that appear in the text."""
 
     @property
-    def tells_tokens(self) -> bool:
-        """Whether the ids of its tokens are reported."""
-        return self.detail is not None and self.detail.tokens
-
-    @property
     def tells_draws(self) -> bool:
         """Whether log-probabilities are those of the draws, not of the model's own distribution."""
         return self.detail is not None and self.detail.draws

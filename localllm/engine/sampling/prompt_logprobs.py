@@ -79,7 +79,7 @@ class PromptScorer:
         return [
             self._score(index, segment, sequence)
             for index, (segment, sequence) in enumerate(zip(segments, sequences, strict=True))
-            if segment.num_outputs and sequence.wants_scores
+            if sequence.request.reported.prompt_logprobs is not None and segment.num_outputs and sequence.wants_scores
         ]
 
     def observe(self, num_tokens: int, seconds: float, num_streams: int) -> None:
