@@ -8,7 +8,7 @@ More chats than slots, as in `benchmarks.serving`. Prints for each CPU and each 
 to the first token (p50), the longest gap between two tokens of an answer, and steps of streams and of prompts.
 
 The model of llama-server: every batch takes one token of each stream and as much of the prompts as fits, and is
-computed to its end; a request enters any free slot, its own if that is free. It has nothing like `llama.fillers`.
+computed to its end; a request enters any free slot, its own if that is free. It has no padding of idle slots.
 """
 
 from __future__ import annotations

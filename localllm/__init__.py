@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "cancel": "Cancel",
+    "system.cancel": "Cancel",
     "client.api": "Client",
     "client.async_sidecar": "AsyncSidecar",
     "client.server_process": "SidecarExit",

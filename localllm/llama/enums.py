@@ -50,5 +50,5 @@ def numa_strategy(api: Any, numa: Numa) -> int:
 
 
 def file_type(api: Any, quantization: str) -> int:
-    """`quantization`: one of `quantization.protocol.NAMES`."""
+    """`quantization`: one of `types.quantization.NAMES`."""
     return int(getattr(api, f"LLAMA_FTYPE_{'ALL' if quantization == 'F32' else 'MOSTLY'}_{quantization}"))

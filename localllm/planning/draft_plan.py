@@ -23,7 +23,7 @@ from localllm.types.load_options import LoadOptions
 from localllm.types.placement import DeviceShare, DraftLoad
 
 HEAD_TOKENS = 64
-"""Tokens of the batch of a draft that guesses from hidden states: `worker.drafting.HEAD_TOKENS`."""
+"""Tokens of the batch of a draft that guesses from hidden states: `worker.drafts.draft_model.HEAD_TOKENS`."""
 KINDS = {"eagle3": "an EAGLE-3 draft", "dflash": "a DFlash draft", "gemma4-assistant": "an assistant"}
 """Kinds of such drafts in messages."""
 

@@ -18,7 +18,7 @@ BATCH_TOKENS = 256
 OUTPUTS = 32
 """Rows of logits of a batch, or one per slot."""
 KEPT_ROWS = 512
-"""Vectors kept for each slot: `llama.next_rows.KEPT`."""
+"""Vectors kept for each slot: `llama.drafts.next_rows.KEPT`."""
 MOST_BATCH = 2048
 """The most tokens whose vectors llama.cpp hands out at once: `worker.loading.WHOLE_BATCH`."""
 F32, F16 = 4, 2

@@ -60,7 +60,7 @@ SPEED_OVER_S = 5.0
 MEMORY_SHARE = 0.7
 """Share of memory that an automatically chosen quantization may need, if the need is estimated from file size."""
 MEASURED_SHARE = 0.9
-"""Likewise if the need is computed from the header; equals `supervisor.room.USABLE_SHARE`."""
+"""Likewise if the need is computed from the header; equals `supervisor.eviction.USABLE_SHARE`."""
 
 
 class Puller:

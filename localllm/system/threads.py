@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 STACK_BYTES = 64 * 2**20
-"""Unused stack takes no memory. C++ regular expressions recurse for each character of a run (see `llama.text_cuts`),
+"""Unused stack takes no memory. C++ regular expressions recurse for each character of a run (`llama.tokens.text_cuts`),
 grammar compilers for each level of a schema, and some systems give a thread only 512 KB."""
 
 

@@ -2,7 +2,7 @@
 
 Both are measured alternately, so that a temporary slowdown of the machine affects both. A sample is the logarithm of
 the ratio of a pair's speeds; the spread of the samples bounds the error of their mean (Student's t). Prompts and
-answers have equal weight, as in `llama.attention`. Knows nothing of what is measured.
+answers have equal weight, as in `llama.probes.flash_attention`. Knows nothing of what is measured.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ DEFAULT_UBATCH = 512
 class LoadOptions(Loading, frozen=True, kw_only=True, omit_defaults=True):
     """How to load a model: the settings of `Loading`, and those that a worker gets in another form than users give.
 
-    `ctx`: tokens of each slot; None: the model's own, at most 8,192, or what `supervisor.contexts` finds memory for.
+    `ctx`: tokens of each slot; None: the model's own, at most 8,192, or what `planning.contexts` finds memory for.
     """
 
     devices: tuple[str, ...] | None = None

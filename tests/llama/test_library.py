@@ -22,7 +22,9 @@ PREPARE = """
 import sys
 from pathlib import Path
 from localllm.errors import LocalLLMError
-from localllm.llama import installed, library, selftest
+from localllm.llama import library
+from localllm.llama.probes import selftest
+from localllm.llama.runtimes import installed
 from localllm.llama.library import CpuChoice
 choice = selftest.choose(Path(sys.argv[1])).choice
 """

@@ -38,7 +38,8 @@ def test_a_function_that_a_library_lacks_is_an_error_when_it_is_called_and_not_b
     code = f"""
 from pathlib import Path
 from localllm.errors import LoadFailed
-from localllm.llama import library, selftest
+from localllm.llama import library
+from localllm.llama.probes import selftest
 api = library.load(selftest.choose(Path({str(data)!r}), runtime="wheel").choice).api
 try:
     api.llama_model_quantize(b"", b"", None)

@@ -286,7 +286,7 @@ real = pytest.mark.skipif(importlib.util.find_spec("llama_cpp") is None, reason=
 @real
 def test_the_real_library_passes_and_is_remembered_without_being_loaded_here(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from localllm.llama import selftest;"
+        "import sys; from pathlib import Path; from localllm.llama.probes import selftest;"
         "first, again = (selftest.choose(Path(sys.argv[1])) for _ in 'ab');"
         "assert not first.from_cache and again.from_cache and first.choice == again.choice, (first, again);"
         "assert not [name for name in sys.modules if name.startswith('llama_cpp')];"

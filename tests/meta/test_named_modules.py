@@ -250,3 +250,26 @@ def test_every_file_that_a_text_names_is_there() -> None:
     ]
     assert len(named) > 60
     assert sorted({each for each in named if not (ROOT / each.name).is_file()}) == []
+
+
+def test_every_name_of_the_api_is_where_the_package_looks_for_it() -> None:
+    """The package imports nothing by itself: each name is looked up in a module that a string names."""
+    import localllm
+
+    assert [name for name in localllm.__all__ if not hasattr(localllm, name)] == []
+
+
+def test_what_code_in_strings_and_documents_imports_is_there() -> None:
+    """Programs that a test writes for a child, examples of the documentation."""
+    import localllm
+
+    line = re.compile(r"^ *(?:[\w;(. ]+; )?from (localllm[\w.]*) import ([\w ,]+?)(?:;|\\n|$)", re.MULTILINE)
+    checked, missing = 0, []
+    for path, text in texts().items():
+        for module, names in line.findall(text):
+            for name in re.findall(r"(\w+)(?: as \w+)?(?:,|$)", names.strip()):
+                checked += 1
+                if not (is_there(f"{module}.{name}") or (module == "localllm" and name in localllm.__all__)):
+                    missing.append(f"{path.relative_to(ROOT)}: {module}.{name}")
+    assert checked > 1000
+    assert missing == []

@@ -191,13 +191,14 @@ NO_CONTEXT = """
 import os
 from localllm.errors import LoadFailed
 from localllm.llama.drafts.next_rows import NextRows
-from localllm.worker import heads, process
+from localllm.worker import process
+from localllm.worker.drafts import nextn_context
 
 def fails(*_, **__):
     NextRows.computed = lambda *_: os.abort()
     raise LoadFailed("no room for them")
 
-heads.LlamaHeads = fails
+nextn_context.LlamaHeads = fails
 process.main()
 """
 """A worker that cannot create their context, and ends if it keeps vectors for them all the same."""

@@ -18,7 +18,7 @@ from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
 from localllm.settings.config import Settings
 
 ForeignModel = Any
-"""`registry.foreign.model.ForeignModel`; the registry is imported when the command runs, so that `--help` is fast."""
+"""`registry.foreign.foreign_model.ForeignModel`; the registry is imported when the command runs."""
 Tool = Literal["ollama", "huggingface", "lmstudio", "llama.cpp"]
 How = Literal["auto", "reference", "hardlink", "reflink", "copy"]
 

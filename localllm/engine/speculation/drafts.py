@@ -57,7 +57,7 @@ class _Step(NamedTuple):
 
 
 class Drafts:
-    """Implements `engine.proposals.Drafting`."""
+    """Implements `engine.speculation.proposals.Drafting`."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Vocabulary(Protocol):
-    """The part of `llama.grammar_tokens.GrammarTokens` that is needed."""
+    """The part of `llama.tokens.grammar_tokens.GrammarTokens` that is needed."""
 
     @property
     def tokenizer(self) -> LLTokenizer: ...

@@ -14,7 +14,7 @@ Memo = dict[tuple[str, bool], list[int]]
 
 
 class Tokenizer(Protocol):
-    """The part of `llama.vocab.Vocab` that preparing needs."""
+    """The part of `llama.tokens.vocab.Vocab` that preparing needs."""
 
     @property
     def bos_text(self) -> str: ...

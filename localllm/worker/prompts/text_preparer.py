@@ -28,7 +28,7 @@ MAX_CUTS = 8
 
 
 class Tokenizer(Protocol):
-    """The part of `llama.vocab.Vocab` that is needed here."""
+    """The part of `llama.tokens.vocab.Vocab` that is needed here."""
 
     def tokenize_in_steps(
         self,

@@ -19,7 +19,7 @@ CHILD = """
 import signal, subprocess, sys
 from pathlib import Path
 from localllm.errors import LoadFailed
-from localllm.llama import builds
+from localllm.llama.runtimes import builds
 signal.signal(signal.SIGTERM, signal.{at_sigterm})
 data_dir, name, kind, log = sys.argv[1:5]
 fifo = Path(data_dir) / "said"
