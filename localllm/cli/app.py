@@ -27,7 +27,7 @@ from localllm.cli.options import (
 )
 from localllm.cli.options import help as help_command
 from localllm.cli.options import mcp as mcp_command
-from localllm.cli.setting_options import ALL, COMMON, takes
+from localllm.cli.options.settings import ALL, COMMON, takes
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, LocalLLMError
 

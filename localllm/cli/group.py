@@ -15,7 +15,7 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from localllm.cli.help_page import Page
-from localllm.cli.setting_options import TAKEN, expanded, with_options
+from localllm.cli.options.settings import TAKEN, expanded, with_options
 
 if TYPE_CHECKING:
     from typer import _click

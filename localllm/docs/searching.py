@@ -22,8 +22,10 @@ COVERED_WEIGHT = 0.5
 """Multiplies a score by up to 1.5, for a heading that consists of the words asked for."""
 PHRASE_WEIGHT = 3.0
 """Added for the whole phrase in the text, doubled for one in the heading."""
+GENERATED = frozenset({"fields", "llama-cpp", "settings"})
+"""Pages made from the code."""
 REFERENCE_WEIGHT = 0.3
-"""Weight of `fields`, a generated list that names everything."""
+"""Weight of a page in `GENERATED`: a list that names everything."""
 
 
 class _Indexed(NamedTuple):
@@ -56,7 +58,7 @@ def _score(one: _Indexed, wanted: list[str], phrase: str) -> float:
     if total and " " in phrase:
         total += PHRASE_WEIGHT * (phrase in one.section.text.lower())
         total += 2 * PHRASE_WEIGHT * (phrase in one.section.heading.lower())
-    return total * (REFERENCE_WEIGHT if one.section.topic == "fields" else 1.0)
+    return total * (REFERENCE_WEIGHT if one.section.topic in GENERATED else 1.0)
 
 
 def _rarity(stem: str) -> float:

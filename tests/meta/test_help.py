@@ -8,7 +8,7 @@ import pytest
 from typer.core import TyperOption
 
 from localllm.cli.group import COMMANDS, OnDemand
-from localllm.cli.setting_options import TAKEN, declarations, expanded
+from localllm.cli.options.settings import TAKEN, declarations, expanded
 from tests.meta.test_docs import help_of, page_of
 
 OF_THE_TYPE_SYSTEM = re.compile(

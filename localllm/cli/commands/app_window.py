@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from localllm.cli.setting_options import as_arguments
+from localllm.cli.options.settings import as_arguments
 from localllm.cli.shared import report
 from localllm.errors import UnsupportedParameter
 from localllm.settings import config

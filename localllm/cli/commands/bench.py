@@ -24,8 +24,8 @@ from localllm.bench.report import Environment, Report, aligned, headline, plot, 
 from localllm.bench.request import Api
 from localllm.bench.summary import remarks, summarize
 from localllm.bench.target import base_url, discover, is_url
+from localllm.cli.options.settings import as_arguments
 from localllm.cli.render.progress import LoadProgress
-from localllm.cli.setting_options import as_arguments
 from localllm.cli.shared import report
 from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter, sentence_of

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from localllm.cli.setting_options import as_arguments
+from localllm.cli.options.settings import as_arguments
 from localllm.cli.shared import report
 from localllm.cli.shared.model_names import is_here, is_name
 from localllm.client.discovery import find_server, is_anybody_there

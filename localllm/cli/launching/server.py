@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from localllm.cli.options.settings import as_arguments
 from localllm.cli.render.progress import LoadProgress
-from localllm.cli.setting_options import as_arguments
 from localllm.cli.shared import formats, report
 from localllm.cli.shared import sidecar as models
 from localllm.cli.shared.model_names import is_here, is_name

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
-from localllm.cli.setting_options import COMMON, takes
+from localllm.cli.options.settings import COMMON, takes
 
 
 @takes(f"host port {COMMON}")

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and that are no settings (`cli.setting_options`)."""
+"""Arguments and options that several commands share, and that are no settings (`cli.options.settings`)."""
 
 from __future__ import annotations
 

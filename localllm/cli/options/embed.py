@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Exit, Option
 
 from localllm.cli.options import common as opt
-from localllm.cli.setting_options import COMMON, takes
+from localllm.cli.options.settings import COMMON, takes
 
 
 @takes(f"pooling embedding_ctx threads gpu_layers device {COMMON}", "runtime rpc plugin_dir")

@@ -7,7 +7,7 @@ from typing import Any
 from typer import Exit
 
 from localllm.cli.options import common as opt
-from localllm.cli.setting_options import COMMON, takes
+from localllm.cli.options.settings import COMMON, takes
 
 
 @takes(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Exit, Option
 
 from localllm.cli.options import common as opt
-from localllm.cli.setting_options import COMMON, takes
+from localllm.cli.options.settings import COMMON, takes
 
 NAME = Argument(
     metavar="NAME...",

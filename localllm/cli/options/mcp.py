@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
-from localllm.cli.setting_options import COMMON, takes
+from localllm.cli.options.settings import COMMON, takes
 
 Config = Annotated[
     Path | None, Option("--mcp", metavar="FILE", help="MCP servers whose tools it may call (JSON with mcpServers)")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typer import Argument, Exit
 
 from localllm.cli.options import common as opt
-from localllm.cli.setting_options import takes
+from localllm.cli.options.settings import takes
 
 
 @takes("home")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Exit, Option
 
-from localllm.cli.setting_options import COMMON, takes
+from localllm.cli.options.settings import COMMON, takes
 
 
 @takes(f"device threads runtime plugin_dir {COMMON}")

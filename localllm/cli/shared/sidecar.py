@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from localllm.cli.options.settings import as_arguments
 from localllm.cli.render.progress import LoadProgress
-from localllm.cli.setting_options import as_arguments
 from localllm.cli.shared import report
 from localllm.cli.shared.model_names import is_name, section_name
 from localllm.client.discovery import find_server, is_anybody_there

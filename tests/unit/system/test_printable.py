@@ -219,7 +219,8 @@ def test_no_error_of_the_tree_gives_orders(run: Run, monkeypatch: pytest.MonkeyP
 
 SEAMS = {
     "report.py": "the seam",
-    "views.py": "answers: cleaned on a terminal, a model's own bytes in a pipe",
+    "answer_views.py": "answers: cleaned on a terminal, a model's own bytes in a pipe",
+    "help.py": "pages of the documentation, drawn",
     "progress.py": "words of ours around numbers",
     "conversation.py": "a line end",
     "serve.py": "the JSON line of a sidecar, for a program",

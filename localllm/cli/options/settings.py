@@ -7,7 +7,6 @@ given is None. Knows no command.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -127,11 +126,12 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 def _show_all(context: Context, value: bool) -> None:
     if value and not context.resilient_parsing:
         from localllm.cli.help_page import Page
+        from localllm.cli.shared import report
 
         command = context.command
         assert isinstance(command, Page)
         command.left_out = frozenset()
-        sys.stdout.write(context.get_help() + "\n")
+        report.write(context.get_help())
         raise Exit
 
 
