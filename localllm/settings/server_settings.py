@@ -61,7 +61,8 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     allow_remote_without_key: Annotated[bool, access("Let anyone on the network use this server")] = False
     allowed_hosts: Annotated[str, access(
         "Additional host names of this server, comma-separated", "NAMES",
-        more="That a Host header may name, besides this machine's own."
+        more="That a Host header may name, besides addresses, this machine's own names, names without a domain, and "
+        "those that end with .local, .localhost, .internal or .home.arpa."
     )] = ""
     max_concurrent_per_key: Annotated[int, access(
         "Concurrent answers per API key; 0: no limit", "N", 0, MAX_COUNT,
@@ -82,8 +83,9 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
     )] = False
     cors_origins: Annotated[str, access(
         "Web origins that may call the API, comma-separated, or *", "ORIGINS",
-        more="Such as https://chat.example, null, file://; localhost: servers on this machine, on any port."
-    )] = ""
+        more="Such as https://chat.example, null, file://; localhost: servers on this machine, on any port; apps: "
+        "installed programs with pages of their own (app://, tauri://, vscode-webview://, vscode-file://)."
+    )] = "apps"
 
     kv_disk_mb: KvDiskMb = 0
 

@@ -62,9 +62,10 @@ def comma_list(text: str | None) -> tuple[str, ...]:
 def origin_of(text: str) -> str:
     """A web page's origin in browsers' notation. Raises `InvalidParameter`."""
     origin = text if text.endswith("://") else text.rstrip("/")
-    if origin not in ("*", "null", "localhost") and not _ORIGIN.fullmatch(origin):
+    if origin not in ("*", "null", "localhost", "apps") and not _ORIGIN.fullmatch(origin):
         raise InvalidParameter(
-            f"cors_origins: {text!r} is not an origin; give *, null, localhost, or one like https://chat.example:8080",
+            f"cors_origins: {text!r} is not an origin; give *, null, localhost, apps, or one like "
+            "https://chat.example:8080",
             param="cors_origins",
         )
     return origin

@@ -102,7 +102,7 @@ def test_without_the_setting_no_preflight_is_answered(served: Served) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (403, "forbidden_origin")
     own = PREFLIGHT | {"origin": served.url, "sec-fetch-site": "same-origin"}
     assert served.http.options("/v1/models", headers=own).status_code == 405
-    assert not [name for name in response.headers if name.startswith("access-control") or name == "vary"]
+    assert not [name for name in response.headers if name.startswith("access-control")]
 
 
 def test_a_star_lets_every_page_in_and_without_a_key_says_so_loudly(caplog: pytest.LogCaptureFixture) -> None:
@@ -132,3 +132,29 @@ def test_without_origins_nothing_is_allowed_and_nothing_is_said() -> None:
     assert not Cors().allows("")
     assert not Cors().allows("null")
     assert Cors().response_headers(PAGE) == {}
+
+
+APPS = (
+    "app://obsidian.md",
+    "tauri://localhost",
+    "http://tauri.localhost",
+    "vscode-webview://1a2b",
+    "vscode-file://vscode-app",
+)
+
+
+@pytest.mark.parametrize("origin", APPS)
+def test_an_installed_programs_pages_are_answered_by_default(served: Served, origin: str) -> None:
+    headers = {"origin": origin, "sec-fetch-site": "cross-site"}
+    preflight = served.http.options("/api/chat", headers=PREFLIGHT | {"origin": origin})
+    answered = served.http.post("/v1/chat/completions", json=CHAT, headers=headers)
+    assert (preflight.status_code, answered.status_code) == (200, 200)
+    assert preflight.headers["access-control-allow-origin"] == answered.headers["access-control-allow-origin"] == origin
+
+
+def test_one_setting_refuses_installed_programs_too_and_the_refusal_names_it() -> None:
+    assert not any(Cors(Settings(cors_origins="").origins()).allows(origin) for origin in APPS)
+    with running(Settings(port=0, grace_s=0.1, cors_origins="")) as served:
+        for origin, remedy in ((APPS[0], "--cors-origins apps"), (PAGE, f"--cors-origins {PAGE}")):
+            refused = served.http.get("/v1/models", headers={"origin": origin})
+            assert remedy in refused.json()["error"]["message"]

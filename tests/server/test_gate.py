@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 
 import httpx
 import pytest
@@ -26,9 +27,11 @@ def _code(response: httpx.Response) -> str:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8080", "10.1.2.3:99", "box.local", "localhost."]
-)
-def test_our_own_names_are_answered(served: Served, host: str) -> None:
+    "host",
+    ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8080", "10.1.2.3:99", "box.local", "localhost.", "a.home.arpa",
+     "host.docker.internal:11435", "host.containers.internal", "localllm:11435"],
+)  # fmt: skip
+def test_names_that_no_stranger_can_own_are_answered(served: Served, host: str) -> None:
     assert served.http.get("/v1/models", headers={"host": host}).status_code == 200
 
 
@@ -37,6 +40,7 @@ NONSENSE = (
     "[::1", "::1", "[::1].evil.example", "[::1]x", "[::1]@evil.example", "[127.0.0.1]", "[localhost]", "[]",
     "[::1%25lo]",
     "localhost:x:y]", "localhost:21100:1", "localhost:-1", "localhost:+1", "localhost:99999", "localhost:1e3",
+    "2130706433", "internal.evil.example", ".internal..",
     "localhost%00", "localhost,evil.example", "127.0.0.1.evil.example", "127.1", "0x7f.0.0.1", "localhost..",
 )  # fmt: skip
 
@@ -44,6 +48,27 @@ NONSENSE = (
 @pytest.mark.parametrize("host", NONSENSE)
 def test_nonsense_for_a_host_is_refused(served: Served, host: str) -> None:
     assert served.http.get("/v1/models", headers={"host": host}).status_code in (400, 403)
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("/health", None, 200),
+        ("/v1/models", None, 200),
+        ("http://localhost:1/health?x=1", "evil.example", 200),
+        ("HTTP://127.0.0.1", "evil.example", 200),
+        ("http://evil.example/health", "localhost", 403),
+        ("http://localhost@evil.example/health", "localhost", 403),
+        ("http:///health", "localhost", 403),
+    ],
+)
+def test_the_request_line_may_name_the_host_and_http_1_0_may_name_none(
+    served: Served, target: str, host: str | None, status: int
+) -> None:
+    with socket.create_connection(served.address, timeout=10) as connection:
+        named = f"Host: {host}\r\n" if host else ""
+        connection.sendall(f"GET {target} HTTP/1.0\r\n{named}\r\n".encode())
+        assert connection.makefile("rb").readline().split()[1] == str(status).encode()
 
 
 NAMES = st.from_regex(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,40}[A-Za-z0-9_-])?", fullmatch=True)

@@ -18,9 +18,12 @@ EXPOSED_HEADERS = "x-request-id, x-localllm-ignored, x-localllm-placement, x-loc
 MAX_AGE_S = 7200
 """Seconds that browsers cache a preflight, their maximum."""
 
-ANY, LOCALHOST = "*", "localhost"
-"""Special values: every origin, and pages served from this machine on any port."""
+ANY, LOCALHOST, APPS = "*", "localhost", "apps"
+"""Special values: every origin, pages served from this machine on any port, and pages of installed programs."""
 _LOCAL = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
+_APP = re.compile(r"(?:app|tauri|vscode-webview|vscode-file)://[^/\s]+|https?://tauri\.localhost")
+"""Pages that belong to an installed program, as Ollama lets them in: no web page can have such an origin. A file that
+was saved from the web can have `file://` or `null`."""
 _STAINLESS = re.compile(r"x-stainless-[a-z0-9-]{1,40}")
 """Headers that the JavaScript clients of OpenAI and Anthropic send; the list grows."""
 
@@ -41,6 +44,8 @@ class Cors:
         """Whether pages of that origin are allowed."""
         if ANY in self._origins or origin in self._origins:
             return origin != ""
+        if APPS in self._origins and is_app(origin):
+            return True
         return LOCALHOST in self._origins and _LOCAL.fullmatch(origin) is not None
 
     def response_headers(self, origin: str | None) -> dict[str, str]:
@@ -65,3 +70,8 @@ class Cors:
             "access-control-max-age": str(MAX_AGE_S),
             **{answer: "true" for question, answer in _NETWORK.items() if asked.get(question) == "true"},
         }
+
+
+def is_app(origin: str) -> bool:
+    """Whether this is the origin of an installed program's own pages."""
+    return _APP.fullmatch(origin) is not None

@@ -12,6 +12,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from localllm.errors import clipped
 from localllm.server.edge.callers import Caller, KeyRing
-from localllm.server.edge.cors import Cors
+from localllm.server.edge.cors import APPS, Cors, is_app
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 from localllm.settings.config import Settings
 
@@ -29,6 +30,15 @@ OPEN_FOLDERS = ("/ui/", "/docs/")
 
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
 """RFC 3986's `host [":" port]`, without percent-encoding and `!$&'()*+,;=`, which our host names do not need."""
+
+_ABSOLUTE = re.compile(rb"https?://(?P<host>[^/?#]*)(?P<path>/.*)?", re.IGNORECASE | re.DOTALL)
+
+PRIVATE_DOMAINS = (".local", ".localhost", ".internal", ".home.arpa")
+"""Domains in which nobody can register a name, so that no page's name can be pointed at this machine: mDNS (RFC 6762),
+RFC 6761, ICANN's domain for private use, as in `host.docker.internal`, and RFC 8375."""
+_SINGLE_LABEL = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
+"""A name without a domain is one of a local network, such as a Compose service. It begins with a letter, unlike the
+address `2130706433`."""
 
 
 class Gate:
@@ -53,8 +63,9 @@ class Gate:
         self.allowed_hosts = frozenset(name.lower() for name in (*allowed_hosts, "localhost", socket.gethostname()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
         self._check_size(scope)
+        take_absolute_target(scope)
+        headers = Headers(scope=scope)
         self._check_host(headers)
         self._check_origin(headers, scope["scheme"])
         if self._is_preflight(scope["method"], headers):  # before the key, which browsers send only after the preflight
@@ -78,9 +89,11 @@ class Gate:
         )
 
     def _check_host(self, headers: Headers) -> None:
-        given = headers.get("host", "")
+        given = headers.get("host")
+        if given is None:  # HTTP/1.0, as of some load balancers; every browser sends a Host
+            return
         name = host_name(given)
-        if not (name in self.allowed_hosts or name.endswith((".local", ".localhost")) or _is_ip(name)):
+        if not (name in self.allowed_hosts or _is_private(name)):
             raise ForbiddenHost(
                 f"this server does not answer to the name {clipped(name or given)!r}; "
                 f"start it with --allowed-hosts {clipped(name) or 'NAME'}"
@@ -90,11 +103,16 @@ class Gate:
         origin = headers.get("origin")
         if origin is not None and self.cors.allows(origin):
             return
-        if headers.get("sec-fetch-site") == "cross-site":
-            raise ForbiddenOrigin("requests from web pages of other sites are refused")
         if origin is not None and origin != f"{scheme}://{headers.get('host', '')}":
+            remedy = APPS if is_app(origin) else clipped(origin)
             raise ForbiddenOrigin(
-                f"requests from pages of {clipped(origin)!r} are refused; --cors-origins sets the allowed origins"
+                f"requests from pages of {clipped(origin)!r} are refused; start the server with "
+                f"--cors-origins {remedy} to allow them"
+            )
+        if headers.get("sec-fetch-site") == "cross-site":
+            raise ForbiddenOrigin(
+                "requests from web pages of other sites are refused, and this one does not say of which; "
+                "--cors-origins lists the allowed ones"
             )
 
     def _caller(self, headers: Mapping[bytes, bytes]) -> Caller:
@@ -121,6 +139,20 @@ def host_name(header: str) -> str:
     if match["ipv6"] is None:
         return match["name"].lower().removesuffix(".")
     return match["ipv6"] if _is_ip(match["ipv6"]) and ":" in match["ipv6"] else ""
+
+
+def take_absolute_target(scope: Scope) -> None:
+    """A request line with a whole address (RFC 9112, 3.2.2): its host replaces the Host header."""
+    target = _ABSOLUTE.fullmatch(scope["raw_path"])
+    if target is not None:
+        path = target["path"] or b"/"
+        others = [(name, value) for name, value in scope["headers"] if name != b"host"]
+        scope.update(path=unquote(path.decode("ascii")), raw_path=path, headers=[(b"host", target["host"]), *others])
+
+
+def _is_private(name: str) -> bool:
+    """Whether no stranger can own this name, nor let it lead here."""
+    return name.endswith(PRIVATE_DOMAINS) or _SINGLE_LABEL.fullmatch(name) is not None or _is_ip(name)
 
 
 def _is_ip(host: str) -> bool:
