@@ -39,6 +39,7 @@ from localllm.server.apis.tei import handlers as tei
 from localllm.server.edge import log
 from localllm.server.edge.callers import KeyRing, caller_in
 from localllm.server.edge.cors import Cors
+from localllm.server.edge.decoding import DecodedBody
 from localllm.server.edge.gate import Gate
 from localllm.server.edge.hints import hint
 from localllm.server.edge.limits import KeyLimits, Limited
@@ -97,9 +98,11 @@ def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts:
     paths = {route.endpoint: route.path for route in served}
     settings, cors = state.settings, Cors(state.settings.origins())
     gate = Gate(
-        HeldBodies(
-            TimedBody(Limited(router, KeyLimits(time.monotonic)), timeout_s=settings.body_timeout_s),
-            max_bytes=settings.max_bodies_mb * 10**6,
+        DecodedBody(
+            HeldBodies(
+                TimedBody(Limited(router, KeyLimits(time.monotonic)), timeout_s=settings.body_timeout_s),
+                max_bytes=settings.max_bodies_mb * 10**6,
+            )
         ),
         keys=keys or KeyRing(settings),
         cors=cors,

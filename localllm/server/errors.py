@@ -111,7 +111,7 @@ class TooLarge(LocalLLMError):
 
 
 class UnsupportedMediaType(LocalLLMError):
-    """The body is not declared as JSON."""
+    """The body is not declared as JSON, or has an encoding that is not decoded; details: `accept_encoding`."""
 
     code = "unsupported_media_type"
 
@@ -208,6 +208,8 @@ def error_headers(error: LocalLLMError) -> dict[str, str]:
         return {"retry-after": str(max(1, math.ceil(wait_s)) if isinstance(wait_s, int | float) else 1)}
     if status == 408:
         return {"connection": "close"}  # the rest of that request would be parsed as the next one
+    if status == 415 and "accept_encoding" in error.details:
+        return {"accept-encoding": str(error.details["accept_encoding"])}
     if status == 405:
         return {"allow": str(error.details.get("allow", ""))}
     return {"www-authenticate": "Bearer"} if status == 401 else {}

@@ -133,5 +133,6 @@ def test_what_keeps_a_slot_from_being_saved_has_its_own_status(served: Served, r
 def test_a_body_that_does_not_say_it_is_json_does_nothing_to_a_slot(served: Served) -> None:
     """A page of another site may send text without asking first."""
     for kind in ("text/plain", "application/x-www-form-urlencoded"):
-        refused = served.http.post("/slots/2?action=erase", content="{}", headers={"content-type": kind})
+        headers = {"content-type": kind, "origin": served.url}
+        refused = served.http.post("/slots/2?action=erase", content="{}", headers=headers)
         assert refused.status_code == 415

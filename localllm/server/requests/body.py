@@ -25,6 +25,9 @@ MAX_NAMED_FIELDS = 32
 """Maximum number of ignored fields named in the header and the log line, and of notes."""
 
 
+OF_BROWSERS = frozenset({"origin", "sec-fetch-site", "sec-fetch-mode", "referer"})
+"""Headers that browsers send with a page's POST requests; all send the first."""
+
 STREAMED = "/api/blobs/"
 """Path prefix of file uploads, which are written to disk as they arrive, without a limit on the total time."""
 
@@ -112,13 +115,16 @@ class HeldBodies:
 
 
 async def read_json(request: Request, max_bytes: int) -> bytes:
-    """The bytes of a body declared as JSON. Raises `TooLarge`, `UnsupportedMediaType`, `ClientGone`.
+    """The bytes of a body declared as JSON, or of any type if no web page sent it (`curl -d` declares a form). Raises
+    `TooLarge`, `UnsupportedMediaType`, `ClientGone`.
 
-    The type is checked because a page of another site may post text/plain without a preflight, but not JSON.
+    A page of another site may post text/plain without a preflight, but not JSON. Every browser names the page in such
+    a request; if the gate let one in that does not declare JSON, it is refused here.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        given = f"not as {kind}" if kind else "and it has no content-type header"
+    is_json = kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+    if not is_json and not OF_BROWSERS.isdisjoint(request.headers.keys()):
+        given = f"not as {clipped(kind)}" if kind else "and it has no content-type header"
         raise UnsupportedMediaType(f"the body must be sent as application/json, {given}")
     return await read_body(request, max_bytes)
 

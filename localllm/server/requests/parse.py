@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -23,12 +24,22 @@ MAX_VALUES = 2_000_000
 """Limit of numbers, strings and other values: more than the tokens of the longest prompt of any model."""
 
 
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like UTF-16's
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
 def parse(body: bytes, kind: type[T], check: Callable[[Fields], None] = lambda _: None) -> tuple[Fields, T]:
     """The given fields as raw JSON, and the same typed. `check` gets the former and may raise.
 
     Raises `InvalidParameter` with a JSON path, e.g. `messages[0].role`. Decoding blocks the event loop, so
     bodies that would take more than a few dozen milliseconds are refused by counting their parts.
     """
+    body = utf_8(body)
     with decoding():
         check_size(body)
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
@@ -36,6 +47,17 @@ def parse(body: bytes, kind: type[T], check: Callable[[Fields], None] = lambda _
             raise InvalidParameter(f"the body has {len(given)} fields; at most {MAX_FIELDS} are read")
         check(given)
         return given, msgspec.json.decode(body, type=kind)
+
+
+def utf_8(body: bytes) -> bytes:
+    """JSON in UTF-8 without a byte order mark, whichever encoding the mark names. Raises `InvalidParameter`."""
+    for mark, encoding in _MARKS:
+        if body.startswith(mark):
+            try:
+                return body[len(mark) :].decode(encoding).encode()
+            except UnicodeError as error:
+                raise InvalidParameter(f"the body begins as {encoding}, but is not valid: {error}") from error
+    return body
 
 
 @contextlib.contextmanager

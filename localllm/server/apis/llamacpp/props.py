@@ -15,6 +15,7 @@ from localllm.errors import InvalidParameter, ModelNotFound, clipped
 from localllm.server.answers import catalog
 from localllm.server.errors import FeatureDisabled, NotServed
 from localllm.server.requests.body import json_response, read_json
+from localllm.server.requests.parse import utf_8
 from localllm.server.state import ServerState
 from localllm.types import DrySampling, LoadedModel, ModelInfo
 
@@ -160,8 +161,9 @@ async def get_adapters(_: Request) -> Response:
 async def set_adapters(request: Request) -> Response:
     """`POST /lora-adapters`: accepts only the empty list."""
     state: ServerState = request.app.state.server
+    body = utf_8(await read_json(request, state.settings.max_body_bytes))
     try:
-        asked = msgspec.json.decode(await read_json(request, state.settings.max_body_bytes), type=list[dict[str, Any]])
+        asked = msgspec.json.decode(body, type=list[dict[str, Any]])
     except msgspec.DecodeError as error:
         raise InvalidParameter(f"the body must be an array of adapters, each with id and scale: {error}") from error
     if asked:
