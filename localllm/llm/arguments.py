@@ -34,6 +34,7 @@ from localllm.system.cancel import Cancel
 from localllm.types import GenerationRequest, Rendering, SamplingParams, Speculative
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions
+from localllm.types.mismatches import mismatch
 
 T = TypeVar("T")
 THINKING = ("enable_thinking", "thinking")
@@ -215,11 +216,12 @@ def _checked(name: str, value: msgspec.Struct, kind: type[T], changed: Mapping[s
     """The changed struct with its types checked: constructing one in Python checks only its ranges."""
     try:
         return msgspec.convert({**msgspec.to_builtins(value), **changed}, kind)
-    except (msgspec.ValidationError, TypeError) as error:
-        reason, _, place = str(error).partition(" - at ")
-        field = re.search(r"\$\.(\w+)", place)
-        param = field[1] if field else name
-        raise InvalidParameter(f"{param} has the wrong type: {reason[:1].lower()}{reason[1:]}", param=param) from error
+    except TypeError as error:
+        raise InvalidParameter(f"{name} has a value of a wrong type: {error}", param=name) from error
+    except msgspec.ValidationError as error:
+        path, what = mismatch(error)
+        param = re.split(r"[.\[]", path)[0] or name
+        raise InvalidParameter(f"{path or name} {what}", param=param) from error
 
 
 def _set_fields(struct: msgspec.Struct) -> dict[str, Any]:

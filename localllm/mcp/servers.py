@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.types.mismatches import mismatch
 
 MAX_FILE_BYTES = 1024 * 1024
 MAX_SERVERS = 32
@@ -126,7 +127,8 @@ def _server(name: str, given: object, where: str, environ: Mapping[str, str]) ->
     try:
         entry = msgspec.convert(given, _Entry)
     except msgspec.ValidationError as error:
-        raise InvalidParameter(f"{where}: {error}") from error
+        path, what = mismatch(error)
+        raise InvalidParameter(f"{where}: {path or 'it'} {what}") from error
     if entry.disabled or not entry.enabled:
         return None
     if not name.strip():

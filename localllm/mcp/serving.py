@@ -27,6 +27,7 @@ from localllm.errors import LocalLLMError, clipped
 from localllm.mcp.offered import OFFERED, ChatAnswer, OfferedTool, json_schema
 from localllm.mcp.tool_answers import Answering
 from localllm.system.cancel import Cancel
+from localllm.types.mismatches import mismatch
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -58,7 +59,8 @@ def build(answering: Answering) -> Server[Any]:
         try:
             asked = msgspec.convert(params.arguments or {}, tool.takes)
         except msgspec.ValidationError as error:
-            return _failed(f"invalid arguments for {tool.name}: {error}")
+            path, what = mismatch(error)
+            return _failed(f"invalid arguments for {tool.name}: {path or 'the object'} {what}")
         cancel = Cancel()
         work = functools.partial(answering.answer, asked, cancel, _progress(context))
         try:

@@ -103,6 +103,19 @@ def among(ids: Collection[str], name: str) -> str | None:
     return full if full in ids else None
 
 
+def is_downloadable(name: str) -> bool:
+    """Whether this is the name of a model that can be pulled: one of the catalog, or one that says from where."""
+    try:
+        wanted = parse(name)
+    except InvalidParameter:
+        return False
+    if isinstance(wanted, CatalogName):
+        from localllm.registry import catalog
+
+        return catalog.load().find(wanted.name, wanted.tag) is not None
+    return not isinstance(wanted, PathName)
+
+
 def not_here(name: ModelName) -> ModelNotFound:
     """The error for a model that is not on this machine; it says how to get it."""
     name = canonical(name)

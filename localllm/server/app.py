@@ -211,7 +211,10 @@ class Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            MutableHeaders(scope=message).update({"x-request-id": self.id, **self._cors_headers})
+            headers = {"x-request-id": self.id, **self._cors_headers}
+            if self.tally.instead is not None:
+                headers["x-localllm-model"] = self.tally.instead
+            MutableHeaders(scope=message).update(headers)
         await self._send(message)
 
     @property

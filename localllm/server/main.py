@@ -123,6 +123,7 @@ class _Serving:
             if load.done():
                 model_id = load.result()
                 state.loading, state.first = None, model_id if len(self.models) > 1 else None
+                state.only = model_id if state.starts_one else None
                 state.started.set()
                 for other in self.plain:
                     log.event(logging.INFO, "ollama_compat", url=url_of(other))
@@ -165,7 +166,9 @@ class _Serving:
         from localllm.server.state import ServerState
 
         settings = self.settings
-        state = ServerState(self.runtime, settings, loading=next(iter(self.models), None))
+        state = ServerState(
+            self.runtime, settings, loading=next(iter(self.models), None), starts_one=len(self.models) == 1
+        )
         self.runtime.observe(state.metrics)
         hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
         bounds = Bounds(settings.max_header_bytes, settings.body_timeout_s, settings.slow_reader_timeout_s)

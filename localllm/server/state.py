@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.types import Receive
 
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
+from localllm.registry import resolve
 from localllm.registry.offers.requests import Asking
 from localllm.runtime.runtime import Answer, Runtime, among
 from localllm.server.apis.responses.store import ResponseStore
 from localllm.server.edge import sse
 from localllm.server.mcp import McpHubs
 from localllm.server.watching.metrics import Metrics
+from localllm.server.watching.tally import tally_of
 from localllm.settings.config import Settings
 from localllm.system.worker_threads import Threads
 from localllm.types import GenerationRequest, LoadedModel
@@ -35,6 +38,10 @@ class ServerState:
     """The model being loaded at startup."""
     first: str | None = None
     """The first of several models loaded at startup, for requests that name none."""
+    starts_one: bool = False
+    """Whether the server was started with exactly one model, which then is `loading` or the `only` one."""
+    only: str | None = None
+    """The id of that model, once it is loaded."""
     draining: bool = False
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when `loading` has ended."""
@@ -155,6 +162,32 @@ class ServerState:
         models = {loaded.id: loaded for loaded in self.runtime.loaded()}
         id = among(models, self.named(name))
         return None if id is None else models[id]
+
+    async def model_for(self, request: Request, asked: str | None) -> str:
+        """`model_id` of the model that shall answer this request: in place of a name that nobody knows, the one that
+        the server was started with. The tally then says so. Raises as `model_id`.
+        """
+        model = await self.model_id(asked)
+        if asked is None or not self.starts_one or self.settings.unknown_models == "refuse":
+            return model
+        if await self._is_known(model):
+            return model
+        await self.started.wait()
+        self.admit()
+        model = self.named(asked)  # it may have been the name of the model being loaded
+        if self.loaded(model) is not None or self.only is None:
+            return model
+        tally_of(request).instead = self.only
+        return self.only
+
+    async def _is_known(self, model: str) -> bool:
+        """Whether the model is loaded, on this machine, or can be pulled."""
+        if self.loaded(model) is not None or resolve.is_downloadable(model):
+            return True
+        ids = {each.id for each in self.runtime.running()}
+        if among(ids, model) is not None:
+            return True
+        return among({each.id for each in await self.listing.run(self.runtime.listed)}, model) is not None
 
     async def model_id(self, asked: str | None) -> str:
         """The requested model: the named one, else the only one loaded, or the first of the command line; waits until

@@ -98,6 +98,12 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "Further names, comma-separated, like claude-*=MODEL; without =MODEL: the loaded model", "NAMES",
         more="Requests for a model whose name matches the pattern go to MODEL. A loaded model's own name always works."
     )] = ""
+    unknown_models: Annotated[Literal["answer", "refuse"], models(
+        "What to do with requests for a model that nobody knows",
+        more="If the server was started with exactly one model, that one answers, for clients with a fixed name such "
+        "as gpt-4o; the reply's `model` and the header x-localllm-model say so. Names of models that can be pulled are "
+        "refused either way."
+    )] = "answer"
     load_timeout_s: Annotated[float, models("Timeout for loading a model", "S", 0, MAX_SECONDS)] = 600.0
     worker_timeout_s: Annotated[float, models(
         "Timeout for a worker process to respond; 0: none", "S", 0, MAX_SECONDS,

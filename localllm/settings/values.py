@@ -12,6 +12,7 @@ import msgspec
 from localllm.errors import InvalidParameter, sentence_of
 from localllm.types import GpuLayers
 from localllm.types.declared import choices_of
+from localllm.types.mismatches import mismatch
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
 
@@ -41,7 +42,8 @@ def converted(name: str, kind: Any, value: Any, source: str) -> Any:
         return msgspec.convert(value, kind, strict=not isinstance(value, str), dec_hook=_paths)
     except (msgspec.ValidationError, ValueError) as error:
         choices = ", ".join(choices_of(kind))
-        reason = f"it is one of {choices}" if choices else str(error).lower()
+        reason = f"it {mismatch(error).what}" if isinstance(error, msgspec.ValidationError) else str(error).lower()
+        reason = f"it is one of {choices}" if choices else reason
         raise InvalidParameter(f"{source}: {value!r} is not a valid {name} ({reason})", param=name) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -122,3 +123,53 @@ def test_what_cannot_be_meant_is_refused_by_name(served: Served, given: dict[str
     response = served.http.post("/v1/completions", json={**TEXT, **given})
     assert response.status_code == 400
     assert response.json()["error"]["param"].startswith(param)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "limit"),
+    [
+        ("/v1/completions", {"prompt": "x", "max_tokens": 8.0, "seed": 1e3}, 8),
+        ("/v1/completions", {"prompt": [1.0, 2.0], "max_tokens": 8}, 8),
+        ("/v1/chat/completions", {"messages": CHAT["messages"], "max_tokens": 8.0, "logit_bias": {"1": 2.0}}, 8),
+        ("/v1/responses", {"input": "x", "max_output_tokens": 8.0}, 8),
+        ("/v1/messages", {"messages": CHAT["messages"], "max_tokens": 8.0}, 8),
+        ("/v1/messages", {"messages": CHAT["messages"], "max_tokens": 2e3,
+                          "thinking": {"type": "enabled", "budget_tokens": 1024.0}}, 2000),
+        ("/completion", {"prompt": "x", "n_predict": 8.0, "top_k": 4.0}, 8),
+        ("/api/chat", {"messages": CHAT["messages"], "options": {"num_predict": 8.0, "num_ctx": 512.0}}, 8),
+        ("/api/generate", {"prompt": "x", "options": {"num_predict": 8.0, "seed": -1.0}, "context": [1.0]}, 8),
+    ],
+)  # fmt: skip
+def test_a_whole_number_may_be_written_as_a_float(served: Served, path: str, body: dict[str, Any], limit: int) -> None:
+    """Of languages with one kind of number."""
+    response = served.http.post(path, json={"model": "tiny", "stream": False, **body})
+    assert response.status_code == 200, response.text
+    assert [params.max_tokens for _, _, params in served.runtime.asked] == [limit]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        (
+            "/v1/completions",
+            {"prompt": "x", "max_tokens": 8.5},
+            "max_tokens must be a whole number or null, got a fraction",
+        ),
+        ("/v1/completions", {"prompt": "x", "max_tokens": 1e400}, "max_tokens is not valid: number out of range"),
+        ("/v1/completions", {"prompt": "x", "temperature": "1"}, "temperature must be a number or null, got a string"),
+        ("/api/chat", {"messages": 1}, "messages must be an array or null, got a whole number"),
+        (
+            "/v1/messages",
+            {"messages": [{"role": 1}], "max_tokens": 1},
+            "messages[0].role must be a string, got a whole number",
+        ),
+        ("/v1/chat/completions", {"messages": [1]}, "messages[0] must be an object, got a whole number"),
+        ("/v1/responses", {"input": True}, "input must be a string, an array or null, got true or false"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named_in_jsons_words(
+    served: Served, path: str, body: dict[str, Any], message: str
+) -> None:
+    content = json.dumps({"model": "tiny", **body}).replace("Infinity", "1e400").encode()
+    error = served.http.post(path, content=content).json()["error"]
+    assert (error if isinstance(error, str) else error["message"]) == message

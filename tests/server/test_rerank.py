@@ -166,7 +166,7 @@ def test_what_the_model_refuses_is_named_as_the_request_names_it(served: Served)
     [
         ({"texts": []}, "texts must not be an empty array"),
         ({"documents": ["a"]}, "documents and texts are mutually exclusive"),
-        ({"texts": [3]}, "texts[0]: expected `str`"),
+        ({"texts": [3]}, "texts[0] must be a string, got a whole number"),
         ({"truncation_direction": "Left"}, "truncation_direction is not supported"),
     ],
 )

@@ -64,6 +64,11 @@ class Asking:
         self.keep_alive_s = self._caller.keep_alive(wishes.keep_alive_s())
 
     @property
+    def name(self) -> str:
+        """The model's name in the reply."""
+        return self._tally.shown_model(self._wishes.model, self.model)
+
+    @property
     def loaded(self) -> LoadedModel | None:
         """The requested model, if it is loaded."""
         return self.state.loaded(self.model)
@@ -146,7 +151,7 @@ async def asking_of(request: Request, wishes: Wishes, headers: dict[str, str]) -
     Raises `ModelNotFound`, `PermissionDenied`.
     """
     state: ServerState = request.app.state.server
-    return Asking(request, await state.model_id(wishes.model), wishes, headers)
+    return Asking(request, await state.model_for(request, wishes.model), wishes, headers)
 
 
 async def guarded(

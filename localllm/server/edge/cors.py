@@ -14,7 +14,9 @@ ALLOWED_HEADERS = (
     "openai-organization", "openai-project", "anthropic-beta", "anthropic-version",
     "anthropic-dangerous-direct-browser-access",
 )  # fmt: skip
-EXPOSED_HEADERS = "x-request-id, x-localllm-ignored, x-localllm-placement, x-localllm-truncated, retry-after"
+EXPOSED_HEADERS = (
+    "x-request-id, x-localllm-ignored, x-localllm-model, x-localllm-placement, x-localllm-truncated, retry-after"
+)
 MAX_AGE_S = 7200
 """Seconds that browsers cache a preflight, their maximum."""
 

@@ -28,7 +28,7 @@ async def num_prompt_tokens(
     Raises `ModelNotFound`, `NoChatTemplate`, `TemplateError`, `ClientGone`.
     """
     state: ServerState = request.app.state.server
-    id = await state.model_id(model)
+    id = await state.model_for(request, model)
     tally_of(request).begin(model or id, state.loaded(id))
     text = await sse.unless_gone(request.receive, state.runtime.render(id, messages, rendering))
     return len(await sse.unless_gone(request.receive, state.runtime.tokenize(id, text)))

@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Raw
 
 from localllm.errors import InvalidParameter, clipped
+from localllm.types.mismatches import mismatch
 
 T = TypeVar("T", bound=msgspec.Struct)
 Fields = Mapping[str, msgspec.Raw]
+
+_WHOLE_FLOAT = re.compile(r"Expected `[^`]*\bint\b[^`]*`.*, got `float`")
 
 MAX_NESTED = 100_000
 """Limit of arrays, objects and keys in a body, which are slow to decode; no useful request has as many."""
@@ -46,7 +50,7 @@ def parse(body: bytes, kind: type[T], check: Callable[[Fields], None] = lambda _
         if len(given) > MAX_FIELDS:
             raise InvalidParameter(f"the body has {len(given)} fields; at most {MAX_FIELDS} are read")
         check(given)
-        return given, msgspec.json.decode(body, type=kind)
+        return given, decoded(body, kind)
 
 
 def utf_8(body: bytes) -> bytes:
@@ -58,6 +62,19 @@ def utf_8(body: bytes) -> bytes:
             except UnicodeError as error:
                 raise InvalidParameter(f"the body begins as {encoding}, but is not valid: {error}") from error
     return body
+
+
+def decoded(given: bytes | Raw, kind: Any) -> Any:
+    """JSON as a type; whole numbers may be written as `8.0`, as languages with one kind of number do.
+
+    Raises msgspec's errors.
+    """
+    try:
+        return msgspec.json.decode(given, type=kind)
+    except msgspec.ValidationError as error:
+        if not _WHOLE_FLOAT.search(str(error)):
+            raise
+    return msgspec.json.decode(given, type=kind, strict=False)
 
 
 @contextlib.contextmanager
@@ -107,11 +124,10 @@ def _excess(code: bytes) -> str | None:
 
 
 def _named(error: msgspec.ValidationError) -> InvalidParameter:
-    """msgspec ends its messages with the path (`... - at `$.a[0].b``) or names the missing field in them."""
-    what, _, path = str(error).partition(" - at `$")
-    prefix = path.rstrip("`").lstrip(".")
+    """msgspec names a missing field in its message, and not in its path."""
+    prefix, what = mismatch(error)
     what = clipped(what)  # it may quote a value
     missing = re.search(r"missing required field `(\w+)`", what)
     param = ".".join(filter(None, [prefix, missing[1] if missing else ""])) or None
-    sentence = f"{param} is missing" if missing else f"{param or 'the body'}: {what[:1].lower()}{what[1:]}"
+    sentence = f"{param} is missing" if missing else f"{param or 'the body'} {what}"
     return InvalidParameter(sentence, param=param)

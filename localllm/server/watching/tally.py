@@ -26,6 +26,8 @@ class Tally:
     """The model's name as the client gave it, even if it does not exist."""
     model: str | None = None
     """The id of the answering model."""
+    instead: str | None = None
+    """The id of the model that answers although another name was asked for, which nobody knows."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
@@ -40,6 +42,10 @@ class Tally:
         """A model was requested; `loaded`: the model, if it is loaded."""
         self.asked = asked
         self.model = None if loaded is None else loaded.id
+
+    def shown_model(self, asked: str | None, model: str) -> str:
+        """The model's name in a reply: as the client gave it, if that is its name."""
+        return self.instead or asked or model
 
     def watched(self, answers: Sequence[Answer], loaded: LoadedModel | None, num_candidates: int = 1) -> list[Answer]:
         """The answers, counted as they are read; those of one prompt are adjacent."""

@@ -40,7 +40,7 @@ async def create(request: Request) -> Response:
     answering = await asking.answers([body.generation(offered)], stream=bool(body.stream))
     story = Story(
         f"msg_{secrets.token_hex(12)}",
-        body.model or asking.model,
+        asking.name,
         timings=bool(body.timings),
         shows_thoughts=body.shows_thoughts,
     )

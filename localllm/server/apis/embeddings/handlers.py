@@ -20,6 +20,7 @@ from localllm.server.requests.body import json_response
 from localllm.server.requests.field_rules import known
 from localllm.server.requests.parse import Fields
 from localllm.server.requests.reading import read
+from localllm.server.watching.tally import tally_of
 from localllm.types.embeddings import Embeddings, Ranking
 
 
@@ -46,7 +47,11 @@ async def embeddings(request: Request) -> Response:
     is_pooled = making.is_pooled(made, state.loaded(model))
     # Encoding megabytes of numbers takes a while, as does the first import of NumPy in this process.
     content = await state.encoding.run(
-        _encoded, made, body.model or model, body.encoding_format or "float", is_pooled=is_pooled
+        _encoded,
+        made,
+        tally_of(request).shown_model(body.model, model),
+        body.encoding_format or "float",
+        is_pooled=is_pooled,
     )
     headers |= out.truncated_header(made.truncated)
     return Response(content, media_type="application/json", headers=headers)

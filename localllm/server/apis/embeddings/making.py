@@ -37,7 +37,7 @@ class Field(NamedTuple):
 async def model_of(request: Request, asked: str | None) -> str:
     """The requested model. Raises `ModelNotFound`."""
     state: ServerState = request.app.state.server
-    model = await state.model_id(asked)
+    model = await state.model_for(request, asked)
     tally_of(request).begin(asked or model, state.loaded(model))
     return model
 

@@ -139,7 +139,7 @@ async def slot_action(request: Request) -> Response:
 async def _model(request: Request, asked: str | None) -> str:
     """The requested model. Raises `ModelNotFound`."""
     state: ServerState = request.app.state.server
-    model = await state.model_id(asked)
+    model = await state.model_for(request, asked)
     tally_of(request).begin(model, state.loaded(model))
     return model
 

@@ -22,7 +22,7 @@ from localllm.runtime.runtime import Answer
 from localllm.server.answers.generation import Asking, abandon
 from localllm.server.answers.story import drained, events_of
 from localllm.server.apis.ollama.answers import Line, Story
-from localllm.server.apis.ollama.asked import ParsedBody, heeded, model_of
+from localllm.server.apis.ollama.asked import ParsedBody, heeded, model_for
 from localllm.server.apis.ollama.lines import LineStream
 from localllm.server.apis.ollama.replies import ChatReply, nanoseconds
 from localllm.server.apis.ollama.requests import ChatRequest, GenerateRequest
@@ -45,7 +45,8 @@ async def answer(
     name, made_of = body.asked_model, body.generation()
     given.check(state)
     body, unheeded = heeded(request, body, asks=made_of is not None)
-    asking = Asking(request, await model_of(state, name), body)
+    id, name = await model_for(request, state, name)
+    asking = Asking(request, id, body)
     is_chat = isinstance(body, ChatRequest)
     if made_of is None:
         return await _loaded(request, state, asking, body, Story(name, started_s, is_chat=is_chat))

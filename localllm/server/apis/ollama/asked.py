@@ -11,15 +11,16 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.server.apis.ollama.errors import no_model
 from localllm.server.apis.ollama.fields import CommonFields, without_effect
-from localllm.server.apis.ollama.names import found
+from localllm.server.apis.ollama.names import found, ours, shown
 from localllm.server.edge.callers import caller_of
 from localllm.server.requests.body import read_body, unknown_fields_header
 from localllm.server.requests.field_rules import parse_known
 from localllm.server.requests.parse import Fields
 from localllm.server.state import ServerState
+from localllm.server.watching.tally import tally_of
 from localllm.types.states import AvailableModel
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -79,6 +80,19 @@ async def model_of(state: ServerState, asked: str) -> str:
     if id is None:
         raise no_model(asked)
     return id
+
+
+async def model_for(request: Request, state: ServerState, asked: str) -> tuple[str, str]:
+    """`model_of` for an answer, and the model's name in the reply: Ollama's clients pull a model that is not found, so
+    only a name that nobody knows is answered by another model. Raises as `model_of`.
+    """
+    try:
+        return await model_of(state, asked), asked
+    except ModelNotFound:
+        id = await state.model_for(request, ours(asked))
+        if tally_of(request).instead is None and state.loaded(id) is None:
+            raise
+        return id, asked if tally_of(request).instead is None else shown(id)
 
 
 async def available(state: ServerState) -> dict[str, AvailableModel]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from localllm.errors import ContextLengthExceeded, UnsupportedParameter
 from localllm.server.apis.embeddings import making
 from localllm.server.apis.ollama import replies as out
-from localllm.server.apis.ollama.asked import heeded, model_of, read
+from localllm.server.apis.ollama.asked import heeded, model_for, read
 from localllm.server.apis.ollama.errors import too_long
 from localllm.server.apis.ollama.requests import EmbeddingsRequest, EmbedRequest
 from localllm.server.edge import sse
@@ -26,14 +26,14 @@ from localllm.types.embeddings import Embeddings
 async def embed(request: Request) -> Response:
     """`POST /api/embed`."""
     started_s = time.perf_counter()
-    state, body, made, headers, was_loaded = await _made(request, EmbedRequest)
+    state, name, made, headers, was_loaded = await _made(request, EmbedRequest)
     if made is None:
-        return json_response(out.EmbedReply(model=body.asked_model, embeddings=[]), headers)
+        return json_response(out.EmbedReply(model=name, embeddings=[]), headers)
     total = out.nanoseconds(time.perf_counter() - started_s)
 
     def encoded() -> bytes:
         reply = out.EmbedReply(
-            model=body.asked_model,
+            model=name,
             embeddings=_numbers(made),
             total_duration=total,
             load_duration=1 if was_loaded else total,
@@ -55,7 +55,8 @@ async def embeddings(request: Request) -> Response:
 
 class _Made(NamedTuple):
     state: ServerState
-    body: EmbedRequest | EmbeddingsRequest
+    name: str
+    """The model's, in the reply."""
     vectors: Embeddings | None
     """None if there was nothing to embed; then the model has been loaded."""
     headers: dict[str, str]
@@ -64,14 +65,14 @@ class _Made(NamedTuple):
 
 async def _made(request: Request, kind: type[EmbedRequest] | type[EmbeddingsRequest]) -> _Made:
     state, body, given = await read(request, kind)
-    id, asked = await model_of(state, body.asked_model), body.asked(*state.time_limits_s())
+    (id, name), asked = await model_for(request, state, body.asked_model), body.asked(*state.time_limits_s())
     body, unheeded = heeded(request, body, asks=asked is not None)
     loaded = state.loaded(id)
     headers = given.headers(state, None if loaded is None else loaded.embedding_ctx, unheeded)
     keep_alive_s = caller_of(request).keep_alive(body.keep_alive_s())
     if asked is None:
         await sse.unless_gone(request.receive, state.runtime.ensure(id, keep_alive_s))
-        return _Made(state, body, None, headers, loaded is not None)
+        return _Made(state, name, None, headers, loaded is not None)
     tally_of(request).begin(id, loaded)
     asked = msgspec.structs.replace(asked, priority=caller_of(request).priority(None))
     try:
@@ -80,7 +81,7 @@ async def _made(request: Request, kind: type[EmbedRequest] | type[EmbeddingsRequ
         raise too_long(error) from error
     if set(made.num_vectors) != {1}:
         raise UnsupportedParameter("this model returns one vector per token (pooling none); use /v1/embeddings")
-    return _Made(state, body, made, headers, loaded is not None)
+    return _Made(state, name, made, headers, loaded is not None)
 
 
 def _numbers(made: Embeddings) -> list[list[float]]:

@@ -63,7 +63,7 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape, headers:
     field, echoes = _multiplier(body), await _echoes(asking, body)
     prompt = await _prompt(request, asking, made_of[0]) if body.verbose else None
     answering = await asking.answers(made_of, stream=bool(body.stream), num_candidates=body.num_candidates, field=field)
-    telling = Telling(shape.id_prefix + secrets.token_hex(12), body.model or asking.model, body, shape, echoes, prompt)
+    telling = Telling(shape.id_prefix + secrets.token_hex(12), asking.name, body, shape, echoes, prompt)
     if answering.done():
         try:
             telling.check_scores(answering.result())

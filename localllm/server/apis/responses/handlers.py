@@ -74,7 +74,7 @@ async def create(request: Request) -> Response:
     first: list[McpListTools | McpCall] = [*mcp.items, *await sse.unless_gone(request.receive, approving)]
     generation = body.generation([*conversation, *first], offered)
     answering = await asking.answers([generation], stream=bool(body.stream))
-    response = out.begun(body, asking.model, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
+    response = out.begun(body, asking.name, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
     story = Story(
         response,
         timings=bool(body.timings),

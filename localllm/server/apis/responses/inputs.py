@@ -39,7 +39,7 @@ from localllm.server.apis.responses.items import (
 from localllm.server.apis.responses.tools import ResponseTool
 from localllm.server.requests.field_rules import Fates
 from localllm.server.requests.messages import ContentPart
-from localllm.server.requests.parse import Fields, small
+from localllm.server.requests.parse import Fields, decoded, small
 from localllm.server.requests.values import json_of, json_or_text, missing, needed, wrong_content
 
 ROLES = ("system", "developer", "user", "assistant")
@@ -228,7 +228,7 @@ def _typed(given: Raw | UnsetType, kind: Any, path: str) -> Any:
     if isinstance(given, UnsetType):
         return None
     try:
-        return msgspec.json.decode(given, type=kind)
+        return decoded(given, kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidParameter(f"{path}.tools: {error}", param=f"{path}.tools") from error
 

@@ -123,7 +123,7 @@ class ItemList(msgspec.Struct, frozen=True):
 def begun(
     body: ResponseRequest, model: str, *, store: bool, tools: Raw | None = None, choice: Raw | None = None
 ) -> ResponseObject:
-    """A response without output. `model`: the model that answers; `tools` and `choice`: as sent."""
+    """A response without output. `model`: its name in the reply; `tools` and `choice`: as sent."""
     reasoning, text = body.reasoning, body.text
     return ResponseObject(
         id=new_id("resp"),
@@ -132,7 +132,7 @@ def begun(
         instructions=body.instructions,
         max_output_tokens=body.max_output_tokens,
         metadata=body.metadata or {},
-        model=body.model or model,
+        model=model,
         parallel_tool_calls=body.parallel_tool_calls is not False,
         previous_response_id=body.previous_response_id,
         reasoning=ReasoningShape(reasoning.effort, reasoning.summary) if reasoning else ReasoningShape(),

@@ -1,0 +1,88 @@
+"""Names that nobody knows, such as a client's fixed `gpt-4o`: the model that the server was started with answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from localllm.settings.config import Settings
+from tests.server.conftest import Served, serving
+from tests.server.fake_runtime import make_fake
+
+HI = [{"role": "user", "content": "Hi"}]
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": HI},
+    "/v1/chat/completions/input_tokens": {"messages": HI},
+    "/v1/completions": {"prompt": "x"},
+    "/v1/responses": {"input": "x"},
+    "/v1/responses/input_tokens": {"input": "x"},
+    "/v1/messages": {"messages": HI, "max_tokens": 5},
+    "/v1/messages/count_tokens": {"messages": HI},
+    "/v1/embeddings": {"input": "x"},
+    "/completion": {"prompt": "x"},
+    "/infill": {"input_prefix": "x", "input_suffix": "y"},
+    "/tokenize": {"content": "x"},
+    "/apply-template": {"messages": HI},
+    "/embedding": {"content": "x"},
+    "/api/chat": {"messages": HI, "stream": False},
+    "/api/generate": {"prompt": "x", "stream": False},
+    "/api/embed": {"input": "x"},
+    "/api/embeddings": {"prompt": "x"},
+}
+NO_ANSWERS: dict[str, dict[str, Any]] = {
+    "/api/show": {},
+    "/api/copy": {"source": "gpt-4o", "destination": "y"},
+    "/localllm/unload": {},
+    "/models/unload": {},
+}
+"""Requests about the named model itself."""
+
+
+@pytest.fixture(scope="module")
+def lone() -> Iterator[str]:
+    with serving(Settings(port=0, grace_s=0.1), make_fake, model="tiny") as url:
+        yield url
+
+
+def _post(url: str, path: str, model: str, **more: Any) -> httpx.Response:
+    return httpx.post(url + path, json={"model": model, **ASKED.get(path, NO_ANSWERS.get(path, {})), **more})
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_the_one_model_answers_and_says_so(lone: str, path: str) -> None:
+    answer = _post(lone, path, "gpt-4o")
+    assert (answer.status_code, answer.headers["x-localllm-model"]) == (200, "tiny"), answer.text
+    body = answer.json()
+    said = body.get("model") if isinstance(body, dict) else None
+    assert said in (None, "tiny:latest" if path.startswith("/api/") else "tiny")
+    assert "x-localllm-model" not in _post(lone, path, "tiny").headers
+
+
+def test_a_stream_says_so_too(lone: str) -> None:
+    for path in ("/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"):
+        answer = _post(lone, path, "gpt-4o", stream=True)
+        assert answer.headers["x-localllm-model"] == "tiny"
+        assert '"model":"tiny' in answer.text
+        assert "gpt-4o" not in answer.text
+
+
+@pytest.mark.parametrize("path", NO_ANSWERS)
+def test_what_concerns_the_model_itself_is_not_done_to_another(lone: str, path: str) -> None:
+    assert _post(lone, path, "gpt-4o").status_code in (400, 404)
+    assert httpx.get(f"{lone}/v1/models/gpt-4o").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["qwen3:0.6b", "hf.co/a/b", "ollama:x/y"])
+def test_a_model_that_could_be_pulled_is_not_replaced(lone: str, name: str) -> None:
+    assert _post(lone, "/v1/chat/completions", name).status_code == 404
+    assert _post(lone, "/api/chat", "qwen3:0.6b").status_code == 404
+
+
+def test_one_setting_refuses_such_names_and_so_does_a_server_of_none_or_several(served: Served) -> None:
+    assert _post(served.url, "/v1/chat/completions", "gpt-4o").status_code == 404
+    with serving(Settings(port=0, grace_s=0.1, unknown_models="refuse"), make_fake, model="tiny") as url:
+        for path in ("/v1/chat/completions", "/v1/embeddings", "/api/chat"):
+            assert _post(url, path, "gpt-4o").status_code == 404
