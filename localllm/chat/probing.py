@@ -83,8 +83,12 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     only_parts: bool = False
     same_role_twice: bool = True
     """Whether it accepts consecutive user turns."""
+    no_user: bool = True
+    """Whether it accepts conversations that begin with another turn than a user's, or have none."""
     calls: CallShape | None = CallShape(is_content_null=True, are_arguments_objects=True, ids="any")
     results: bool = True
+    lone_results: bool = True
+    """Whether it accepts results of calls that are not in the conversation."""
     thought_field: str = "reasoning_content"
     """Field of an assistant's message that holds the reasoning; `parts`: a part of its content."""
     thought_beside_text: bool = True
@@ -141,8 +145,12 @@ def _probe(template: str, apply: Apply, tools: ToolsShape, *, only_parts: bool) 
         ),
         only_parts=only_parts,
         same_role_twice=_in_order(apply, [user, later], *_texts(_U, _V)),
+        no_user=_in_order(apply, [*first, answer, later], *_texts(_A, _V))
+        and _shown(apply, [*first, answer], *_texts(_A))
+        and (not first or _shown(apply, first, "qzsystem")),
         calls=calls,
         results=_takes_results(template, apply, [user, answer], calls),
+        lone_results=_shown(apply, [user, {"role": "tool", "content": _RESULT, "tool_call_id": "qzcall000"}], _RESULT),
         thought_field=field,
         thought_beside_text=calls is None
         or apply(_called(user, calls, text="qztext", thought={field: _THOUGHT})) is not None,

@@ -6,6 +6,7 @@ Content that a template refuses or drops is moved, never lost, and a growing con
   supports no system messages, it goes into the first user turn.
 - Calls and results that a template cannot write become text, in the model's own format or that of Hermes.
 - Tools that it does not show are described in the system message, in the same format.
+- If the template requires a user turn, an empty one goes before an answer or result that nothing was asked for.
 - Consecutive turns of the same role are joined if the template requires that roles alternate.
 Each of these leaves a note. Knows nothing of Jinja.
 """
@@ -31,6 +32,7 @@ SYSTEM_MOVED = "system-moved"
 SYSTEMS_JOINED = "systems-joined"
 CALLS_AS_TEXT = "calls-as-text"
 TURNS_JOINED = "turns-joined"
+USER_ADDED = "user-turn-added"
 TOOLS_AS_TEXT = "tools-as-text"
 
 
@@ -47,6 +49,8 @@ def shape(
     turns = _with_ids(_with_names(turns), can.calls)
     turns = _without_calls(turns, can, words, notes)
     turns = _with_systems(turns, can, notes)
+    if not can.no_user:
+        turns = _with_user(turns, notes)
     if not can.same_role_twice:
         turns = _alternating(turns, notes)
     return [_dict(turn, can) for turn in turns], tuple(notes)
@@ -95,15 +99,17 @@ def _with_tools(messages: Sequence[Message], text: str) -> list[Message]:
 
 
 def _without_calls(messages: list[Message], can: Abilities, words: Calls, notes: dict[str, None]) -> list[Message]:
-    """Convert calls and results to text if the template cannot write them."""
+    """Convert calls and results to text if the template cannot write them, which may depend on a preceding call."""
     turns: list[Message] = []
-    after_result = False
+    after_result = has_called = False
     for each in messages:
+        if each.role != "tool" and not each.is_system:
+            has_called = bool(each.tool_calls)
         if each.tool_calls and can.calls is None:
             notes[CALLS_AS_TEXT] = None
             made = written_calls(words, [replace(call, arguments=_object(call.arguments)) for call in each.tool_calls])
             each = _joined(replace(each, tool_calls=()), made, between="\n")
-        is_result = each.role == "tool" and not can.results
+        is_result = each.role == "tool" and not (can.results and (has_called or can.lone_results))
         if is_result:
             notes[CALLS_AS_TEXT] = None
             text = f"<tool_response>\n{each.content}\n</tool_response>"
@@ -146,6 +152,17 @@ def _with_systems(messages: list[Message], can: Abilities, notes: dict[str, None
         else:
             turns.append(each)
     return [*turns, Message("user", BETWEEN.join(pending))] if pending else turns
+
+
+def _with_user(messages: list[Message], notes: dict[str, None]) -> list[Message]:
+    """An empty user turn behind the leading system messages, unless one is there. It depends on these messages alone,
+    so that a growing conversation keeps its prefix.
+    """
+    begin = next((index for index, each in enumerate(messages) if not each.is_system), len(messages))
+    if begin < len(messages) and messages[begin].role == "user":
+        return messages
+    notes[USER_ADDED] = None
+    return [*messages[:begin], Message("user", ""), *messages[begin:]]
 
 
 def reminder(text: str) -> str:

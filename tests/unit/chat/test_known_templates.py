@@ -66,6 +66,11 @@ TURNS = {
         Message("system", SYSTEM), Message("user", USER), CALL, Message("tool", RESULT, tool_call_id="call_123456"),
         Message("system", LATE),
     ),
+    "answer first": (Message("assistant", ANSWER), Message("user", USER)),
+    "answer alone": (Message("system", SYSTEM), Message("assistant", ANSWER)),
+    "nobody asked": (Message("system", SYSTEM), CALL, Message("tool", RESULT, tool_call_id="call_123456")),
+    "result alone": (Message("system", SYSTEM), Message("tool", RESULT, tool_call_id="call_0")),
+    "system alone": (Message("system", SYSTEM),),
     "thought": (
         Message("user", USER), Message("assistant", ANSWER, thought="qzthought"), Message("user", AGAIN),
     ),
@@ -139,7 +144,12 @@ def nothing_is_lost(path: Path) -> None:
     for name, messages in TURNS.items():
         text = text_of(source, *messages)
         texts = [part for each in messages for part in (each.parts or (each.content,))]
-        if path.stem in SYSTEM_WITH_THE_USER and messages[-1].role != "user" and name == "late after result":
+        if (
+            path.stem in SYSTEM_WITH_THE_USER
+            and messages[-1].role != "user"
+            and SYSTEM in texts
+            and not name.startswith("system")
+        ):
             texts.remove(SYSTEM)
         assert [part for part in texts if part not in text] == [], name
         if CALL in messages:

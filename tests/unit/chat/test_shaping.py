@@ -9,7 +9,7 @@ import pytest
 
 from localllm.chat.probing import abilities
 from localllm.chat.request import RenderedText, RenderRequest
-from localllm.chat.shaping import CALLS_AS_TEXT, SYSTEM_MOVED, SYSTEMS_JOINED, TOOLS_AS_TEXT, TURNS_JOINED
+from localllm.chat.shaping import CALLS_AS_TEXT, SYSTEM_MOVED, SYSTEMS_JOINED, TOOLS_AS_TEXT, TURNS_JOINED, USER_ADDED
 from localllm.chat.template import render
 from localllm.errors import TemplateError
 from localllm.types import Message, Rendering, ToolCall
@@ -225,6 +225,33 @@ def test_tools_and_calls_are_told_of_in_the_words_of_the_models_format() -> None
     assert '<<{"example_function": {"example_parameter": "value", "another_parameter": 2}}>>' in made.text
     assert '<|assistant|><<{"f": {"x": "ä", "y": [1]}}>><|user|>' in made.text
     assert "tool_call>" not in made.text
+
+
+def test_a_result_of_no_call_becomes_text_where_the_template_wants_the_call() -> None:
+    template = (
+        "{% for m in messages %}{% if m.role == 'tool' and not messages[loop.index0 - 1].tool_calls %}"
+        "{{ raise_exception('no call') }}{% endif %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    )
+    lone = Message("tool", "12", tool_call_id="call_1")
+    assert text_of(template, user("a"), lone) == "<|user|>a<|user|><tool_response>\n12\n</tool_response>"
+    tolerant = template.replace("{{ raise_exception('no call') }}", "")
+    assert text_of(tolerant, user("a"), lone) == "<|user|>a<|tool|>12"
+
+
+NEEDS_USER = (
+    "{% set ns = namespace(asked=false) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.asked = true %}"
+    "{% endif %}{% endfor %}{% if not ns.asked %}{{ raise_exception('No user query found in messages.') }}{% endif %}"
+    + CHATML
+)
+
+
+@pytest.mark.parametrize("template", [NEEDS_USER, GEMMA])
+def test_a_chat_without_a_users_turn_gets_an_empty_one_where_the_template_wants_one(template: str) -> None:
+    made = rendered(template, answer("a"))
+    assert (made.text, made.notes) == ("<|user|><|assistant|>a<|assistant|>", (USER_ADDED,))
+    longer = text_of(template, answer("a"), user("b"))
+    assert longer.startswith("<|user|><|assistant|>a"), "the prefix stays"
+    assert text_of(CHATML, answer("a")) == "<|assistant|>a<|assistant|>"
 
 
 def test_tools_that_a_template_shows_are_left_to_it_unless_it_fails_on_their_schemas() -> None:
