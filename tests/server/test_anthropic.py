@@ -307,6 +307,47 @@ def test_tools_of_anthropics_own_are_left_out_or_refused(served: Served) -> None
         assert "web_search_20250305" in refused(strict, tools=tools)
 
 
+@pytest.mark.parametrize("choice", [{"type": "tool", "name": "web_search"}, {"type": "any"}])
+def test_a_choice_that_only_a_hosted_tool_could_meet_is_left_out_with_it(
+    served: Served, choice: dict[str, Any]
+) -> None:
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    response = served.http.post("/v1/messages", json={**BODY, "tools": [search], "tool_choice": choice})
+    assert response.headers["x-localllm-ignored"] == "tools[0]:web_search_20250305, tool_choice"
+    both = {**BODY, "tools": [search, TOOL], "tool_choice": {"type": "any"}}
+    assert served.http.post("/v1/messages", json=both).headers["x-localllm-ignored"] == "tools[0]:web_search_20250305"
+    (_, given) = served.runtime.requests
+    assert given.calling is not None
+    assert given.calling.choice == "required"
+
+
+CLIENT_TOOLS = [
+    ("bash_20241022", "bash", set(), {"command", "restart"}),
+    ("bash_20250124", "bash", set(), {"command", "restart"}),
+    ("text_editor_20250124", "str_replace_editor", {"command", "path"}, {"new_str", "view_range", "insert_line"}),
+    ("text_editor_20250728", "str_replace_based_edit_tool", {"command", "path"}, {"insert_text", "old_str"}),
+    ("memory_20250818", "memory", {"command"}, {"file_text", "old_path", "new_path", "insert_text"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "required", "some"), CLIENT_TOOLS)
+def test_a_tool_that_the_client_runs_by_a_published_schema_is_offered(
+    served: Served, kind: str, name: str, required: set[str], some: set[str]
+) -> None:
+    tool = {"type": kind, "name": name, "cache_control": {"type": "ephemeral"}}
+    choice = {"type": "tool", "name": name}
+    response = served.http.post("/v1/messages", json={**BODY, "tools": [tool], "tool_choice": choice})
+    assert "x-localllm-ignored" not in response.headers
+    (given,) = served.runtime.requests
+    assert given.calling is not None
+    (function,) = given.calling.functions
+    schema = json.loads(function.parameters)
+    assert (function.name, set(schema.get("required", []))) == (name, required)
+    assert some <= schema["properties"].keys()
+    commands = schema["properties"]["command"].get("enum", [])
+    assert ("undo_edit" in commands) == (name == "str_replace_editor")
+
+
 @pytest.mark.parametrize(
     ("thinking", "switch", "budget"),
     [

@@ -321,6 +321,20 @@ def test_every_way_to_choose_leaves_the_prompts_tools_as_they_are(
 
 
 @pytest.mark.parametrize(
+    "choice", [{"type": "web_search"}, {"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]}]
+)
+def test_a_choice_that_only_a_hosted_tool_could_meet_is_left_out_with_it(served: Served, choice: Any) -> None:
+    body = {"model": "tiny", "input": "x", "tools": [WEATHER, SEARCH], "tool_choice": choice}
+    response = served.http.post("/v1/responses", json=body)
+    assert response.headers["x-localllm-ignored"] == "tools[1]:web_search, tool_choice"
+    (given,) = served.runtime.requests
+    assert given.calling is not None
+    assert given.calling.choice == "auto"
+    alone = {**body, "tools": [SEARCH], "tool_choice": "required"}
+    assert "tool_choice" in served.http.post("/v1/responses", json=alone).headers["x-localllm-ignored"]
+
+
+@pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"tool_choice": "required"}, "tool_choice"),

@@ -1,7 +1,7 @@
 """A request's tools and tool choice, converted to functions for the model.
 
-Tools that Anthropic's servers or clients implement (web search, bash ...) have no schema: they are left out, or refused
-with `--hosted-tools refuse`. Knows nothing of answers.
+Tools that Anthropic's servers run (web search ...) are left out, also where the choice names one, or refused with
+`--hosted-tools refuse`. Knows nothing of answers.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.apis.anthropic.client_tools import ClientTool, client_tool
 from localllm.server.requests.field_rules import Fates, known_fields
 from localllm.server.requests.parse import Fields, small
 from localllm.server.requests.structures import SchemaField
@@ -84,8 +85,9 @@ def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, 
     notes: list[str] = []
     for index, tool in enumerate(tools):
         path = f"tools[{index}]"
-        if tool.type in (None, "custom"):
-            declared.append(_declared(tool, path))
+        known = client_tool(tool.type or "")
+        if tool.type in (None, "custom") or known is not None:
+            declared.append(_declared(tool, path, known))
             continue
         kind = clipped(tool.type or "")
         if hosted == "refuse":
@@ -97,14 +99,26 @@ def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, 
         ignored.append(f"{path}:{kind}")
         notes.append(f"{path}: tools of type {kind!r} are not supported, so it is left out")
     parallel = None if choice is None else not choice.disable_parallel_tool_use
+    if ignored and choice is not None and _needs_hosted(choice, declared):
+        ignored.append("tool_choice")
+        notes.append("tool_choice: it requires a tool that is left out, so the model decides")
+        choice = None
     made = tooling(declared, None if choice is None else choice.known(), parallel=parallel)
     return OfferedTools(made, tuple(ignored), tuple(notes))
 
 
-def _declared(tool: MessagesTool, path: str) -> DeclaredTool:
-    function = FunctionTool(
-        name=tool.name, description=tool.description, parameters=tool.input_schema, strict=tool.strict
-    )
+def _needs_hosted(choice: MessagesChoice, declared: Sequence[DeclaredTool]) -> bool:
+    """Whether only a tool that was left out would do."""
+    if choice.type == "tool":
+        return choice.name not in {tool.name for tool in declared}
+    return choice.type == "any" and not declared
+
+
+def _declared(tool: MessagesTool, path: str, known: ClientTool | None) -> DeclaredTool:
+    description, schema = tool.description, tool.input_schema
+    if known is not None:
+        description, schema = known.description, msgspec.Raw(msgspec.json.encode(known.schema))
+    function = FunctionTool(name=tool.name, description=description, parameters=schema, strict=tool.strict)
     declared = declared_function(function, path)
     where = f"{path}.input_schema"
     return declared._replace(function=msgspec.structs.replace(declared.function, param=where))

@@ -154,7 +154,8 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     ) -> OfferedTools:
         """The declared tools; `mcp`: those of MCP servers. Raises `InvalidParameter`, `UnsupportedParameter`."""
         more = (("input[].tools", item.tools) for item in conversation if isinstance(item, AdditionalTools))
-        return offered_tools([("tools", self.tools or ()), *more], hosted, mcp)
+        offered = offered_tools([("tools", self.tools or ()), *more], hosted, mcp)
+        return offered.choosing(self.tool_choice)
 
     def generation(self, conversation: Sequence[AnyItem], offered: OfferedTools) -> GenerationRequest:
         """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`.

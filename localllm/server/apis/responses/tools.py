@@ -34,6 +34,8 @@ MAX_TOOLS = 1024
 DEFAULT_NAMESPACE = "functions"
 """OpenAI's name for no namespace: names of such tools are unchanged."""
 _CALLED = ("function", "custom")
+_CHOSEN = (*_CALLED, "namespace", "mcp")
+"""Types of tools in a choice; all others are hosted."""
 
 
 class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -160,6 +162,22 @@ class OfferedTools(NamedTuple):
     """Omitted hosted tools: path and type of each."""
     notes: tuple[str, ...] = ()
 
+    def choosing(self, choice: str | ToolChoice | None) -> OfferedTools:
+        """The same for a request with this choice, which is omitted if only hosted tools could meet it."""
+        if not self._needs_hosted(choice):
+            return self
+        note = "tool_choice: it requires a hosted tool, which is omitted, so the model decides"
+        return self._replace(ignored=(*self.ignored, "tool_choice"), notes=(*self.notes, note))
+
+    def _needs_hosted(self, choice: str | ToolChoice | None) -> bool:
+        if not self.ignored or choice is None:
+            return False
+        if isinstance(choice, str):
+            return choice == "required" and not self.declared
+        allowed = choice.allowed("tool_choice")
+        wanted = [choice] if allowed is None else allowed.tools
+        return bool(wanted) and all(each.type not in _CHOSEN for each in wanted)
+
     def named(self, namespace: str | None, name: str) -> str:
         """The function name of a tool, even if it is no longer offered."""
         known = self.names.get((namespace, name))
@@ -167,7 +185,8 @@ class OfferedTools(NamedTuple):
 
     def tooling(self, choice: str | ToolChoice | None, *, parallel: bool | None) -> Tooling:
         """The tools for the template, and the callable ones. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        return tooling(self.declared, self._known(choice), parallel=parallel)
+        known = None if self._needs_hosted(choice) else self._known(choice)
+        return tooling(self.declared, known, parallel=parallel)
 
     def _known(self, choice: str | ToolChoice | None) -> str | ToolChoice | None:
         """The same choice with function names; hosted tools cannot be called anyway."""
