@@ -19,7 +19,8 @@ MAX_TOKEN_ID = 2**31 - 1
 TokenId = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN_ID)]
 """A token id; only the worker knows whether the model's vocabulary has it."""
 
-MAX_STOP_STRINGS, MAX_STOP_CHARS, MAX_STOP_TOKENS = 16, 256, 256
+MAX_STOP_STRINGS, MAX_STOP_CHARS, MAX_STOP_TOKENS = 256, 256, 256
+"""Each string is searched at every token, and its beginnings are remembered: with these limits, 20 us and 10 MB."""
 MAX_BIASED_TOKENS = 1024
 MAX_LOGPROBS = 20
 MAX_BREAKERS, MAX_BREAKER_CHARS = 16, 40

@@ -111,7 +111,7 @@ def test_a_field_of_any_name_is_told_in_a_header_that_may_be_sent(
         ({"max_tokens": -2}, "max_tokens"),
         ({"max_completion_tokens": -2}, "max_completion_tokens"),
         ({"max_tokens": 1, "max_completion_tokens": 2}, "max_tokens"),
-        ({"stop": ["x"] * 17}, "stop"),
+        ({"stop": ["x"] * 257}, "stop"),
         ({"stop": [1]}, "stop[0]"),
         ({"n": 0}, "n"),
         ({"n": 129}, "n"),

@@ -29,7 +29,6 @@ def test_everything_that_can_be_included_is_known() -> None:
         ("context_management", [{"type": "compaction"}], "context_management"),
         ("moderation", {"model": "x"}, "moderation"),
         ("prompt", {"id": "pmpt_1"}, "prompt"),
-        ("truncation", "auto", "truncation"),
         ("grammar", "root ::= x", "grammar"),
         ("n", 2, "n"),
         ("logprobs", True, "logprobs"),
@@ -55,7 +54,12 @@ def test_a_field_of_the_chat_api_is_told_its_name_here(served: Served) -> None:
 
 
 def test_fields_at_values_that_ask_for_nothing_are_fine(served: Served) -> None:
-    neutral: dict[str, object] = {"tools": [], "tool_choice": "none", "parallel_tool_calls": False, "truncation": None}
+    neutral: dict[str, object] = {
+        "tools": [],
+        "tool_choice": "none",
+        "parallel_tool_calls": False,
+        "truncation": "auto",
+    }
     neutral |= {"text": {"format": {"type": "text"}, "verbosity": "medium"}, "reasoning": {"effort": None}, "n": 1}
     neutral |= {"background": False, "store": None, "include": [], "top_logprobs": 0, "max_tool_calls": 3, "stop": None}
     neutral |= {"user": "me", "metadata": {"a": "b"}, "service_tier": "auto", "safety_identifier": "x", "prompt": None}

@@ -17,6 +17,7 @@ class TextStream:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stop = tuple(stop)
         self._longest = max(map(len, self._stop), default=0)
+        self._beginnings = frozenset(each[:length] for each in self._stop for length in range(1, len(each)))
         self._held = ""
         self.stopped_by: str | None = None
         """The stop string that was seen."""
@@ -69,7 +70,6 @@ class TextStream:
     def _partial_stop_length(self) -> int:
         """Length of the longest tail of the held text that begins a stop string."""
         for length in range(min(self._longest - 1, len(self._held)), 0, -1):
-            tail = self._held[-length:]
-            if any(stop.startswith(tail) for stop in self._stop):
+            if self._held[-length:] in self._beginnings:
                 return length
         return 0

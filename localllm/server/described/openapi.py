@@ -23,6 +23,17 @@ _JSON = "application/json"
 _LINES = "application/x-ndjson"
 
 
+TAGS = {
+    "localllm": ("/", "/localllm", "/ready", "/health", "/v1/health", "/metrics", "/openapi.json", "/docs", "/ui"),
+    "LM Studio": ("/api/v0", "/api/v1"),
+    "Ollama": ("/api",),
+    "Anthropic": ("/v1/messages",),
+    "OpenAI": ("/v1",),
+    "Text Embeddings Inference": ("/embed", "/embed_all", "/embed_sparse", "/similarity", "/predict", "/info"),
+}
+"""API -> its paths and folders, tried in this order; all others are llama-server's."""
+
+
 @functools.cache
 def document() -> bytes:
     """The document as JSON."""
@@ -40,6 +51,7 @@ def document() -> bytes:
             "openapi": "3.1.0",
             "info": {"title": "localllm", "version": __version__},
             "servers": [{"url": "."}],  # relative to this document, since another application may have mounted this one
+            "tags": [{"name": name} for name in (*TAGS, "llama-server")],
             "paths": paths,
             "components": {
                 "schemas": schemas,
@@ -62,6 +74,17 @@ def _schema(given: Any, of: dict[str, Any]) -> Any:
     return found[0] if len(found) == 1 else {"anyOf": found}
 
 
+def _stream(item: dict[str, Any]) -> dict[str, Any]:
+    """A stream is text to OpenAPI 3.1, which most tools read; 3.2 has `itemSchema`."""
+    return {"schema": {"type": "string"}, "x-itemSchema": item}
+
+
+def _tag(path: str) -> str:
+    """The API that a path belongs to."""
+    folders = ((tag, folder) for tag, folders in TAGS.items() for folder in folders)
+    return next((tag for tag, each in folders if path == each or path.startswith(f"{each}/")), "llama-server")
+
+
 def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
     if operation.response is None:
         answer: dict[str, Any] = {operation.text_type: {"schema": {"type": "string"}}}
@@ -70,14 +93,16 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
     if operation.is_empty or (operation.response is None and operation.chunk is not None):
         answer = {}
     if operation.chunk is not None and operation.error is OllamaError:
-        answer[_LINES] = {"itemSchema": {"anyOf": [of[str(operation.chunk)], of[str(OllamaError)]]}}
+        answer[_LINES] = _stream({"anyOf": [of[str(operation.chunk)], of[str(OllamaError)]]})
     elif operation.chunk is not None:
         made = {"anyOf": [of[str(operation.chunk)], of[str(operation.error)]]}
         data = {"anyOf": [{"const": "[DONE]"}, {"contentMediaType": _JSON, "contentSchema": made}], "type": "string"}
         event = {"type": "object", "properties": {"event": {"type": "string"}, "data": data}, "required": ["data"]}
-        answer["text/event-stream"] = {"itemSchema": event}  # from OpenAPI 3.2; 3.1 cannot describe streams
+        answer["text/event-stream"] = _stream(event)
     described: dict[str, Any] = {
+        "operationId": "_".join([operation.method, *re.findall(r"\w+", operation.path)]),
         "summary": operation.summary,
+        "tags": [_tag(operation.path)],
         "responses": {
             "200": {"description": "The answer", "content": answer},
             "default": {"description": "An error", "content": {_JSON: {"schema": _schema(operation.error, of)}}},

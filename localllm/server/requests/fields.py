@@ -114,7 +114,6 @@ RESPONSES = Fates(
         "conversation": RefusedField("use `previous_response_id`"),
         "moderation": RefusedField("moderation is not supported"),
         "prompt": RefusedField("prompts are not stored; send `instructions`"),
-        "truncation": RefusedField("input that is too long is refused", ("disabled",)),
         "functions": RefusedField("in the Responses API, use `tools`", ([],)),
         "grammar": RefusedField(_OF_CHATS, ("",)),
         "guided_choice": RefusedField(_OF_CHATS, ([],)),

@@ -155,7 +155,7 @@ def test_jinja_templates_are_not_taken_for_gos(template: str) -> None:
         ("FROM m\nPARAMETER num_thread 8\n", 2, "--threads"),
         ("FROM m\nPARAMETER use_mmap false\n", 2, "use_mmap depends on the machine"),
         ("FROM m\nPARAMETER num_keep 5\n", 2, "num_keep is not supported"),
-        ("FROM m\n" + "PARAMETER stop x\n" * 17, 18, "stop takes at most 16"),
+        ("FROM m\n" + "PARAMETER stop x\n" * 257, 258, "stop takes at most 256"),
     ],
 )
 def test_an_error_names_the_line_and_the_remedy(text: str, line: int | None, reason: str) -> None:

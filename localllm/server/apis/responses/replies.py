@@ -96,7 +96,7 @@ class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
     tools: Any = []
     top_logprobs: int
     top_p: float | None
-    truncation: Literal["disabled"] = "disabled"
+    truncation: Literal["auto", "disabled"] = "disabled"
     usage: ResponseUsage | None = None
     timings: TimingsObject | UnsetType = UNSET
     localllm: Remarks | UnsetType = UNSET
@@ -133,6 +133,7 @@ def begun(
         max_output_tokens=body.max_output_tokens,
         metadata=body.metadata or {},
         model=model,
+        truncation=body.truncation or "disabled",
         parallel_tool_calls=body.parallel_tool_calls is not False,
         previous_response_id=body.previous_response_id,
         reasoning=ReasoningShape(reasoning.effort, reasoning.summary) if reasoning else ReasoningShape(),

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter
 from localllm.server.answers.timings import detail_of
@@ -99,6 +99,10 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     text: TextConfig | None = None
     tools: list[ResponseTool] | None = None
     tool_choice: str | ToolChoice | None = None
+    truncation: Annotated[
+        Literal["auto", "disabled"] | None,
+        Meta(description="whatever it says, input that is too long is refused"),
+    ] = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
     # Extensions:
