@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from localllm.errors import InvalidParameter
@@ -19,6 +19,8 @@ from localllm.grammar.calls.tags import grammars_of_tags, regex
 from localllm.grammar.refusals import under
 from localllm.grammar.rules import Grammar
 from localllm.grammar.schema.documents import json_of
+from localllm.grammar.schema.loosening import loosened
+from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.schemas import checked
 from localllm.grammar.texts.gbnf import lark_of
 from localllm.grammar.texts.literals import Literals
@@ -51,11 +53,16 @@ def composed(
     preface: Preface | None = None,
     literals: Literals = NO_TOKENS,
     loose: frozenset[int] | None = frozenset(),
+    *,
+    dropped: Collection[str] = (),
+    without_formats: bool = False,
 ) -> ComposedGrammar:
     """The same, with notes, for a vocabulary with known special tokens.
 
-    `loose`: indexes of functions whose schemas need not be enforced; None: all of them.
+    `loose`: indexes of functions whose schemas need not be enforced; None: all of them. `dropped`,
+    `without_formats`: see `Notes`.
     """
+    said = Notes(is_loose=not structure.is_strict, dropped=dropped, without_formats=without_formats)
     if structure.kind == "answer":
         thought = preface.thought if preface is not None and not preface.is_open else None
         grammars, notes = grammars_of_answer(
@@ -63,13 +70,14 @@ def composed(
         )
         source = source_of(structure)
         if source.text is not None and source.choice == "auto":
-            first, *rest = _OF_KIND[source.text.kind](source.text)
+            said = Notes(is_loose=not source.text.is_strict)
+            first, *rest = _OF_KIND[source.text.kind](source.text, said)
             grammars += [{**first, "name": TEXT}, *rest]
     else:
-        grammars, notes = _OF_KIND[structure.kind](structure), []
+        grammars, notes = _OF_KIND[structure.kind](structure, said), []
     if preface is not None:
         grammars = with_preface(grammars, preface, literals)
-    return ComposedGrammar(_text(grammars), tuple(notes))
+    return ComposedGrammar(_text(grammars), (*notes, *said.all))
 
 
 def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:
@@ -81,21 +89,23 @@ def _text(grammars: list[Grammar]) -> str:
     return json.dumps({"grammars": grammars}, ensure_ascii=False)
 
 
-def _of_json_object(structure: Structure) -> list[Grammar]:
+def _of_json_object(structure: Structure, _notes: Notes) -> list[Grammar]:
     return [_json(structure, {"type": "object"})]
 
 
-def _of_json_schema(structure: Structure) -> list[Grammar]:
-    return [_json(structure, checked(json_of(structure), structure.param))]
+def _of_json_schema(structure: Structure, notes: Notes) -> list[Grammar]:
+    schema, param = json_of(structure), structure.param
+    written = loosened(schema, param, notes) if notes.is_loose else checked(schema, param, notes)
+    return [_json(structure, written)]
 
 
-def _of_regex(structure: Structure) -> list[Grammar]:
+def _of_regex(structure: Structure, _notes: Notes) -> list[Grammar]:
     if not structure.source:
         raise InvalidParameter(f"{structure.param} must not be empty", param=structure.param)
     return [{"name": DOCUMENT, "lark_grammar": f"start: {regex(structure.source)}"}]
 
 
-def _of_choice(structure: Structure) -> list[Grammar]:
+def _of_choice(structure: Structure, _notes: Notes) -> list[Grammar]:
     texts, param = json_of(structure), structure.param
     if not isinstance(texts, list) or not texts:
         raise InvalidParameter(f"{param} takes a list of at least one text", param=param)
@@ -108,7 +118,7 @@ def _of_choice(structure: Structure) -> list[Grammar]:
     return [{"name": DOCUMENT, "lark_grammar": "start: TEXT\nTEXT: " + " | ".join(map(json.dumps, texts))}]
 
 
-def _of_lark(structure: Structure) -> list[Grammar]:
+def _of_lark(structure: Structure, notes: Notes) -> list[Grammar]:
     """The grammar, with the schemas in it (`%json {...}`) checked and rewritten like any other."""
     written, at = [], 0
     for found in _JSON_IN_LARK.finditer(structure.source):
@@ -117,25 +127,26 @@ def _of_lark(structure: Structure) -> list[Grammar]:
         except (ValueError, RecursionError):
             continue  # llguidance reports it
         if found.start() >= at:
-            checked_schema = checked(schema, under(structure.param, "%json")) | {"x-guidance": options(structure)}
+            checked_schema = checked(schema, under(structure.param, "%json"), notes)
+            checked_schema |= {"x-guidance": options(structure)}
             written += [structure.source[at : found.end()], json.dumps(checked_schema)]
             at = end
     return [{"name": DOCUMENT, "lark_grammar": "".join(written) + structure.source[at:]}]
 
 
-def _of_gbnf(structure: Structure) -> list[Grammar]:
+def _of_gbnf(structure: Structure, _notes: Notes) -> list[Grammar]:
     return [{"name": DOCUMENT, "lark_grammar": lark_of(structure.source, structure.param)}]
 
 
-def _of_structural_tag(structure: Structure) -> list[Grammar]:
-    return grammars_of_tags(json_of(structure), structure.param, options(structure))
+def _of_structural_tag(structure: Structure, notes: Notes) -> list[Grammar]:
+    return grammars_of_tags(json_of(structure), structure.param, options(structure), notes)
 
 
 def _json(structure: Structure, schema: dict[str, Any]) -> Grammar:
     return {"name": DOCUMENT, "json_schema": schema | {"x-guidance": options(structure)}}
 
 
-_OF_KIND: dict[StructureKind, Callable[[Structure], list[Grammar]]] = {
+_OF_KIND: dict[StructureKind, Callable[[Structure, Notes], list[Grammar]]] = {
     "json_object": _of_json_object,
     "json_schema": _of_json_schema,
     "regex": _of_regex,

@@ -36,6 +36,8 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     param: str = "response_format"
     """Path of the source in the request, for errors: paths within it are appended."""
     whitespace: Whitespace = "compact"
+    is_strict: bool = True
+    """Whether a schema that cannot be enforced in full is rejected; if not, the rest of it is enforced."""
     whitespace_pattern: str | None = None
     """A regular expression in place of `whitespace`, as in vLLM."""
 

@@ -19,6 +19,7 @@ from localllm.grammar.rules import Rules
 from localllm.grammar.schema.documents import json_of
 from localllm.grammar.schema.keywords import OF_TYPE
 from localllm.grammar.schema.loosening import found, loosened
+from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.schemas import checked
 from localllm.grammar.texts.literals import either, joined
 from localllm.types.conversation import Function
@@ -40,9 +41,11 @@ class ArgumentRules:
         self._kind = JsonArguments() if source.format.calls is None else source.format.calls.arguments
         self.notes: list[str] = []
         self._written: dict[Function, str] = {}
+        self._annotations = Notes()
         for place, function in enumerate(source.functions if source.choice != "none" else ()):
             is_loose = not function.is_strict and (loose is None or place in loose)
             self._written[function] = self._kept(function, is_loose=is_loose)
+        self.notes += self._annotations.all
 
     def of(self, function: Function) -> str:
         """The expression for the function's arguments."""
@@ -55,11 +58,16 @@ class ArgumentRules:
             if unwritten:
                 raise unsupported(unwritten[0], "this model's format of calls cannot enforce it")
             try:
-                return self._rules.rule(self._expression(schema_of(function)))
+                schema = checked(_source_of(function), function.param, self._annotations)
+                return self._rules.rule(self._expression(schema))
             except NotWritable:
                 raise unsupported(function.param, "this model's format of calls cannot express it") from None
         try:
-            schema, paths = (ANY_OBJECT, [function.param]) if is_loose else loose_schema_of(function)
+            left_out = Notes(is_loose=True)
+            schema = ANY_OBJECT if is_loose else loosened(_source_of(function), function.param, left_out)
+            paths = [function.param] if is_loose else [*left_out.left_out]
+            for what, note in left_out.annotations.items():
+                self._annotations.add(what, note)
             written = self._rules.rule(self._expression(schema))
         except (InvalidParameter, NotWritable):
             paths, is_loose = [function.param], True
@@ -131,17 +139,8 @@ def _outline(schema: Any) -> dict[str, Any]:
     return {"type": named} if isinstance(named, str) and named in OF_TYPE else {}
 
 
-def schema_of(function: Function) -> dict[str, Any]:
-    """The schema of a function's arguments, rewritten by `checked`. Raises `InvalidParameter`."""
-    return checked(_source_of(function), function.param)
-
-
-def loose_schema_of(function: Function) -> tuple[dict[str, Any], list[str]]:
-    """The same without keywords that cannot be enforced, and their paths. Raises `InvalidParameter` if that fails."""
-    return loosened(_source_of(function), function.param)
-
-
 def _source_of(function: Function) -> Any:
+    """The schema of a function's arguments, as sent. Raises `InvalidParameter`."""
     if not function.parameters:
         return ANY_OBJECT
     schema = json_of(Structure(kind="json_schema", source=function.parameters, param=function.param))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from localllm.grammar.refusals import refused, under, unsupported
+from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.schemas import checked
 from localllm.grammar.texts.gbnf import lark_of
 
@@ -22,11 +23,11 @@ MAX_DEPTH = 40
 _TEXT = "/(?s:.*)/"
 
 
-def grammars_of_tags(source: Any, param: str, options: dict[str, Any]) -> list[Grammar]:
+def grammars_of_tags(source: Any, param: str, options: dict[str, Any], notes: Notes) -> list[Grammar]:
     """The grammars of a structural tag, the first named `document`. Raises `InvalidParameter` with the path."""
     if not isinstance(source, dict):
         raise refused(param, "must be an object")
-    writer = _Writer(options)
+    writer = _Writer(options, notes)
     if "format" in source:
         _only(source, param, "type", "format")
         body = writer.format(source["format"], under(param, "format"), 0)
@@ -50,8 +51,9 @@ def _as_tag(structure: Any, path: str) -> Source:
 class _Writer:
     """Collects rules and the grammars they refer to."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, Any], notes: Notes) -> None:
         self._options = options
+        self._notes = notes
         self.rules: list[str] = []
         self.grammars: list[Grammar] = []
         self._formats: dict[str, Callable[[Source, str, int], str]] = {
@@ -88,10 +90,8 @@ class _Writer:
         _only(source, path, "type", "json_schema", "style", "_path")
         if source.get("style", "json") != "json":
             raise unsupported(under(path, "style"), "it must be json")
-        schema = checked(source.get("json_schema"), source.get("_path", under(path, "json_schema"))) | {
-            "x-guidance": self._options
-        }
-        return self._named({"json_schema": schema})
+        schema = checked(source.get("json_schema"), source.get("_path", under(path, "json_schema")), self._notes)
+        return self._named({"json_schema": schema | {"x-guidance": self._options}})
 
     def _regex(self, source: Source, path: str, _depth: int) -> str:
         _only(source, path, "type", "pattern")

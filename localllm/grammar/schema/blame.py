@@ -5,14 +5,15 @@ Tries subschemas alone, from the outside in, and then leaves out one keyword aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of_schema
 from localllm.grammar.refusals import under
 from localllm.grammar.schema.documents import json_of
-from localllm.grammar.schema.keywords import ANNOTATIONS
+from localllm.grammar.schema.keywords import KEPT
+from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.references import base_of
 from localllm.grammar.schema.schemas import DocumentRewriter, Part
 from localllm.types.structures import Structure
@@ -24,15 +25,15 @@ _LISTS = ("prefixItems", "items", "allOf", "anyOf", "oneOf")
 _SINGLE = ("items", "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems")
 
 
-def culprit(structure: Structure, compiles: Callable[[str], bool]) -> str:
+def culprit(structure: Structure, compiles: Callable[[str], bool], dropped: Collection[str] = ()) -> str:
     """Path of the smallest schema that does not compile, with the keyword if one alone is at fault; otherwise the
     structure's own path.
 
-    `compiles`: whether llguidance accepts this grammar within the same limits.
+    `compiles`: whether llguidance accepts this grammar within the same limits. `dropped`: paths that are left out.
     """
     if structure.kind != "json_schema":
         return structure.param
-    search = _Search(structure, compiles)
+    search = _Search(structure, compiles, dropped)
     here: Part = (search.root, structure.param, "")
     if search.is_fine(here):
         return structure.param
@@ -42,7 +43,7 @@ def culprit(structure: Structure, compiles: Callable[[str], bool]) -> str:
             break
         here = inner
     schema, path, base = here
-    named = [name for name in schema if name not in ANNOTATIONS] if isinstance(schema, dict) else []
+    named = [name for name in schema if name in KEPT] if isinstance(schema, dict) else []
     for name in named if len(named) > 1 else ():
         if name != "type" and search.is_fine(({key: one for key, one in schema.items() if key != name}, path, base)):
             return under(path, name)
@@ -52,10 +53,11 @@ def culprit(structure: Structure, compiles: Callable[[str], bool]) -> str:
 class _Search:
     """Search in one schema, with a bounded number of attempts."""
 
-    def __init__(self, structure: Structure, compiles: Callable[[str], bool]) -> None:
+    def __init__(self, structure: Structure, compiles: Callable[[str], bool], dropped: Collection[str]) -> None:
         self.root = json_of(structure)
         self._structure = structure
         self._compiles = compiles
+        self._dropped = dropped
         self._tries = 0
         self._visited = {structure.param}
 
@@ -65,7 +67,8 @@ class _Search:
         if self._tries > MAX_TRIES:
             return True
         try:
-            schema = DocumentRewriter(self.root, self._structure.param).result(part)
+            notes = Notes(is_loose=not self._structure.is_strict, dropped=self._dropped)
+            schema = DocumentRewriter(self.root, self._structure.param, notes).result(part)
         except InvalidParameter:
             return False
         return self._compiles(grammar_of_schema(self._structure, schema))

@@ -53,6 +53,12 @@ _URI_REFERENCE = f"(?:{_URI}|//{_AUTHORITY}{_PATH}{_TAIL}|(?:/{_PCHAR}+)+/?{_TAI
 
 _POINTER = "(?:/(?:[^~/\\x00-\\x1f\\x7f]|~[01])*)*"
 
+_VARIABLE = "[a-zA-Z0-9_]+(?:\\.[a-zA-Z0-9_]+)*(?::[1-9][0-9]{0,3}|\\*)?"
+_URI_TEMPLATE = f"(?:{_PCHAR}|[/?#]|\\{{[+#./;?&]?{_VARIABLE}(?:,{_VARIABLE})*\\}})*"
+
+_REGEX_ATOM = "(?:[a-zA-Z0-9 _:,;=@%&'~/-]|\\\\[dDwWsS./]|\\.|\\[(?:[a-zA-Z0-9_ .]|a-z|A-Z|0-9)+\\])"
+_REGEX = f"\\^?(?:{_REGEX_ATOM}[*+?]?|\\((?:{_REGEX_ATOM}[*+?]?)+\\)[*+?]?)*\\$?"
+
 FORMATS: dict[str, str] = {
     "date-time": f"{_DATE}T{_TIME}",
     "date": _DATE,
@@ -70,13 +76,16 @@ FORMATS: dict[str, str] = {
     "iri-reference": _URI_REFERENCE,
     "uuid": "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
     "json-pointer": _POINTER,
+    "relative-json-pointer": f"(?:0|[1-9][0-9]{{0,3}})(?:#|{_POINTER[:-1]}+)",
+    "uri-template": _URI_TEMPLATE,
+    "regex": _REGEX,
 }
 
 MAX_CHARS = {"hostname": 253, "idn-hostname": 253, "email": 254, "idn-email": 254}
 """Maximum length of the whole text."""
 
-ANNOTATIONS = frozenset({"password", "path", "binary", "textarea", "markdown"})
-"""Formats that say how a text is shown or stored: any text is valid."""
+SILENT = frozenset({"password", "path", "binary", "textarea", "markdown", "float", "double", "decimal", "number"})
+"""Formats that say how a text is shown or stored, and OpenAPI's of numbers: any value is valid, so nothing is noted."""
 
 INTEGERS: dict[str, tuple[int, int]] = {
     "int8": (-(2**7), 2**7 - 1),
@@ -89,6 +98,3 @@ INTEGERS: dict[str, tuple[int, int]] = {
     "uint64": (0, 2**64 - 1),
 }
 """OpenAPI's integer formats, with their bounds."""
-
-NUMBERS = frozenset({"float", "double", "decimal", "number"})
-"""OpenAPI's number formats: any JSON number is valid."""

@@ -1,7 +1,7 @@
 """Which keywords of JSON Schema are enforced, which are annotations, and the alternatives to all others.
 
-Unknown names are rejected, too: JSON Schema treats them as annotations, so that a typo such as `requried` would go
-unnoticed. Names that begin with `x-` are allowed.
+Unknown names are annotations, as JSON Schema says, and noted: one may be a typo, such as `requried`. Names that begin
+with `x-` are not.
 """
 
 from __future__ import annotations
@@ -76,10 +76,7 @@ def asks_for_nothing(name: str, value: object) -> bool:
     return any(type(value) is type(one) and value == one for one in WITHOUT_EFFECT.get(name, ()))
 
 
-def remedy(name: str) -> str:
-    """Why a keyword that is neither enforced nor an annotation is rejected, with the remedy."""
-    if name in REFUSED:
-        return REFUSED[name]
-    close = get_close_matches(name, [*KEPT, *ANNOTATIONS], n=1, cutoff=0.75)
-    hint = f"did you mean {close[0]}?" if close else "leave it out, or begin its name with x-"
-    return f"it is not a keyword of JSON Schema; {hint}"
+def note_of(name: str, path: str) -> str:
+    """The note for an unknown keyword, with the keyword that was probably meant."""
+    close = get_close_matches(name, [*KEPT, *REFUSED], n=1, cutoff=0.8) if name.isascii() and len(name) < 40 else ()
+    return f"keyword-unknown: {path}" + (f" (did you mean {close[0]}?)" if close else "")

@@ -1,7 +1,7 @@
-"""Removes the keywords of a schema that cannot be enforced, one after another, as errors name them.
+"""Removes the keywords of a schema that cannot be enforced.
 
-Used for tools: unlike a structured answer, their arguments may be constrained less than requested. The path of each
-removed keyword is reported.
+Used for tools and for structured answers with `strict: false`, which may be constrained less than requested. The path
+of each removed keyword is noted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.refusals import under
+from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.schemas import checked
 
 MAX_LEFT_OUT = 20
@@ -19,20 +20,21 @@ _BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
 """Keywords whose members are schemas by name."""
 
 
-def loosened(schema: Any, param: str) -> tuple[dict[str, Any], list[str]]:
-    """The schema in llguidance's form, and the paths of the removed keywords.
+def loosened(schema: Any, param: str, notes: Notes) -> dict[str, Any]:
+    """The schema in llguidance's form. Removed keywords are noted in `notes`, which is loose.
 
-    Raises `InvalidParameter` if removing keywords does not help, or if there are too many.
+    Most are left out at once; others one after another, as errors name them. Raises `InvalidParameter` if that does not
+    help, or if there are too many.
     """
     schema = deepcopy(schema)
-    paths: list[str] = []
-    while True:
+    for _ in range(MAX_LEFT_OUT):
         try:
-            return checked(schema, param), paths
+            return checked(schema, param, notes)
         except InvalidParameter as refusal:
-            if len(paths) == MAX_LEFT_OUT or not _leave_out(schema, param, refusal.param or ""):
+            if not _leave_out(schema, param, refusal.param or ""):
                 raise
-            paths.append(refusal.param or param)
+            notes.leave_out(refusal.param or param)
+    return checked(schema, param, notes)
 
 
 def found(schema: Any, param: str, keywords: Collection[str], *, is_deep: bool) -> list[str]:

@@ -14,6 +14,7 @@ from localllm.grammar.refusals import refused, under, unsupported
 from localllm.grammar.schema import strings
 from localllm.grammar.schema.formats import FORMATS
 from localllm.grammar.schema.keywords import ANNOTATIONS
+from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.rewriting import Rewriter
 
 MAX_PROPERTIES = 2**31 - 1
@@ -99,7 +100,7 @@ def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base
     elif asked.keys() == {"format"} and isinstance(asked["format"], str) and asked["format"] in FORMATS:
         found["patternProperties"] = {f"^(?:{FORMATS[asked['format']]})$": value}
     elif asked and asked.keys() <= {"minLength", "maxLength"}:
-        lengths = strings.rewritten(asked, where, may_be_text=True)
+        lengths = strings.rewritten(asked, where, Notes(), may_be_text=True)
         found["patternProperties"] = {
             f"^(?s:.{{{lengths.get('minLength', 0)},{lengths.get('maxLength', '')}}})$": value
         }

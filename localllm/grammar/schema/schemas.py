@@ -2,7 +2,8 @@
 
 Everything is rewritten: the result contains only keywords known to be enforced, references point into its own `$defs`,
 patterns and formats are Rust regular expressions, and bounds are exact. Keywords that cannot be enforced are rejected
-with their path. Knows nothing of grammars; `endless` and `disjoint` examine the whole result.
+with their path; unknown ones are annotations, and noted. Knows nothing of grammars; `endless` and `disjoint` examine
+the whole result.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from localllm.grammar.refusals import refused, under, unsupported
 from localllm.grammar.schema import arrays, constants, numbers, objects, strings
 from localllm.grammar.schema.disjoint import Disjointness
 from localllm.grammar.schema.endless import check_depth, prune
-from localllm.grammar.schema.keywords import ANNOTATIONS, APPLIED, KEPT, OF_TYPE, asks_for_nothing, remedy
+from localllm.grammar.schema.keywords import (
+    ANNOTATIONS,
+    APPLIED,
+    KEPT,
+    OF_TYPE,
+    REFUSED,
+    asks_for_nothing,
+    note_of,
+)
+from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.references import References, base_of
 from localllm.grammar.schema.rewriting import Schema
 
@@ -23,15 +33,16 @@ Part = tuple[Any, str, str]
 _LISTS = ("allOf", "anyOf", "oneOf")
 
 
-def checked(schema: Any, param: str) -> dict[str, Any]:
+def checked(schema: Any, param: str, notes: Notes | None = None) -> dict[str, Any]:
     """The schema in llguidance's form, with `$defs`. Raises `InvalidParameter` with the path of a rejected part."""
-    return DocumentRewriter(schema, param).result()
+    return DocumentRewriter(schema, param, notes).result()
 
 
 class DocumentRewriter:
     """Rewrites one document."""
 
-    def __init__(self, root: Any, path: str) -> None:
+    def __init__(self, root: Any, path: str, notes: Notes | None = None) -> None:
+        self._notes = Notes() if notes is None else notes
         self._root = root
         self._path = path
         self._references = References(root, path)
@@ -62,6 +73,9 @@ class DocumentRewriter:
         """Rewrite a schema and its subschemas."""
         if isinstance(schema, bool):
             return schema
+        if path in self._notes.dropped:
+            self._notes.leave_out(path)
+            return True
         if not isinstance(schema, dict):
             raise refused(path, "must be a schema: an object, true or false")
         base = base_of(schema, base)
@@ -107,9 +121,17 @@ class DocumentRewriter:
 
     def _is_kept(self, name: str, value: Any, path: str) -> bool:
         if name in KEPT:
-            return True
-        if name not in ANNOTATIONS and not name.startswith("x-") and not asks_for_nothing(name, value):
-            raise unsupported(under(path, name), remedy(name))
+            is_dropped = bool(self._notes.dropped) and under(path, name) in self._notes.dropped
+            if is_dropped:
+                self._notes.leave_out(under(path, name))
+            return not is_dropped
+        if name in REFUSED:
+            if not asks_for_nothing(name, value):
+                if not self._notes.is_loose:
+                    raise unsupported(under(path, name), REFUSED[name])
+                self._notes.leave_out(under(path, name))
+        elif name not in ANNOTATIONS and not name.startswith("x-"):
+            self._notes.add(name, note_of(name, under(path, name)))
         return False
 
     def _simple(self, named: dict[str, Any], types: list[str] | None, path: str, base: str) -> dict[str, Any]:
@@ -120,7 +142,7 @@ class DocumentRewriter:
         return (
             objects.rewritten(self, of_types, path, base, has_applied=bool(APPLIED & named.keys()))
             | arrays.rewritten(self, of_types, path, base, has_applied=bool(APPLIED & named.keys()))
-            | strings.rewritten(of_types, path, may_be_text=types is None or "string" in types)
+            | strings.rewritten(of_types, path, self._notes, may_be_text=types is None or "string" in types)
             | numbers.rewritten(of_types, path, integers_only=is_integer)
         )
 

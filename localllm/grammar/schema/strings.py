@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.errors import clipped
 from localllm.grammar.refusals import refused, unsupported
-from localllm.grammar.schema.formats import ANNOTATIONS, FORMATS, MAX_CHARS
+from localllm.grammar.schema.formats import FORMATS, MAX_CHARS, SILENT
+from localllm.grammar.schema.notes import Notes
 from localllm.grammar.texts.patterns import PatternRefused, whole_match
 
 MAX_LENGTH = 2**31 - 1
 MAX_MIN_LENGTH = 50_000
 
 
-def rewritten(named: dict[str, Any], path: str, *, may_be_text: bool) -> dict[str, Any]:
+def rewritten(named: dict[str, Any], path: str, notes: Notes, *, may_be_text: bool) -> dict[str, Any]:
     """`minLength`, `maxLength` and `pattern`; a second pattern goes into `allOf`. Raises `InvalidParameter`."""
     if not may_be_text:
         return {}
@@ -23,21 +23,28 @@ def rewritten(named: dict[str, Any], path: str, *, may_be_text: bool) -> dict[st
             found[name] = count(named[name], f"{path}.{name}", most)
     if "pattern" in named:
         found["pattern"] = pattern(named["pattern"], f"{path}.pattern")
-    format_ = named.get("format")
-    if "format" in named and not (isinstance(format_, str) and format_ in ANNOTATIONS):
-        if not isinstance(format_, str) or format_ not in FORMATS:
-            known = ", ".join(sorted(FORMATS))
-            raise unsupported(f"{path}.format", f"{clipped(str(format_), 80)!r} is not among {known}; leave it out")
-        if format_ in MAX_CHARS:
-            found["maxLength"] = min(found.get("maxLength", MAX_LENGTH), MAX_CHARS[format_])
-        whole = f"^(?:{FORMATS[format_]})$"
-        if "pattern" in found:
-            found["allOf"] = [{"pattern": whole}]
-        else:
-            found["pattern"] = whole
+    if "format" in named:
+        _add_format(found, named["format"], f"{path}.format", notes)
     if found.get("minLength", 0) > found.get("maxLength", MAX_LENGTH):
         raise refused(f"{path}.minLength", "is above maxLength, so no text can be valid")
     return found
+
+
+def _add_format(found: dict[str, Any], name: Any, path: str, notes: Notes) -> None:
+    """Unknown formats are annotations, as JSON Schema says."""
+    if not isinstance(name, str):
+        raise refused(path, "must be a string")
+    if name not in FORMATS or ("pattern" in found and notes.without_formats):
+        if name not in SILENT:
+            notes.add(f"format {name}", f"format-not-enforced: {path}")
+        return
+    whole = f"^(?:{FORMATS[name]})$"
+    if "pattern" in found:  # without the format's longest length: llguidance cannot examine all three together
+        found["allOf"] = [{"pattern": whole}]
+        return
+    found["pattern"] = whole
+    if name in MAX_CHARS:
+        found["maxLength"] = min(found.get("maxLength", MAX_LENGTH), MAX_CHARS[name])
 
 
 def pattern(value: Any, path: str) -> str:

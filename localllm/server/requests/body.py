@@ -194,13 +194,18 @@ def notes_header(notes: Iterable[str]) -> dict[str, str]:
     empty without notes.
     """
     shown = ", ".join(sorted(set(notes))[:MAX_NAMED_FIELDS])
-    return {"x-localllm-messages": shown} if shown else {}
+    return {"x-localllm-messages": _printable(shown)} if shown else {}
 
 
 def placement_header(loaded: LoadedModel | None) -> dict[str, str]:
     """The header that says why a model has fewer layers on GPUs than it would have alone."""
-    note = "" if loaded is None else "".join(char if " " <= char <= "~" else "?" for char in loaded.placement_note)
+    note = "" if loaded is None else _printable(loaded.placement_note)
     return {"x-localllm-placement": note} if note else {}
+
+
+def _printable(text: str) -> str:
+    """The text as a header can carry it."""
+    return "".join(char if " " <= char <= "~" else "?" for char in text)
 
 
 def field_notes(notes: Iterable[str]) -> list[str]:

@@ -45,7 +45,7 @@ TELLING = Fates(ignored=dict.fromkeys(("description", "name"), "the schema is en
 
 
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """OpenAI's wrapper of a schema, which is enforced in full with or without `strict`."""
+    """OpenAI's wrapper of a schema. `strict: false` enforces what can be; otherwise a schema is enforced in full."""
 
     fates: ClassVar[Fates] = TELLING
 
@@ -116,9 +116,11 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
         if wrapper is not None:
             schema, where = wrapper.schema, f"{path}.json_schema.schema"
         whitespace = self.whitespace or (wrapper and wrapper.whitespace) or "compact"
-        return _json(schema, where, whitespace=whitespace) or Structure(
-            kind="json_object", param=path, whitespace=whitespace
-        )
+        found = _json(schema, where, whitespace=whitespace)
+        if found is None:
+            return Structure(kind="json_object", param=path, whitespace=whitespace)
+        strict = self.strict if wrapper is None else wrapper.strict
+        return msgspec.structs.replace(found, is_strict=False) if strict is False else found
 
     def _structural_tag(self, path: str) -> Structure:
         parts = {

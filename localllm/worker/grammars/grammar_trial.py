@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -23,8 +23,11 @@ from localllm.types.formats import AnswerSource
 from localllm.types.structures import Structure
 from localllm.worker.grammars.grammar_request import GrammarRequest, SpecialTokens, parser_limits
 
+MAX_DROPPED = 3
+"""The most keywords that are left out one after another because they do not compile."""
 SEARCH_S = 0.5
 """Time for finding the part of a schema that does not compile."""
+_TOO_MUCH = ("too large", "too big", "too many", "limit", "fuel", "panic", "complex")
 _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 """Line and column in llguidance's messages about Lark."""
 
@@ -37,7 +40,28 @@ def checked_grammar(request: GrammarRequest) -> ComposedGrammar:
         return written
     if structure.kind == "answer":
         return _loosened(request, literals, error)
-    raise _refusal(structure, error, _culprit(request, structure))
+    return _without_culprits(request, literals, error)
+
+
+def _without_culprits(request: GrammarRequest, literals: Literals, error: str) -> ComposedGrammar:
+    """The grammar without formats beside patterns, if both together were too hard; of a structure that is not strict,
+    without any keyword at fault. Raises `InvalidParameter`."""
+    structure, dropped, without_formats = request.structure, list[str](), False
+    while True:
+        if _is_undecided(error) and not without_formats:
+            without_formats = True
+        elif structure.is_strict or len(dropped) == MAX_DROPPED:
+            raise _refusal(structure, error, _culprit(request, structure))
+        else:
+            path = _culprit(request, structure, dropped)
+            if path in dropped:
+                raise _refusal(structure, error, path)
+            dropped.append(path)
+        written = composed(structure, request.preface, literals, dropped=dropped, without_formats=without_formats)
+        found = _error(request, written.grammar)
+        if found is None:
+            return written
+        error = found
 
 
 def _loosened(request: GrammarRequest, literals: Literals, error: str) -> ComposedGrammar:
@@ -88,9 +112,9 @@ class _Parts:
         return sum(len(self._source.functions[place].parameters) for place in places)
 
 
-def _culprit(request: GrammarRequest, structure: Structure) -> str:
+def _culprit(request: GrammarRequest, structure: Structure, dropped: Collection[str] = ()) -> str:
     until_s = time.monotonic() + SEARCH_S
-    return culprit(structure, lambda part: time.monotonic() > until_s or _error(request, part) is None)
+    return culprit(structure, lambda part: time.monotonic() > until_s or _error(request, part) is None, dropped)
 
 
 def _error(request: GrammarRequest, grammar: str) -> str | None:
@@ -103,10 +127,15 @@ def _error(request: GrammarRequest, grammar: str) -> str | None:
     return matcher.get_error() if matcher.is_error() else None
 
 
+def _is_undecided(error: str) -> bool:
+    """Whether llguidance could not find out, within its limits, if any text matches."""
+    return error.startswith("Unable to determine")
+
+
 def _refusal(structure: Structure, error: str, param: str) -> InvalidParameter:
     """`param`: the path of the faulty part."""
     first = error.partition("\n")[0].lower()
-    if any(word in first for word in ("too large", "too big", "too many", "limit", "fuel", "panic", "complex")):
+    if _is_undecided(error) or any(word in first for word in _TOO_MUCH):
         return InvalidParameter(f"{param} is too large or too complex to compile; simplify it", param=param)
     if "no extension" in first or "unsatisfiable" in first or "empty" in first or "no tokens allowed" in first:
         return InvalidParameter(f"{param} allows no text at all", param=param)

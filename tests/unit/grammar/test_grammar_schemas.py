@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from llguidance import LLMatcher
 
 from localllm.errors import InvalidParameter
-from localllm.grammar.compose import grammar_of
+from localllm.grammar.compose import composed, grammar_of
 from localllm.types.structures import Structure
 from tests import schemas
 from tests.later import jsonschema
@@ -241,6 +241,38 @@ def test_what_cannot_be_kept_is_refused_with_its_path(schema: Any, path: str, wo
     error = refusal(schema, param="response_format.json_schema.schema")
     assert error.param == f"response_format.json_schema.schema{path}"
     assert word in error.message
+
+
+def notes_of(schema: Any, **how: Any) -> list[str]:
+    return list(composed(Structure(kind="json_schema", source=json.dumps(schema), param="f", **how)).notes)
+
+
+def test_unknown_keywords_and_formats_are_annotations_and_noted_once() -> None:
+    schema = {
+        "self": {"vendor": "x"}, "_comment": "c", "requried": ["a"], "$schema": "http://json-schema.org/schema#",
+        "properties": {"a": {"minLenght": 1, "type": "string", "format": "cuid2"}, "b": {"_comment": 1, "colour": 2}},
+    }  # fmt: skip
+    assert notes_of(schema) == [
+        "keyword-unknown: f.self",
+        "keyword-unknown: f._comment",
+        "keyword-unknown: f.requried (did you mean required?)",
+        "keyword-unknown: f.properties.a.minLenght (did you mean minLength?)",
+        "format-not-enforced: f.properties.a.format",
+        "keyword-unknown: f.properties.b.colour",
+    ]
+    assert accepts(matcher_of(schema), '{"a": "", "b": null}')
+
+
+def test_of_a_schema_that_is_not_strict_what_can_be_enforced_is() -> None:
+    tags = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+    schema = {"properties": {"tags": tags, "b": {"not": {}}, "c": {"pattern": "\\bx", "maxLength": 2}}}
+    assert notes_of(schema, is_strict=False) == [
+        "keyword-not-enforced: f.properties.tags.uniqueItems", "keyword-not-enforced: f.properties.c.pattern"
+    ]  # fmt: skip
+    matcher = matcher_of(schema, is_strict=False)
+    assert accepts(matcher, '{"tags": [1, 1], "c": "ab"}')
+    assert not accepts(matcher, '{"tags": ["x"]}')
+    assert not accepts(matcher, '{"c": "abc"}')
 
 
 def test_a_refused_keyword_is_named_wherever_it_stands() -> None:

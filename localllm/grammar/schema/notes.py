@@ -1,0 +1,35 @@
+"""What is said of a schema that is accepted: keywords and formats that are not enforced.
+
+The notes are those of the reply's header, `what: path`. Knows nothing of how keywords are enforced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+
+class Notes:
+    """Of one structure."""
+
+    def __init__(self, *, is_loose: bool = False, dropped: Collection[str] = (), without_formats: bool = False) -> None:
+        """`is_loose`: keywords that cannot be enforced are left out; so are the `dropped` ones, given by their paths.
+        `without_formats`: each `format` beside a `pattern` is, since llguidance cannot examine both together."""
+        self.is_loose = is_loose
+        self.dropped = dropped
+        self.without_formats = without_formats
+        self.left_out: dict[str, None] = {}
+        """Paths of keywords that were left out, in order."""
+        self.annotations: dict[str, str] = {}
+        """Notes on keywords and formats that JSON Schema tells to ignore."""
+
+    def leave_out(self, path: str) -> None:
+        """Note a keyword that is not enforced."""
+        self.left_out[path] = None
+
+    def add(self, what: str, note: str) -> None:
+        """Note something; of the same thing, only the first place."""
+        self.annotations.setdefault(what, note)
+
+    @property
+    def all(self) -> list[str]:
+        return [*self.annotations.values(), *(f"keyword-not-enforced: {path}" for path in self.left_out)]
