@@ -326,6 +326,7 @@ def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
     """Deltas as they arrive; reason, timings and usage of the last two chunks are combined into one `Finish`."""
     reason: FinishReason | None = None
     timings = Timings(0.0, 0.0, 0.0)
+    is_context_full = False
     for chunk in chunks:
         if chunk.error is not None:
             raise replies.to_error(chunk.error)
@@ -334,9 +335,12 @@ def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
             if delta != _NOTHING:
                 yield delta
             reason = choice.reason or reason
+        if chunk.localllm.limit == "timeout":
+            reason = "timeout"
+        is_context_full |= chunk.localllm.limit == "context"
         timings = chunk.timings or timings
         if chunk.usage is not None and reason is not None:
-            yield Delta(finish=Finish(reason, chunk.usage.to_usage(), timings))
+            yield Delta(finish=Finish(reason, chunk.usage.to_usage(), timings, is_context_full=is_context_full))
 
 
 def _to_error(body: bytes) -> LocalLLMError:

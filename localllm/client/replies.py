@@ -97,6 +97,7 @@ class Piece(msgspec.Struct, frozen=True):
 class Remarks(msgspec.Struct, frozen=True):
     warnings: list[str] = []
     num_tokens: int = 0
+    limit: Literal["context", "timeout"] | None = None
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -14,11 +14,12 @@ from localllm.types import Chat, FinishReason
 
 T = TypeVar("T")
 _REASONS: dict[FinishReason, str] = {
-    "length": "it was cut off by max_tokens or the context size; allow more tokens",
+    "length": "it was cut off by max_tokens; allow more tokens",
     "timeout": "it timed out; allow more time",
     "cancelled": "it was cancelled or not read to its end",
     "stop": "it was cut off by a stop string",
 }
+_CONTEXT_FULL = "the context is full; load the model with a larger ctx, or send a shorter prompt"
 
 
 class ParsedChat(Chat, Generic[T], frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class Document(Generic[T]):
         """See `ParsedChat.parsed`."""
         if not self._values:
             if chat.finish.reason != "stop":
-                raise _incomplete(chat.finish.reason)
+                raise _incomplete(chat.finish.reason, is_context_full=chat.finish.is_context_full)
             if chat.calls:
                 reason = "the answer calls tools and is not a document yet; send their results"
                 raise IncompleteDocument(reason, param="schema", reason="stop")
@@ -90,5 +91,6 @@ class ParsedStream(Stream, Generic[T]):
         return cast("ParsedChat[T]", super().result())
 
 
-def _incomplete(reason: FinishReason) -> IncompleteDocument:
-    return IncompleteDocument(f"the document is not complete: {_REASONS[reason]}", param="schema", reason=reason)
+def _incomplete(reason: FinishReason, *, is_context_full: bool = False) -> IncompleteDocument:
+    why = _CONTEXT_FULL if is_context_full else _REASONS[reason]
+    return IncompleteDocument(f"the document is not complete: {why}", param="schema", reason=reason)

@@ -153,6 +153,8 @@ class Finish(msgspec.Struct, frozen=True):
     timings: Timings
     stop: str | None = None
     """The stop string that ended it, if one did."""
+    is_context_full: bool = False
+    """After `length`: the context has no room for another token, so the answer cannot be continued in it."""
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -218,7 +218,7 @@ def test_a_streams_events_add_up_to_the_whole_reply(data: st.DataObject) -> None
         )
     answer = FakeAnswer(merged)
     answer.making = MAKING
-    story = CompletionStory(body, 0, "tiny", 512)
+    story = CompletionStory(body, 0, "tiny")
     story.begin(answer)
     parts = [part for delta in merged for part in story.feed(delta)]
     whole = story.end(FINISH)
@@ -348,7 +348,7 @@ def test_several_completions_of_one_prompt_have_seeds_of_their_own(asked: Served
     [
         (Finish("stop", USAGE, Timings(0, 0, 0)), "eos", False),
         (Finish("length", USAGE, Timings(0, 0, 0)), "limit", False),
-        (Finish("length", Usage(500, 12), Timings(0, 0, 0)), "limit", True),
+        (Finish("length", USAGE, Timings(0, 0, 0), is_context_full=True), "limit", True),
         (Finish("stop", Usage(500, 40, 0, 60), Timings(0, 0, 0)), "eos", True),
         (Finish("timeout", USAGE, Timings(0, 0, 0)), "limit", False),
     ],

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from localllm.client.api import Client
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
 from localllm.types import Delta, Finish, Message, SamplingParams, Timings, TokenLogprob, Usage
 from tests.later import openai
@@ -179,10 +180,25 @@ def test_the_best_of_several_is_the_one_with_the_highest_log_probability_per_tok
     assert answer.usage.completion_tokens == 6, "what was made counts, chosen or not"
 
 
-def test_an_answer_cut_by_its_own_time_limit_is_cut_by_a_limit(served: Served, client: openai.OpenAI) -> None:
-    served.runtime.script = [Delta("Hel", 1), Delta("", 0, Finish("timeout", Usage(7, 1), Timings(0, 0, 0)))]
+@pytest.mark.parametrize(
+    ("finish", "limit"),
+    [
+        (Finish("timeout", Usage(7, 1), Timings(0, 0, 0)), "timeout"),
+        (Finish("length", Usage(7, 1), Timings(0, 0, 0), is_context_full=True), "context"),
+        (Finish("length", Usage(7, 1), Timings(0, 0, 0)), None),
+    ],
+)
+def test_what_cut_an_answer_is_told_where_its_token_limit_did_not(
+    served: Served, client: openai.OpenAI, finish: Finish, limit: str | None
+) -> None:
+    served.runtime.script = [Delta("Hel", 1), Delta("", 0, finish)]
     answer = client.completions.create(model="tiny", prompt="Hi", extra_body={"timeout": 0.5})
     assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("Hel", "length")
+    assert (answer.model_extra or {}).get("localllm", {}).get("limit") == limit
+    with Client(served.url) as own:
+        last = list(own.chat("tiny", [Message("user", "Hi")], SamplingParams()))[-1].finish
+    assert last is not None
+    assert (last.reason, last.is_context_full) == (finish.reason, finish.is_context_full)
 
 
 def test_parts_of_text_are_one_message_and_a_developer_is_one(served: Served, client: openai.OpenAI) -> None:

@@ -25,7 +25,6 @@ __all__ = [
     "PrintedAnswer",
     "Talk",
     "describe",
-    "is_at_limit",
     "prepare",
     "stats_line",
     "why_incomplete",
@@ -161,21 +160,16 @@ class PrintedAnswer:
             self._view.end()
 
 
-def is_at_limit(finish: Finish, params: SamplingParams) -> bool:
-    """Whether `max_tokens` ended the answer, not the size of the context."""
-    limit = params.max_tokens
-    return finish.reason == "length" and limit is not None and 0 <= limit <= finish.usage.completion_tokens
-
-
 def why_incomplete(finish: Finish, talk: Talk) -> str:
     """Why an answer is incomplete, for a message."""
     if finish.reason == "timeout":
         return "the server's request timeout expired"
     if finish.reason == "cancelled":
         return "it was cancelled"
-    if is_at_limit(finish, talk.params):
-        return f"cut at max_tokens, {talk.params.max_tokens}"
-    return f"cut: the context{f' of {talk.ctx} tokens' if talk.ctx else ''} is full"
+    if finish.is_context_full:
+        return f"cut: the context{f' of {talk.ctx} tokens' if talk.ctx else ''} is full"
+    limit = talk.params.max_tokens
+    return f"cut at max_tokens, {finish.usage.completion_tokens if limit is None else limit}"
 
 
 def prepare(look: AnswerStyle) -> None:

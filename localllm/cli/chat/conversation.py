@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.cli.chat import tools
-from localllm.cli.chat.answer import AnswerStyle, PrintedAnswer, Talk, describe, is_at_limit, stats_line, why_incomplete
+from localllm.cli.chat.answer import AnswerStyle, PrintedAnswer, Talk, describe, stats_line, why_incomplete
 from localllm.cli.chat.mcp_tools import McpTools
 from localllm.cli.chat.questions import RESULT, LineDropped, ReadLine, read_message
 from localllm.cli.chat.saved import Turn
@@ -201,10 +201,13 @@ class Conversation:
             report.say("[the answer is empty]")
         if finish.reason == "timeout":
             report.say(f"[{why_incomplete(finish, self.talk)}]")
-        elif finish.reason == "length" and is_at_limit(finish, self.talk.params):
-            report.say(f"[{why_incomplete(finish, self.talk)}; /set max_tokens default lifts the limit]")
-        elif finish.reason == "length":
+        elif finish.is_context_full:
             report.say(f"[{why_incomplete(finish, self.talk)}; /undo or /clear frees some, --ctx sets a larger one]")
+        elif finish.reason == "length":
+            remedy = "/set max_tokens default lifts the limit"
+            if self.talk.params.max_tokens is None:
+                remedy = "a setting of the model; /set max_tokens N changes it for this chat"
+            report.say(f"[{why_incomplete(finish, self.talk)}; {remedy}]")
         if self.stats:
             report.say(stats_line(finish, printed.first_token_s, ctx))
         if self.verbose:

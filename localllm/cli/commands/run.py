@@ -21,7 +21,7 @@ from localllm.cli.shared.model_names import is_here
 from localllm.errors import InvalidParameter, NoChatTemplate
 from localllm.settings import config
 from localllm.system import terminals
-from localllm.types import Message, SamplingParams
+from localllm.types import Finish, Message, SamplingParams
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
@@ -148,7 +148,19 @@ def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> i
     if talk.document is not None and printed.finish.reason != "stop":
         report.say(f"localllm: the document is incomplete: {why_incomplete(printed.finish, talk)}")
         return report.FAILURE
+    if _is_cut_unasked(printed.finish, talk):
+        remedy = "; --max-tokens N lifts the limit of the model's settings" if printed.finish.reason == "length" else ""
+        if printed.finish.is_context_full:
+            remedy = "; --ctx sets a larger one"
+        report.say(f"localllm: the answer is incomplete: {why_incomplete(printed.finish, talk)}{remedy}")
     return _print_calls(printed, talk)
+
+
+def _is_cut_unasked(finish: Finish, talk: Talk) -> bool:
+    """Whether something else than the user's own limit ended the answer early."""
+    if finish.reason == "length":
+        return finish.is_context_full or talk.params.max_tokens is None
+    return finish.reason == "timeout"
 
 
 def _answer_with(mcp: McpTools, talk: Talk, prompt: str, options: RunOptions) -> PrintedAnswer:

@@ -223,8 +223,15 @@ class Answers:
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> Finish:
         self._scheduler.remove(sequence)
-        timings = sequence.timings(self._clock())
-        return Finish(reason=reason, usage=sequence.usage(), timings=timings, stop=sequence.progress.text.stopped_by)
+        progress = sequence.progress
+        is_full = reason == "length" and not self._shifts and progress.num_tokens >= self._scheduler.slot_capacity
+        return Finish(
+            reason=reason,
+            usage=sequence.usage(),
+            timings=sequence.timings(self._clock()),
+            stop=progress.text.stopped_by,
+            is_context_full=is_full,
+        )
 
     def fail_constraint(self, sequence: Sequence, failure: ConstraintFailed, output: StepOutput) -> None:
         """End a sequence that cannot continue, once everything was reported."""

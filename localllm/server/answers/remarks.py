@@ -35,6 +35,10 @@ class TimingsObject(msgspec.Struct, frozen=True, kw_only=True):
     draft_n_accepted: int | msgspec.UnsetType = msgspec.UNSET
 
 
+Limit = Literal["context", "timeout"]
+"""`context`: the context is full, so continuing the answer fails; `timeout`: the time limit of the request."""
+
+
 class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
     """Extensions of OpenAI's replies."""
 
@@ -43,14 +47,23 @@ class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
     """In a chunk, if `timings` is set: the number of tokens in it."""
     cache_miss: str | msgspec.UnsetType | None = msgspec.UNSET
     """If requested: why the prompt was not cached; null if everything ever computed of it was."""
+    limit: Limit | msgspec.UnsetType = msgspec.UNSET
+    """What ended an answer with the reason `length`, if it was not its token limit."""
 
 
-def remarks(warnings: Iterable[str], cache_miss: str | None = None) -> Remarks | msgspec.UnsetType:
+def remarks(
+    warnings: Iterable[str], cache_miss: str | None = None, finish: Finish | None = None
+) -> Remarks | msgspec.UnsetType:
     """Each warning once; absent if there is nothing to report. `cache_miss` may be null in the reply."""
-    said = list(dict.fromkeys(warnings))
-    if cache_miss is not None:
-        return Remarks(said, cache_miss=cache_miss or None)
-    return Remarks(said) if said else msgspec.UNSET
+    miss = msgspec.UNSET if cache_miss is None else cache_miss or None
+    made = Remarks(list(dict.fromkeys(warnings)), cache_miss=miss, limit=_limit(finish))
+    return msgspec.UNSET if made == Remarks() else made
+
+
+def _limit(finish: Finish | None) -> Limit | msgspec.UnsetType:
+    if finish is None:
+        return msgspec.UNSET
+    return "timeout" if finish.reason == "timeout" else "context" if finish.is_context_full else msgspec.UNSET
 
 
 def timings_object(timings: Timings) -> TimingsObject:

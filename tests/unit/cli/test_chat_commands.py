@@ -370,9 +370,9 @@ def test_stats_tell_what_came_of_guesses(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("finish", "max_tokens", "reason"),
     [
-        (_finish("length"), 11, "max_tokens"),
-        (_finish("length"), None, "full"),
-        (_finish("length"), -1, "full"),
+        (_finish("length"), 11, "max_tokens, 11; /set max_tokens default"),
+        (_finish("length"), None, "max_tokens, 11; a setting of the model"),
+        (msgspec.structs.replace(_finish("length"), is_context_full=True), 99, "full; /undo or /clear"),
         (_finish("timeout"), None, "time"),
     ],
 )

@@ -106,7 +106,7 @@ def test_a_call_that_was_cut_is_left_out_and_said(capsys: pytest.CaptureFixture[
     assert conversation.turns[1] == saved.Turn("assistant", "Wait.")
     said = capsys.readouterr().err
     assert "[the call to weather is incomplete and is dropped]" in said
-    assert "cut: the context is full" in said
+    assert "cut at max_tokens" in said
 
 
 def test_a_saved_chat_keeps_calls_results_thoughts_and_tools(

@@ -85,6 +85,7 @@ def test_every_request_answers_as_if_it_were_alone(
         assert collector.text[id] == text_of(alone(prompt, room))
         assert collector.num_tokens[id] == collector.finish[id].usage.completion_tokens == room
         assert collector.finish[id].reason == "length"
+        assert collector.finish[id].is_context_full == (len(prompt) + room == backend.slot_capacity)
     assert engine.scheduler.running == [], "a slot leaked"
 
 
@@ -537,6 +538,7 @@ def test_an_answer_without_a_limit_ends_although_the_context_shifts() -> None:
     drain(engine)
     assert collector.finish[1].reason == "length"
     assert collector.finish[1].usage.completion_tokens == 8 * 64
+    assert not collector.finish[1].is_context_full
 
 
 @pytest.mark.parametrize("memory", [{"can_rewind": False}, {"window": 8}, {"num_cells": 256}])

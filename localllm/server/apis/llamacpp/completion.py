@@ -81,9 +81,8 @@ async def _respond(request: Request, asking: Asking, body: AnswerFields, sources
         num_candidates=body.num_completions,
         field="n_cmpl" if body.num_completions > 1 else "prompt",
     )
-    answers, loaded = answering.result(), asking.loaded
-    ctx = 0 if loaded is None else loaded.ctx
-    stories = [CompletionStory(body, index, model, ctx) for index in range(len(answers))]
+    answers = answering.result()
+    stories = [CompletionStory(body, index, model) for index in range(len(answers))]
     events = _events(body, answers, stories)
     if body.stream:
         silence_s = None if body.sse_ping_interval is None else max(0, body.sse_ping_interval)

@@ -34,14 +34,12 @@ NOTHING = Making("", ResolvedSampling(), None)
 class CompletionStory:
     """The events of one answer, in order."""
 
-    def __init__(self, body: AnswerFields, index: int, model: str, ctx: int) -> None:
-        """`ctx`: the slot's context in tokens."""
+    def __init__(self, body: AnswerFields, index: int, model: str) -> None:
         self.whole: WholeReply | None = None
         """The complete reply, after the end."""
         self._body = body
         self._index = index
         self._model = model
-        self._ctx = ctx
         self._speed = Speed()
         self._making = NOTHING
         self._num_prompt_tokens = 0
@@ -82,7 +80,6 @@ class CompletionStory:
         if finish.reason == "cancelled":
             raise Draining("the answer was cancelled by the server")
         usage, text = finish.usage, "".join(self._texts)
-        is_full = finish.reason == "length" and usage.prompt_tokens + usage.completion_tokens >= self._ctx
         chosen = self._logprobs if finish.stop is None else _within(self._logprobs, text)
         self.whole = WholeReply(
             index=self._index,
@@ -95,7 +92,7 @@ class CompletionStory:
             generation_settings=self._settings(),
             prompt=self._making.prompt,
             has_new_line="\n" in text,
-            truncated=is_full or usage.shifted_tokens > 0,
+            truncated=finish.is_context_full or usage.shifted_tokens > 0,
             stop_type=stop_type(finish),
             stopping_word=finish.stop or "",
             tokens_cached=max(0, usage.total_tokens - usage.shifted_tokens - bool(usage.completion_tokens)),

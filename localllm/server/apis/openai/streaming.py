@@ -69,7 +69,7 @@ class Telling:
             choices=[self._choice(index, whole) for index, whole in enumerate(chosen)],
             usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
             timings=_timings(body, made[0].finish),
-            localllm=remarks_of(warnings, answers[0].cache_miss if body.cache_report else None),
+            localllm=remarks_of(warnings, answers[0].cache_miss if body.cache_report else None, chosen[0].finish),
             verbose=self.verbose,
         )
         return msgspec.json.encode(reply)
@@ -170,7 +170,7 @@ class _Story:
         yield self._chunk(
             self._stream.last(finish),
             timings=_timings(self._body, finish),
-            localllm=remarks_of(self._warnings, cache_miss),
+            localllm=remarks_of(self._warnings, cache_miss, finish),
             verbose=self._verbose,
         )
         self._warnings.clear()
