@@ -5,17 +5,15 @@ A child measures, because the library it loads may crash. Knows nothing of how i
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 
-import msgspec
-
 from localllm.errors import LocalLLMError
+from localllm.measuring import probe
 from localllm.planning.plan import plan
 from localllm.planning.speed import Kernels, kernels, predict
 from localllm.planning.speeds import NotPredicted, ProbeAnswer, ProbeQuestion, Speed
 from localllm.settings.config import Settings
-from localllm.system import cpu, processes
+from localllm.system import cpu
 from localllm.system.programs import own_command
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.load_options import LoadOptions
@@ -65,24 +63,10 @@ def speeds(
 
 def ask(question: ProbeQuestion) -> ProbeAnswer:
     """The probe's answer; a crash becomes an answer with an error."""
-    try:
-        child = subprocess.run(
-            child_command(),
-            input=msgspec.json.encode(question),
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            **processes.own_process_group(),
-        )
-    except subprocess.TimeoutExpired:
-        return ProbeAnswer(error=f"the probe did not answer within {TIMEOUT_S:g} s")
-    except OSError as error:
-        return ProbeAnswer(error=f"the probe does not start: {error.strerror or error}")
-    if child.returncode != 0:
-        return ProbeAnswer(error=f"the probe ended early ({processes.exit_reason(child.returncode)})")
-    try:
-        return msgspec.json.decode(child.stdout, type=ProbeAnswer)
-    except msgspec.MsgspecError as error:
-        return ProbeAnswer(error=f"the probe's answer is unreadable: {error}")
+    answer, failure = probe.ask(child_command(), question, ProbeAnswer, TIMEOUT_S)
+    if failure is None and answer is not None:
+        return answer
+    return ProbeAnswer(error=f"the probe ended early ({'' if failure is None else failure.detail})")
 
 
 def _wanted(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -> Kernels | NotPredicted:

@@ -5,11 +5,17 @@ Plain frozen data shared by the child that measures and by callers, prediction a
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
+from localllm.measuring.repeated import Repeated
 
-class KernelSpeed(msgspec.Struct, frozen=True, kw_only=True):
-    """For matrices of one tensor type."""
+
+class KernelSpeed(Repeated, frozen=True, kw_only=True):
+    """For matrices of one tensor type. `spread`: how much longer a typical pass took than the fastest, relative."""
+
+    NOISY_SPREAD: ClassVar[float] = 0.35
 
     cached_byte_s: float
     """Seconds per byte of weights for one token, if all of them fit into the CPU's caches."""
@@ -21,10 +27,6 @@ class KernelSpeed(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per product (weight and token) if many tokens are computed at once."""
     output_s: float
     """Additional seconds per output number."""
-    spread: float
-    """How much longer a typical pass took than the fastest, relative."""
-    attempts: int = 1
-    """Measurements made so far: a noisy one is repeated a few times."""
 
 
 class AttentionWay(msgspec.Struct, frozen=True, kw_only=True):

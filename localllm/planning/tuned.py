@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from localllm import __version__
 from localllm.errors import InvalidParameter, naming
+from localllm.measuring.conditions import Conditions, cpu_digest
 from localllm.system import cpu as system_cpu
 from localllm.system import files
 from localllm.types import DeviceInfo
@@ -72,19 +72,12 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
         return ", ".join(f"{name} {value}" for name, value in self.given().items()) or "as by default"
 
 
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions under which a measurement applies."""
+class Place(Conditions, frozen=True, kw_only=True):
+    """The conditions under which a tuning applies."""
 
-    cpu: str
-    """A digest of `system.cpu.cpu_model`."""
     cores: int
-    library: str
-    """Fingerprint of its files."""
-    backend: str
-    """From `CpuChoice.label`: `built-cpu: zen4`."""
     devices: tuple[str, ...] = ()
     """GPUs, each with its description."""
-    version: str = __version__
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +85,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     """Its name when it was tuned."""
-    place: Conditions
+    place: Place
     base: dict[str, Any]
     """The settings at that time that affect speed: see `base_of`."""
     ctx: int
@@ -142,10 +135,10 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     """Oldest first."""
 
 
-def place_of(*, library: str, backend: str, devices: Sequence[DeviceInfo]) -> Conditions:
+def place_of(*, library: str, backend: str, devices: Sequence[DeviceInfo]) -> Place:
     """This machine with that library."""
-    return Conditions(
-        cpu=hashlib.blake2b(system_cpu.cpu_model().encode(), digest_size=8).hexdigest(),
+    return Place(
+        cpu=cpu_digest(),
         cores=system_cpu.num_physical_cores(),
         library=library,
         backend=backend,
@@ -159,7 +152,7 @@ def base_of(options: LoadOptions) -> dict[str, Any]:
     return {name: value for name, value in built.items() if name not in WITHOUT_EFFECT}
 
 
-def match(tunings: Sequence[Tuning], place: Conditions, options: LoadOptions, ctx: int) -> Match:
+def match(tunings: Sequence[Tuning], place: Place, options: LoadOptions, ctx: int) -> Match:
     """The newest tuning that applies to a load with these options and slots of `ctx` tokens."""
     base, why_not = base_of(options), ""
     for tuning in reversed(tunings):
@@ -175,7 +168,7 @@ def possible(tunings: Sequence[Tuning], options: LoadOptions) -> list[LoadOption
     return [options, *(tuning.values.applied(options) for tuning in tunings if tuning.base == base)]
 
 
-def _why_not(tuning: Tuning, place: Conditions, base: dict[str, Any], ctx: int) -> str:
+def _why_not(tuning: Tuning, place: Place, base: dict[str, Any], ctx: int) -> str:
     """Why the tuning does not apply; empty if it does."""
     was = tuning.place
     if was.backend != place.backend:
@@ -249,12 +242,10 @@ class Tunings:
 
     def keep(self, path: Path, tuning: Tuning) -> None:
         """Replaces an earlier tuning with the same library, devices and settings. Raises `OSError`."""
-        from localllm.system.files import write_whole
-
         file = self.file_of(path)
         there = [other for other in _read(file).tunings if (other.place, other.base) != (tuning.place, tuning.base)]
         content = _File([*there, tuning][-MAX_TUNINGS:])
-        write_whole(file, msgspec.json.format(msgspec.json.encode(content)))
+        files.write_whole(file, msgspec.json.format(msgspec.json.encode(content)))
 
     def file_of(self, path: Path) -> Path:
         """The file for tunings of the model in this file. Raises `OSError`."""

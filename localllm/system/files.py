@@ -184,8 +184,10 @@ def write_whole(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         replace_file(temporary, path)
-    except BaseException:
+    except BaseException as error:
         remove_file(temporary)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None  # people know nothing of the temporary file
         raise
     sync_folder(path.parent)
 

@@ -1,8 +1,7 @@
 """How much faster one way of loading a model is than another, and how certain that is. Pure arithmetic.
 
-Both are measured alternately, so that a temporary slowdown of the machine affects both. A sample is the logarithm of
-the ratio of a pair's speeds; the spread of the samples bounds the error of their mean (Student's t). Prompts and
-answers have equal weight, as in `llama.probes.flash_attention`. Knows nothing of what is measured.
+Both are measured alternately (`measuring.paired`). A sample is the logarithm of the ratio of a pair's speeds, in which
+prompts and answers have equal weight, as in `llama.probes.flash_attention`. Knows nothing of what is measured.
 """
 
 from __future__ import annotations
@@ -11,24 +10,12 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-Confidence = Literal["likely", "sure"]
-_T: dict[Confidence, tuple[float, ...]] = {
-    "likely": (
-        6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753,
-        1.746, 1.740, 1.734, 1.729, 1.725,
-    ),
-    "sure": (
-        63.66, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947,
-        2.921, 2.898, 2.878, 2.861, 2.845,
-    ),
-}  # fmt: skip
-"""Quantiles of Student's t distribution for 1, 2 ... degrees of freedom: one-sided, 95 % and 99.5 %."""
-LEAST_SPREAD = 0.003
-"""Lower bound for the samples' spread: a few that agree by chance prove nothing."""
+from localllm.measuring.paired import Confidence, Gain, gain_of, sample_spread
+
 MIN_GAIN = 1.02
 """Smaller gains are not worth a setting."""
 TOLERANCE = 0.98
@@ -57,43 +44,15 @@ class Pair(NamedTuple):
     other: Rates
 
 
-class Estimate(NamedTuple):
-    """Logarithm of a ratio of speeds, with its error."""
-
-    mean: float
-    half_width: float
-
-    @property
-    def low(self) -> float:
-        return self.mean - self.half_width
-
-    @property
-    def high(self) -> float:
-        return self.mean + self.half_width
-
-
-def estimate(samples: Sequence[float], confidence: Confidence) -> Estimate:
-    """The mean and its one-sided bound; nothing is known from fewer than two samples."""
-    if len(samples) < 2:
-        return Estimate(samples[0] if samples else 0.0, math.inf)
-    quantiles = _T[confidence]
-    quantile = quantiles[min(len(samples) - 1, len(quantiles)) - 1]
-    return Estimate(statistics.fmean(samples), quantile * _spread(samples) / math.sqrt(len(samples)))
-
-
-def _spread(samples: Sequence[float]) -> float:
-    return max(statistics.stdev(samples), LEAST_SPREAD)
-
-
 class Comparison:
     """All pairs of one candidate against the default."""
 
     def __init__(self) -> None:
         self.pairs: list[Pair] = []
 
-    def gain(self, confidence: Confidence) -> Estimate:
+    def gain(self, confidence: Confidence) -> Gain:
         """Gain of prompts and answers together."""
-        return estimate(self.samples(), confidence)
+        return gain_of(self.samples(), confidence)
 
     def samples(self) -> list[float]:
         """One for each pair."""
@@ -115,18 +74,18 @@ class Comparison:
 
     @property
     def is_clearly_slower(self) -> bool:
-        return self.gain("likely").high < 0.0
+        return self.gain("likely").is_below(1.0)
 
     @property
     def is_clearly_not_faster(self) -> bool:
         """Whether any worthwhile gain can be ruled out."""
-        return self.gain("likely").high < math.log(MIN_GAIN)
+        return self.gain("likely").is_below(MIN_GAIN)
 
     @property
     def is_clearly_faster(self) -> bool:
         """Whether the gain is large enough, and neither prompts nor answers are slower."""
         gain = self.gain("sure")
-        return gain.low > 0.0 and gain.mean > math.log(MIN_GAIN) and not self.is_one_sided
+        return gain.is_above(1.0) and gain.mean > math.log(MIN_GAIN) and not self.is_one_sided
 
     def rates(self) -> Rates | None:
         """Typical rates of the candidate."""
@@ -138,14 +97,14 @@ def pairs_needed(found: Comparison) -> int:
     gain = found.gain("likely").mean
     if len(found.pairs) < 2 or gain <= 0:
         return MOST_CHECKED
-    wanted = (CHECK_QUANTILE * _spread(found.samples()) / (CHECKED_SHARE * gain)) ** 2
+    wanted = (CHECK_QUANTILE * sample_spread(found.samples()) / (CHECKED_SHARE * gain)) ** 2
     return max(LEAST_CHECKED, min(MOST_CHECKED, math.ceil(wanted)))
 
 
 def holds(check: Comparison) -> bool:
     """Whether the winner of the rounds is also faster in its check, which looks once at new measurements. In the rounds
     several candidates are each looked at several times, so one may win by chance."""
-    return len(check.pairs) >= 2 and check.gain("sure").low > 0.0 and not check.is_one_sided
+    return len(check.pairs) >= 2 and check.gain("sure").is_above(1.0) and not check.is_one_sided
 
 
 def typical(rates: Sequence[Rates]) -> Rates | None:

@@ -18,7 +18,7 @@ from localllm.errors import InternalError, Loading, WorkerCrashed
 from localllm.planning.draft_plan import beside, draft_bytes, place_draft
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import plan
-from localllm.planning.tuned import Conditions, place_of
+from localllm.planning.tuned import Place, place_of
 from localllm.settings.config import Settings
 from localllm.supervisor.candidate import Candidate as Model
 from localllm.supervisor.session import Session, SessionLimits
@@ -50,7 +50,7 @@ class ReadyWorker(NamedTuple):
 
     session: Session
     model: LoadedModel
-    place: Conditions
+    place: Place
     """As its process reported it."""
     uses_gpus: bool
     """Whether some of its layers are on GPUs."""

@@ -5,9 +5,8 @@ Long enough for a clock, short enough for many rounds within the requested time.
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Sequence
+from statistics import geometric_mean
 from typing import NamedTuple
 
 import msgspec
@@ -82,10 +81,6 @@ def prompt_tokens(text: Sequence[int], depth: int, number: int, *, repeats: bool
 def rates_of(timed: Sequence[RequestTiming]) -> Rates:
     """Rates of one run: geometric means over its requests, so that every depth has equal weight."""
     return Rates(
-        _mean([each.prompt_tokens / max(each.prompt_s, 1e-9) for each in timed]),
-        _mean([each.answer_tokens / max(each.answer_s, 1e-9) for each in timed]),
+        geometric_mean([each.prompt_tokens / max(each.prompt_s, 1e-9) for each in timed]),
+        geometric_mean([each.answer_tokens / max(each.answer_s, 1e-9) for each in timed]),
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.exp(statistics.fmean(map(math.log, values)))

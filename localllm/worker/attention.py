@@ -10,14 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm import __version__
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import flash_attention, flash_attention_probe
 from localllm.llama.probes.flash_attention import Choice, Figures
 from localllm.llama.probes.flash_attention_probe import ProbeShape
-from localllm.llama.probes.result_store import ResultStore, key
-from localllm.system import cpu
+from localllm.measuring.conditions import conditions_here
+from localllm.measuring.result_store import ResultStore
 from localllm.types import FlashAttn, ModelInfo
 from localllm.worker.messages import Load
 from localllm.worker.states.identity import model_identity
@@ -56,10 +55,9 @@ def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_
     memory = ResultStore(data_dir / FILE_NAME, Figures, most=MAX_REMEMBERED, subject="which attention is faster")
     threads_batch = load.options.threads_batch or threads
     counts = str(threads) if threads_batch == threads else f"{threads} {threads_batch}"
-    name = key(
-        library.build.fingerprint, model.backend, cpu.cpu_model(), model_identity(load), counts,
-        str(flash_attention_probe.depth_of(shape, ctx)), str(max_rows), __version__,
-    )  # fmt: skip
+    here = conditions_here(library=library.build.fingerprint, backend=model.backend)
+    depth = flash_attention_probe.depth_of(shape, ctx)
+    name = here.key(model_identity(load), counts, str(depth), str(max_rows))
     figures = memory.get(name)
     if figures is None or not figures.is_final:
         measure = partial(

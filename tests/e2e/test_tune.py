@@ -16,7 +16,7 @@ import pytest
 from localllm import LLM
 from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
-from localllm.planning.tuned import AS_TUNED, Conditions, Tuning, Tunings, Values, base_of, forget
+from localllm.planning.tuned import AS_TUNED, Place, Tuning, Tunings, Values, base_of, forget
 from localllm.runtime.finding import Finder
 from localllm.settings import config
 from localllm.tuning.candidates import DEFAULT
@@ -43,10 +43,10 @@ def data_dir(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 @pytest.fixture(scope="module")
-def place(home: Path, tiny_chat_model: Path) -> Conditions:
+def place(home: Path, tiny_chat_model: Path) -> Place:
     """This machine, as a worker sees it."""
 
-    async def look() -> Conditions:
+    async def look() -> Place:
         settings = config.load({"home": home}, environ={})
         model, options = await Finder(settings).find_to_load(tiny_chat_model, None, {}, allow_paths=True)
         workers = Workers(settings, model, options)
@@ -60,7 +60,7 @@ def place(home: Path, tiny_chat_model: Path) -> Conditions:
 
 
 @pytest.fixture
-def tuned(data_dir: Path, place: Conditions, tiny_chat_model: Path) -> Path:
+def tuned(data_dir: Path, place: Place, tiny_chat_model: Path) -> Path:
     """A model that was tuned here."""
     tuning = Tuning(
         model=tiny_chat_model.stem, place=place, base=base_of(LoadOptions(slots=4)), ctx=512, values=WON, gain=1.5
@@ -105,7 +105,7 @@ def test_real_workers_are_measured_and_the_faster_way_is_kept_and_used(cli: Cli,
 
 
 def test_a_models_own_heads_stay_off_where_they_were_found_to_cost_more_than_they_bring(
-    data_dir: Path, place: Conditions, tmp_path: Path
+    data_dir: Path, place: Place, tmp_path: Path
 ) -> None:
     model = families.write_gated_delta(tmp_path / "headed.gguf", n_nextn=1)
     with LLM(model) as llm:
@@ -159,7 +159,7 @@ def test_what_is_set_wins_on_the_command_line_in_a_section_and_in_python(cli: Cl
         assert (llm.info.ubatch, llm.info.tuned) == (96, why)
 
 
-def test_another_runtime_does_not_use_it(tuned: Path, data_dir: Path, place: Conditions) -> None:
+def test_another_runtime_does_not_use_it(tuned: Path, data_dir: Path, place: Place) -> None:
     (kept,) = Tunings(data_dir).every()
     (tuning,) = kept.tunings
     elsewhere = msgspec.structs.replace(place, backend="built-cpu: zen4")

@@ -136,7 +136,7 @@ def test_when_the_child_dies_what_it_had_found_is_told(
 def test_a_child_that_says_nothing_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "child_command", lambda: [sys.executable, "-c", ""])
     found = machine.examine(Settings(home=tmp_path), fresh=False)
-    assert (found.works, found.error) == (False, "the doctor's process ended without a report")
+    assert (found.works, found.error) == (False, "the doctor's process ended early (it gave no answer)")
 
 
 def test_the_story_of_a_fallback_names_the_death_the_reason_and_what_to_type() -> None:

@@ -335,10 +335,8 @@ def test_a_child_whose_parent_is_gone_ends_by_itself() -> None:
         prompt=RECORDED.prompt,
         singles=RECORDED.singles,
         measure=True,
-        give_up_s=0.05,
     )
-    done = subprocess.run(
-        selftest.child_command(), input=msgspec.json.encode(request), capture_output=True, timeout=30, check=False
-    )
+    command = [*selftest.child_command(), "0.05"]
+    done = subprocess.run(command, input=msgspec.json.encode(request), capture_output=True, timeout=30, check=False)
     assert done.returncode != 0
     assert done.stdout == b""

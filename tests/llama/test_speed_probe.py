@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from localllm.gguf import read_model_info
-from localllm.llama.probes.speed_probe import MAX_ATTEMPTS, NOISY_SPREAD
 from localllm.planning import prediction
 from localllm.planning.speeds import MachineSpeed, NotPredicted, ProbeQuestion, Speed
 from localllm.registry.resolve import carried
@@ -35,7 +34,7 @@ def asked(settings: Settings, *kernels: str, heads: tuple[int, ...] = ()) -> tup
 def test_what_was_measured_is_remembered_and_only_the_rest_measured(settings: Settings) -> None:
     first, took_s = asked(settings, "Q8_0", heads=(64,))
     assert took_s > 0
-    while first.kernels["Q8_0"].attempts < MAX_ATTEMPTS and first.kernels["Q8_0"].spread > NOISY_SPREAD:
+    while not first.kernels["Q8_0"].is_final:
         first, _ = asked(settings, "Q8_0", heads=(64,))
     again, took_s = asked(settings, "Q8_0", heads=(64,))
     assert (again, took_s) == (first, 0)

@@ -3,10 +3,15 @@
 A trial is a few steps with another number of threads between steps with the present one, all equally large; one that is
 clearly slower ends at once. After a trial without effect the next one comes twice as many steps later, and a change of
 conditions that leaves the steps as they were repeats no trial of fewer threads. Fewer threads that are equally fast are
-preferred, because they leave cores to others. Knows nothing of other work, clocks or llama.cpp.
+preferred, because they leave cores to others.
+
+No child and no file: steps are timed as they are computed, for conditions that change within seconds. Knows nothing of
+other work, clocks or llama.cpp.
 """
 
 from __future__ import annotations
+
+from localllm.measuring.paired import usual_s
 
 COMPARED = 6
 """Number of steps on each side of a comparison."""
@@ -93,7 +98,7 @@ class Trials:
         return most if self.best is None else min(self.best, most)
 
     def _maybe_try(self, present: int, most: int) -> None:
-        typical_s = _typical(self._present_s)
+        typical_s = usual_s(self._present_s)
         if self._may_be_wrong:
             self._may_be_wrong = False
             if present < most or not self._is_as_it_was(present, typical_s):
@@ -125,7 +130,7 @@ class Trials:
         """Decide, after a step of a trial, whether the trial continues, has failed, or needs confirmation."""
         count, trying = len(self._tried_s), self._trying
         assert trying is not None
-        present_s, tried_s = _typical(self._present_s), _typical(self._tried_s)
+        present_s, tried_s = usual_s(self._present_s), usual_s(self._tried_s)
         if count < COMPARED and tried_s < LOST_TRIAL_FACTOR * present_s:
             return
         self._cost_s += max(0.0, sum(self._tried_s) - count * present_s) * (count + 1) / count
@@ -140,9 +145,9 @@ class Trials:
 
     def _confirm(self, most: int) -> None:
         """Check, with the steps after a trial, whether its gain came from the number of threads."""
-        tried, present_s = self._tried, _typical(self._present_s)
+        tried, present_s = self._tried, usual_s(self._present_s)
         assert tried is not None
-        if tried > most or _typical(self._tried_s) > self._wanted(tried, most) * present_s:
+        if tried > most or usual_s(self._tried_s) > self._wanted(tried, most) * present_s:
             self._tried = None
             self._failed()
             return
@@ -154,7 +159,7 @@ class Trials:
         else:  # equally good numbers: alternating between them gains nothing
             self._wait_longer()
         self._went_up = goes_up
-        self._reference_s = _typical(self._tried_s)
+        self._reference_s = usual_s(self._tried_s)
 
     def _failed(self) -> None:
         self._since = 0
@@ -167,11 +172,6 @@ class Trials:
     def _wanted(self, tried: int, most: int) -> float:
         """Share of the present time below which this number of threads is the better one."""
         return FEWER_MAX_TIME if tried < self._present(most) else MORE_MAX_TIME
-
-
-def _typical(seconds: list[float]) -> float:
-    """Mean duration without the slowest, which something else may have held up."""
-    return (sum(seconds) - max(seconds)) / (len(seconds) - 1) if len(seconds) > 1 else seconds[0]
 
 
 def _next_fewer(threads: int) -> int:

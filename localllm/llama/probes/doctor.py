@@ -23,19 +23,17 @@ from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes import gains, installed
 from localllm.llama.runtimes.installed import InstalledBindings
 from localllm.llama.runtimes.requested import Wishes
-from localllm.system import cpu, machine, native_libraries, processes
+from localllm.measuring import probe
+from localllm.system import cpu, machine, native_libraries
 from localllm.types.diagnosis import Candidate, Question, Report, RuntimeRow
 
 Send = Callable[[Report], None]
 
 
-def main() -> None:
-    """Answers the one question on stdin."""
-    questions, answers = processes.claim_standard_streams()
-    processes.die_quietly()
+def reply(question: Question, send: Send) -> None:
+    """Answers the one question."""
     logging.getLogger("localllm").addHandler(logging.NullHandler())  # the report says what was not stored
-    question = msgspec.json.decode(questions.read(), type=Question)
-    examine(question, lambda report: _write_line(answers.write, report))
+    examine(question, send)
 
 
 def examine(question: Question, send: Send) -> None:
@@ -177,9 +175,5 @@ def _candidate(trial: Trial) -> Candidate:
 _change = msgspec.structs.replace
 
 
-def _write_line(write: Callable[[bytes], object], report: Report) -> None:
-    write(msgspec.json.encode(report) + b"\n")
-
-
 if __name__ == "__main__":
-    main()
+    probe.serve(Question, reply)

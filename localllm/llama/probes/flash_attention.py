@@ -10,18 +10,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
+
+from localllm.measuring.paired import Gain, disturbance
+from localllm.measuring.repeated import Repeated
 
 MIN_DEPTH = 256
 """Shortest conversation that counts."""
 MARGIN = 1.05
 """Speed-up needed to give up flash attention, which saves memory, or to reverse the choice of an earlier load."""
-NOISY_SPREAD = 0.15
-"""Equal passes that differ by more mean that something else used the CPU meanwhile."""
-MAX_ATTEMPTS = 3
-"""A noisy measurement is repeated at later loads, up to this number in all."""
 CLEARER = 0.5
 """A repeated measurement may reverse the choice only if its spread is at most this share of the earlier one's. A
 reversal makes saved conversations useless, since their cached values are laid out differently."""
@@ -40,24 +39,18 @@ class Point(msgspec.Struct, frozen=True):
 _SECONDS = Point.__struct_fields__[1:]
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement."""
+class Figures(Repeated, frozen=True, kw_only=True):
+    """One measurement. A noisy one is repeated at later loads."""
+
+    NOISY_SPREAD: ClassVar[float] = 0.15
 
     points: tuple[Point, ...] = ()
     """In order of depth; empty if measuring would have taken too long."""
-    spread: float = 0.0
-    """Relative difference between equal passes."""
-    attempts: int = 1
-    """Measurements made so far, including this one."""
     took_s: float = 0.0
 
     @property
     def is_noisy(self) -> bool:
-        return not self.points or self.spread > NOISY_SPREAD
-
-    @property
-    def is_final(self) -> bool:
-        return not self.is_noisy or self.attempts >= MAX_ATTEMPTS
+        return not self.points or self.spread > self.NOISY_SPREAD
 
 
 class Choice(NamedTuple):
@@ -71,9 +64,9 @@ def choose(figures: Figures, ctx: int) -> Choice:
     """For slots of `ctx` tokens."""
     if not figures.points:
         return Choice(True, "this model is too slow here for a short measurement, and flash attention saves memory")
-    gain = gain_without(figures.points, ctx)
+    without = Gain(math.log(gain_without(figures.points, ctx)), math.log1p(figures.spread))
     again = "" if figures.is_final else "; something else used the CPU, so a later load measures again"
-    return Choice(gain <= MARGIN + figures.spread, describe(figures.points) + again)
+    return Choice(not without.is_above(MARGIN), describe(figures.points) + again)
 
 
 def gain_without(points: Sequence[Point], ctx: int) -> float:
@@ -83,9 +76,9 @@ def gain_without(points: Sequence[Point], ctx: int) -> float:
         depths.append(2 * depths[-1])
     gains = []
     for depth in depths:
-        gains.append(math.log(_at(points, depth, "decode_with_s") / _at(points, depth, "decode_without_s")))
-        gains.append(math.log(_at(points, depth, "prompt_with_s") / _at(points, depth, "prompt_without_s")))
-    return math.exp(statistics.fmean(gains))
+        gains.append(_at(points, depth, "decode_with_s") / _at(points, depth, "decode_without_s"))
+        gains.append(_at(points, depth, "prompt_with_s") / _at(points, depth, "prompt_without_s"))
+    return statistics.geometric_mean(gains)
 
 
 def describe(points: Sequence[Point]) -> str:
@@ -109,10 +102,10 @@ def merged(before: Figures | None, now: Figures, ctx: int) -> Figures:
     if not now.points:
         better = before
     elif choose(before, ctx).flash == choose(now, ctx).flash:
-        better = now if not before.points or now.spread <= before.spread else before
+        better = now.clearer(before) if before.points else now
     else:
         better = now if _reverses(before, now, ctx) else before
-    return msgspec.structs.replace(better, attempts=before.attempts + now.attempts)
+    return better.with_attempts_of(before, now)
 
 
 def fastest(one: Figures, other: Figures) -> Figures:
@@ -133,8 +126,8 @@ def _reverses(before: Figures, now: Figures, ctx: int) -> bool:
 
 
 def spread(series: Sequence[Sequence[float]]) -> float:
-    """How much longer the second fastest of equal passes took than the fastest, averaged over all series."""
-    return statistics.fmean(fastest[1] / fastest[0] - 1 for fastest in (sorted(times) for times in series))
+    """How much longer the typical pass took than the fastest, averaged over all series of equal passes."""
+    return statistics.fmean(map(disturbance, series))
 
 
 def _at(points: Sequence[Point], depth: int, field: str) -> float:

@@ -17,6 +17,7 @@ from localllm.llama.enums import flash_attn_type
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes.flash_attention import Figures, Point, spread
+from localllm.measuring.paired import usual_s
 
 SHALLOW = 192
 """Cached tokens before a shallow pass: llama.cpp rounds up, so one row attends to 256 cells."""
@@ -210,8 +211,8 @@ def _measure(
                 break
         if min(map(len, times.values())) < MIN_ROUNDS:
             return Figures(took_s=round(elapsed_s(), 3))
-        fastest = [min(times[kind, with_flash]) for kind in (decode, prompt) for with_flash in (True, False)]
-        points.append(Point(depth, *fastest))
+        usual = [usual_s(times[kind, with_flash]) for kind in (decode, prompt) for with_flash in (True, False)]
+        points.append(Point(depth, *usual))
         series += times.values()
     return Figures(points=tuple(points), spread=round(spread(series), 4), took_s=round(elapsed_s(), 3))
 

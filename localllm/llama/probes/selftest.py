@@ -7,25 +7,23 @@ for the next; the result is remembered. Loads nothing into this process; see `li
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from localllm import __version__
 from localllm.errors import InternalError, LoadFailed
 from localllm.llama import backends
 from localllm.llama.library import CpuChoice
-from localllm.llama.probes import result_store
 from localllm.llama.probes.selftest_child import Answer, Request
 from localllm.llama.probes.selftest_memory import Memory, Outcome, Result, Trial
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes import installed
 from localllm.llama.runtimes.found import AUTO, PACKAGE, Runtime
 from localllm.llama.runtimes.installed import InstalledBindings
-from localllm.system import cpu, processes
+from localllm.measuring import probe
+from localllm.measuring.conditions import conditions_here
 from localllm.system.programs import own_command
 
 NUM_COMPARED = 3
@@ -108,7 +106,7 @@ def known(data_dir: Path, runtime: Runtime) -> Outcome | None:
 
 
 def _key(files: InstalledBindings, recorded: RecordedRun, runtime: Runtime) -> str:
-    return result_store.key(files.selftest_key(), cpu.cpu_model(), recorded.sha256, __version__, runtime.name)
+    return conditions_here(library=files.selftest_key(), backend=runtime.name).key(recorded.sha256)
 
 
 def _remembered(data_dir: Path, runtime: Runtime, fresh: bool, timeout_s: float, command: Sequence[str]) -> Outcome:
@@ -160,7 +158,7 @@ def fastest(tried: Sequence[Trial]) -> Trial | None:
 
 def survey(command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE) -> Answer:
     """The CPU backends of the library. Raises `LoadFailed` if not even these can be determined."""
-    answer, result, detail = _ask(Request(library=runtime.library, give_up_s=timeout_s + 5), command, timeout_s)
+    answer, result, detail = _ask(Request(library=runtime.library), command, timeout_s)
     if answer is None:
         raise installed.unusable(
             f"the llama.cpp library cannot be used: asked for its backends, it {_VERBS[result]} ({detail})",
@@ -179,7 +177,6 @@ def try_choice(
         prompt=recorded.prompt,
         singles=recorded.singles,
         measure=measure,
-        give_up_s=timeout_s + 5,
     )
     began = time.monotonic()
     answer, result, detail = _ask(request, command, timeout_s)
@@ -230,25 +227,9 @@ def describe_all(trials: Sequence[Trial]) -> str:
 
 def _ask(request: Request, command: Sequence[str], timeout_s: float) -> tuple[Answer | None, Result, str]:
     """One child, one question: (answer, "ok", "") or (None, what happened, the detail)."""
-    try:
-        child = subprocess.run(
-            command,
-            input=msgspec.json.encode(request),
-            capture_output=True,
-            timeout=timeout_s,
-            **processes.own_process_group(),
-        )
-    except subprocess.TimeoutExpired:
-        return None, "hung", f"no answer in {timeout_s:g} s"
-    except OSError as error:
-        return None, "failed", f"{command[0]} does not start: {error.strerror or error}"
-    if child.returncode != 0:
-        reason = processes.exit_reason(child.returncode)
-        last_words = child.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        detail = ": ".join([str(reason), *(line[:300] for line in last_words)])
-        return None, "died" if reason.crashed else "failed", detail
-    try:
-        answer = msgspec.json.decode(child.stdout, type=Answer)
-    except msgspec.MsgspecError as error:
-        return None, "failed", f"its answer is unreadable: {error}"
-    return (answer, "ok", "") if answer.error is None else (None, "failed", answer.error)
+    answer, failure = probe.ask(command, request, Answer, timeout_s)
+    if failure is not None:
+        return None, failure.kind, failure.detail
+    if answer is not None and answer.error is not None:
+        return None, "failed", answer.error
+    return answer, "ok", ""

@@ -7,7 +7,6 @@ parent, since a backend that miscalculates cannot be trusted with it.
 from __future__ import annotations
 
 import ctypes
-import faulthandler
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from localllm.llama import library
 from localllm.llama.layouts import check_layout
 from localllm.llama.library import CpuChoice, Library
 from localllm.llama.runtimes import installed
-from localllm.system import processes
+from localllm.measuring import probe
 
 MEASURE_S = 0.1
 """Per kind of batch: some 60 batches of 65 tokens. Two of these for each candidate are hardly noticeable."""
@@ -37,8 +36,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     singles: tuple[int, ...] = ()
     """Decoded after it, one at a time."""
     measure: bool = False
-    give_up_s: float = 60.0
-    """The child ends itself after this time, in case its parent is gone."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,19 +53,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why device backends do not load here, one sentence each."""
 
 
-def main() -> None:
-    """Answers the one request. Native code may print or crash; the answer uses a private descriptor."""
-    requests, answers = processes.claim_standard_streams()
-    processes.die_quietly()
-    request = msgspec.json.decode(requests.read(), type=Request)
-    # A C thread: it fires even while native code spins with the GIL held.
-    faulthandler.dump_traceback_later(request.give_up_s, exit=True)
+def reply(request: Request, send: probe.Send) -> None:
+    """Answers the one request."""
     try:
-        answer = survey(request.library) if request.choice is None else decode(request, request.choice)
+        send(survey(request.library) if request.choice is None else decode(request, request.choice))
     except LocalLLMError as error:
-        answer = Answer(error=error.message)
-    answers.write(msgspec.json.encode(answer))
-    answers.close()
+        send(Answer(error=error.message))
 
 
 def survey(path: str) -> Answer:
@@ -165,4 +155,4 @@ class _Context:
 
 
 if __name__ == "__main__":
-    main()
+    probe.serve(Request, reply)

@@ -13,7 +13,7 @@ import msgspec
 
 from localllm.errors import sentence_of
 from localllm.llama.library import CpuChoice
-from localllm.llama.probes.result_store import ResultStore
+from localllm.measuring.result_store import ResultStore
 
 FILE_NAME = "selftest.json"
 MAX_OUTCOMES = 16

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from localllm.gguf.tables import BLOCK_TYPES
 from localllm.llama.probes.speed_graph import Cpu, Maker, Operation, Passes, Times
+from localllm.measuring.paired import disturbance, usual_s
 from localllm.planning.speeds import AttentionSpeed, AttentionWay, KernelSpeed, MachineSpeed, tensor_type
 
-USUAL_SHARE, DISTURBED = 0.25, 1.2
-"""The typical pass is the one slower than this share of them; if it took longer than the fastest by the second factor,
-it was disturbed, and the fastest counts."""
 ROWS = 512
 """Tokens of a prompt that llama.cpp computes at once."""
 SIDE = 1024
@@ -33,8 +29,6 @@ UNCERTAIN_SPREAD = 0.4
 NODES = 32
 LEAST_MEETING_S = 1e-6
 """Assumed time of a thread barrier after an operation, if it could not be measured."""
-NOISY_SPREAD, MAX_ATTEMPTS = 0.35, 3
-"""A noisier measurement is repeated on the next request, up to this many times in all."""
 _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
 
 
@@ -50,17 +44,11 @@ def measure(cpu: Cpu, known: MachineSpeed | None, threads: int, kernels: list[st
     )
 
 
-def is_final(speed: KernelSpeed) -> bool:
-    """Whether repeating the measurement would gain nothing."""
-    return speed.spread <= NOISY_SPREAD or speed.attempts >= MAX_ATTEMPTS
-
-
 def _better(before: KernelSpeed | None, now: KernelSpeed) -> KernelSpeed:
     """The less noisy of the two, with the attempts of both."""
     if before is None:
         return now
-    best = now if now.spread <= before.spread else before
-    return msgspec.structs.replace(best, attempts=before.attempts + now.attempts)
+    return now.clearer(before).with_attempts_of(before, now)
 
 
 def _node_s(cpu: Cpu) -> float:
@@ -243,12 +231,9 @@ def _by_heads(cpu: Cpu, context: int, cache: int | None, size: int, part: int) -
 
 
 def _usual(times: Times) -> float:
-    seconds = times.seconds
-    usual = seconds[int(len(seconds) * USUAL_SHARE)]
-    return usual if usual < DISTURBED * seconds[0] else seconds[0]
+    return usual_s(times.seconds)
 
 
 def _spread(times: Times) -> float:
-    seconds = times.seconds
-    measured = seconds[len(seconds) // 2] / seconds[0] - 1
+    measured = disturbance(times.seconds)
     return measured if times.is_certain else max(measured, UNCERTAIN_SPREAD)

@@ -5,50 +5,37 @@ Measurements are remembered in the data directory by library, CPU, version and n
 
 from __future__ import annotations
 
-import faulthandler
 import time
 from pathlib import Path
 
-import msgspec
-
-from localllm import __version__
 from localllm.errors import LocalLLMError
 from localllm.llama import library
 from localllm.llama.probes import selftest, speed_probe
-from localllm.llama.probes.result_store import ResultStore, key
 from localllm.llama.probes.speed_graph import TYPES, Cpu
+from localllm.measuring import probe
+from localllm.measuring.conditions import conditions_here
+from localllm.measuring.result_store import ResultStore
 from localllm.planning.speeds import MachineSpeed, ProbeAnswer, ProbeQuestion, tensor_type
-from localllm.system import cpu as system_cpu
-from localllm.system import processes
 
 FILE_NAME = "speed.json"
 MAX_REMEMBERED = 16
-GIVE_UP_S = 60.0
-"""The child ends itself after this time, in case its parent is gone."""
 
 
-def main() -> None:
+def reply(question: ProbeQuestion, send: probe.Send) -> None:
     """Answers the one question."""
-    questions, answers = processes.claim_standard_streams()
-    processes.die_quietly()
-    question = msgspec.json.decode(questions.read(), type=ProbeQuestion)
-    faulthandler.dump_traceback_later(GIVE_UP_S, exit=True)
     try:
-        answer = probe(question)
+        send(speed_of(question))
     except LocalLLMError as error:
-        answer = ProbeAnswer(error=error.message)
-    answers.write(msgspec.json.encode(answer))
-    answers.close()
+        send(ProbeAnswer(error=error.message))
 
 
-def probe(question: ProbeQuestion) -> ProbeAnswer:
+def speed_of(question: ProbeQuestion) -> ProbeAnswer:
     """The remembered speeds, with what is missing measured if it may be. Raises `LoadFailed`."""
     data_dir = Path(question.data_dir)
     loaded = library.load(selftest.choose(data_dir, runtime=question.runtime).choice)
     memory = ResultStore(data_dir / FILE_NAME, MachineSpeed, most=MAX_REMEMBERED, subject="this machine's speed")
-    name = key(
-        loaded.build.fingerprint, loaded.choice.label(), system_cpu.cpu_model(), str(question.threads), __version__
-    )  # fmt: skip
+    here = conditions_here(library=loaded.build.fingerprint, backend=loaded.choice.label())
+    name = here.key(str(question.threads))
     known = memory.get(name)
     kernels = [kernel for kernel in question.kernels if tensor_type(kernel) in TYPES and not _is_known(known, kernel)]
     heads = [size for size in question.heads if known is None or str(size) not in known.attention]
@@ -67,8 +54,8 @@ def probe(question: ProbeQuestion) -> ProbeAnswer:
 
 
 def _is_known(known: MachineSpeed | None, kernel: str) -> bool:
-    return known is not None and kernel in known.kernels and speed_probe.is_final(known.kernels[kernel])
+    return known is not None and kernel in known.kernels and known.kernels[kernel].is_final
 
 
 if __name__ == "__main__":
-    main()
+    probe.serve(ProbeQuestion, reply)

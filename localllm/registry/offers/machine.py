@@ -5,7 +5,6 @@ Knows nothing of models, nor of how a report is printed.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import NamedTuple
 
@@ -13,8 +12,9 @@ import msgspec
 
 from localllm import __version__
 from localllm.errors import InvalidParameter
+from localllm.measuring import probe
 from localllm.settings.config import Settings
-from localllm.system import machine, memory, processes
+from localllm.system import machine, memory
 from localllm.system.programs import own_command
 from localllm.types import DeviceInfo
 from localllm.types.diagnosis import Question, Report
@@ -72,31 +72,10 @@ def examine(settings: Settings, *, fresh: bool) -> Report:
         fresh=fresh,
         verbose=settings.verbose,
     )
-    try:
-        child = subprocess.run(
-            child_command(),
-            input=msgspec.json.encode(question),
-            stdout=subprocess.PIPE,
-            timeout=TIMEOUT_S,
-            **processes.own_process_group(),
-        )
-        lines, failure = child.stdout.splitlines(), _failure(child.returncode)
-    except subprocess.TimeoutExpired as error:
-        lines, failure = (error.stdout or b"").splitlines(), f"the library did not respond within {TIMEOUT_S:g} s"
-    report = _last_report(lines)
-    if failure is None and not report.works and report.error is None:
-        failure = "the doctor's process ended without a report"
-    return report if failure is None else msgspec.structs.replace(report, works=False, error=failure)
-
-
-def _failure(returncode: int) -> str | None:
-    return None if returncode == 0 else f"the doctor's process ended early ({processes.exit_reason(returncode)})"
-
-
-def _last_report(lines: list[bytes]) -> Report:
-    for line in reversed(lines):
-        try:
-            return msgspec.json.decode(line, type=Report)
-        except msgspec.MsgspecError:
-            continue  # cut off by the crash
-    return Report(localllm=__version__, python=sys.version.split()[0], platform=machine.platform_name(), cpu="unknown")
+    report, failure = probe.ask(child_command(), question, Report, TIMEOUT_S, shows_errors=True)
+    if report is None:
+        python = sys.version.split()[0]
+        report = Report(localllm=__version__, python=python, platform=machine.platform_name(), cpu="unknown")
+    if failure is None:
+        return report
+    return msgspec.structs.replace(report, works=False, error=f"the doctor's process ended early ({failure.detail})")

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from localllm.llama.probes.flash_attention import (
     MARGIN,
-    MAX_ATTEMPTS,
-    NOISY_SPREAD,
     Figures,
     Point,
     choose,
@@ -19,6 +17,7 @@ from localllm.llama.probes.flash_attention import (
     merged,
     spread,
 )
+from localllm.measuring.repeated import MAX_ATTEMPTS
 
 CTX = st.integers(1024, 2**20)
 SECONDS = st.floats(1e-5, 10)
@@ -68,7 +67,7 @@ def test_flash_attention_is_used_unless_it_is_slower_by_more_than_the_noise(
     figures: tuple[Point, ...], ctx: int, noise: float
 ) -> None:
     chosen = choose(Figures(points=figures, spread=noise), ctx).flash
-    assert chosen is (gain_without(figures, ctx) <= MARGIN + noise)
+    assert chosen is (gain_without(figures, ctx) <= MARGIN * (1 + noise))
     as_fast = tuple(
         msgspec.structs.replace(point, decode_without_s=point.decode_with_s, prompt_without_s=point.prompt_with_s)
         for point in figures
@@ -94,7 +93,10 @@ def test_what_was_measured_is_said_as_speed_with_flash_attention() -> None:
 
 
 def test_a_noisy_measurement_is_made_again_but_not_for_ever() -> None:
-    noisy, quiet = measured(decode=2, prompt=2, spread=NOISY_SPREAD * 2), measured(decode=1, prompt=1, spread=0.01)
+    noisy, quiet = (
+        measured(decode=2, prompt=2, spread=Figures.NOISY_SPREAD * 2),
+        measured(decode=1, prompt=1, spread=0.01),
+    )
     assert not noisy.is_final
     assert "measures again" in choose(noisy, 8192).reason
     assert quiet.is_final

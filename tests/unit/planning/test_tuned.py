@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter
 from localllm.planning import tuned
-from localllm.planning.tuned import MAX_TUNINGS, WITHOUT_EFFECT, Conditions, Tuning, Tunings, Values, base_of, match
+from localllm.planning.tuned import MAX_TUNINGS, WITHOUT_EFFECT, Place, Tuning, Tunings, Values, base_of, match
 from localllm.registry import listing
 from localllm.tuning.candidates import Machine, candidates
 from localllm.types import DeviceInfo, LoadedModel
@@ -21,7 +21,7 @@ from localllm.types.load_options import LoadOptions
 from tests.stores import put
 from tests.worker.conftest import INFO
 
-HERE = Conditions(cpu="c", cores=4, library="l", backend="zen4")
+HERE = Place(cpu="c", cores=4, library="l", backend="zen4")
 OPTIONS = LoadOptions(slots=4)
 CTX = 8192
 WON = Tuning(
@@ -69,7 +69,7 @@ def test_what_was_kept_is_used_by_a_load_of_the_same_settings(tmp_path: Path, mo
         (msgspec.structs.replace(HERE, version="0.0.1"), "localllm"),
     ],
 )
-def test_another_machine_or_runtime_does_not_use_it_and_says_why(place: Conditions, words: str) -> None:
+def test_another_machine_or_runtime_does_not_use_it_and_says_why(place: Place, words: str) -> None:
     found = match([changed(place=HERE)], place, OPTIONS, CTX)
     assert found.applied(OPTIONS) == OPTIONS
     assert words in found.story()

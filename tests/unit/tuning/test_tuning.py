@@ -21,7 +21,6 @@ from localllm.tuning.comparing import (
     Comparison,
     Pair,
     Rates,
-    estimate,
     holds,
     noise,
     pairs_needed,
@@ -268,15 +267,7 @@ def test_a_tuning_ends_within_its_time_and_with_bounded_rounds(
         assert tuned.check.gain("sure").low > 0
 
 
-@given(st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=30))
-def test_more_certainty_needs_wider_bounds_and_equal_samples_are_not_believed_to_be_exact(samples: list[float]) -> None:
-    likely, sure = estimate(samples, "likely"), estimate(samples, "sure")
-    assert likely.mean == sure.mean == pytest.approx(sum(samples) / len(samples))
-    assert 0 < likely.half_width < sure.half_width
-
-
-def test_one_sample_says_nothing() -> None:
-    assert estimate([0.5], "likely").low == -math.inf
+def test_one_pair_says_nothing() -> None:
     assert not holds(Comparison())
     comparison = Comparison()
     comparison.pairs.append(Pair(Rates(1, 1), Rates(9, 9)))

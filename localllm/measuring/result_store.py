@@ -1,21 +1,21 @@
-"""Caches results about this machine in a small JSON file, keyed by everything that a result depends on.
+"""Caches results about this machine in a small JSON file, by the key of their `Conditions`.
 
 If the file cannot be read or written, a warning is logged and the result is computed again. Two processes may write at
 once: each replaces the whole file, so one may lose the other's result. Does not know what the results mean.
+
+Tunings have files of their own (`planning.tuned`): each took minutes that a user asked for, so they are listed, removed
+with their model, and a load says why one does not apply. A cache that forgets silently would not do for them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
-import tempfile
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
-from localllm.errors import naming
+from localllm.system.files import write_whole
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -24,11 +24,6 @@ T = TypeVar("T")
 class _File(msgspec.Struct, Generic[T], forbid_unknown_fields=True):
     outcomes: dict[str, T] = {}
     """Oldest first."""
-
-
-def key(*parts: str) -> str:
-    """A short digest of all parts."""
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 class ResultStore(Generic[T]):
@@ -40,19 +35,18 @@ class ResultStore(Generic[T]):
         self._most = most
         self._subject = subject
 
-    def get(self, name: str) -> T | None:
-        return self._read().outcomes.get(name)
+    def get(self, key: str) -> T | None:
+        return self._read().outcomes.get(key)
 
-    def put(self, name: str, outcome: T) -> OSError | None:
+    def put(self, key: str, outcome: T) -> OSError | None:
         """Returns the error if the file cannot be written."""
         content = self._read()
-        content.outcomes.pop(name, None)
-        content.outcomes[name] = outcome
+        content.outcomes.pop(key, None)
+        content.outcomes[key] = outcome
         for oldest in list(content.outcomes)[: -self._most]:
             del content.outcomes[oldest]
         try:
-            with naming(self.path):
-                self._replace(msgspec.json.encode(content))
+            write_whole(self.path, msgspec.json.encode(content))
         except OSError as error:
             log.warning("%s: the result is not remembered path=%s reason=%s", self._subject, self.path, error)
             return error
@@ -71,15 +65,3 @@ class ResultStore(Generic[T]):
                 error,
             )
             return _File()
-
-    def _replace(self, content: bytes) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=self.path.name, dir=self.path.parent)
-        try:
-            with open(handle, "wb") as file:
-                file.write(content)
-            os.replace(name, self.path)
-        except OSError as error:
-            os.unlink(name)
-            error.filename = str(self.path)  # not the temporary file
-            raise
