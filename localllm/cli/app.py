@@ -77,7 +77,7 @@ def root(
 SAMPLING = "temperature top_k top_p min_p seed max_tokens"
 
 
-@takes(f"{SAMPLING} ctx threads gpu_layers device draft {COMMON}", "chat_template runtime rpc plugin_dir")
+@takes(f"{SAMPLING} api_key ctx threads gpu_layers device draft {COMMON}", "chat_template runtime rpc plugin_dir")
 def run(
     model: opt.Model,
     prompt: Annotated[
@@ -131,8 +131,8 @@ def run(
 
 
 @takes(
-    "host port ollama_compat tls_cert_file api_key_file allow_remote_without_key cors_origins ctx slots draft threads "
-    f"gpu_layers device kv_type model_keep_alive_s max_loaded_models {COMMON}",
+    "host port ollama_compat tls_cert_file api_key api_key_file allow_remote_without_key cors_origins ctx slots draft "
+    f"threads gpu_layers device kv_type model_keep_alive_s max_loaded_models {COMMON}",
     more=ALL,
 )
 def serve(
@@ -154,7 +154,7 @@ def serve(
     raise Exit(serve_model(config.load(settings), models or [], ready=ready))
 
 
-WHERE = f"host port {COMMON}"
+WHERE = f"host port api_key {COMMON}"
 
 
 @takes(f"threads gpu_layers device kv_type {WHERE}", "chat_template plugin_dir")
@@ -202,7 +202,7 @@ def show(
     raise Exit(show_model(config.load(settings), model, modelfile=modelfile, as_json=as_json))
 
 
-@takes("host port")
+@takes("host port api_key")
 def ps(as_json: opt.AsJson = False, **settings: Any) -> None:
     """List the models loaded by the running server."""
     from localllm.cli.commands.processes import list_processes
@@ -211,7 +211,7 @@ def ps(as_json: opt.AsJson = False, **settings: Any) -> None:
     raise Exit(list_processes(config.load(settings), as_json=as_json))
 
 
-@takes("host port")
+@takes("host port api_key")
 def stop(
     names: Annotated[list[str] | None, Argument(metavar="NAME...", help="Models, as listed by localllm ps")] = None,
     every: Annotated[bool, Option("--all", help="All models")] = False,

@@ -30,6 +30,12 @@ T = TypeVar("T")
 _NOTHING = Delta()
 
 
+class KeyRequired(LocalLLMError):
+    """The server wants another API key, or one at all."""
+
+    code = "invalid_api_key"
+
+
 class ServerGone(Unavailable):
     """The server does not answer, or hung up before the end of its answer."""
 
@@ -345,7 +351,10 @@ def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
 
 def _to_error(body: bytes) -> LocalLLMError:
     try:
-        return replies.to_error(msgspec.json.decode(body, type=replies.RefusedBody).error.to_error_object())
+        error = msgspec.json.decode(body, type=replies.RefusedBody).error.to_error_object()
+        if error.code == KeyRequired.code:  # the server's words are for those who write HTTP
+            return KeyRequired("the server requires an API key that it knows; set LOCALLLM_API_KEY, or pass --api-key")
+        return replies.to_error(error)
     except msgspec.DecodeError:
         return InternalError(f"not a localllm server: it answered {body[:200]!r}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from localllm.errors import LocalLLMError
@@ -32,7 +33,7 @@ def is_anybody_there(settings: Settings) -> bool:
 
 
 def server_of(settings: Settings) -> Client:
-    """A client of the running server, with this user's first admin key, or else the first key.
+    """A client of the running server, with this user's key.
 
     Raises `ServerGone` if there is none.
     """
@@ -41,19 +42,24 @@ def server_of(settings: Settings) -> Client:
     host, port = address_of(settings)
     if not is_anybody_there(settings):
         raise ServerGone(f"no server answers at {host} port {port}; start one with localllm serve")
-    keys = sorted(settings.keys(), key=lambda key: key.role != "admin")
     scheme = "http" if settings.tls_cert_file is None else "https"
-    return Client(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}", keys[0].secret if keys else None)
+    return Client(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}", settings.client_key())
 
 
-def find_server(settings: Settings) -> Client | None:
-    """A client of a running server that accepts our key; None if there is no such server."""
+def find_server(settings: Settings, refused: Callable[[str], None] = lambda _: None) -> Client | None:
+    """A client of a running server that accepts our key; None if there is no such server. `refused` gets the message
+    of one that wants another key.
+    """
     if not is_anybody_there(settings):
         return None
+    from localllm.client.api import KeyRequired
+
     client = server_of(settings)
     try:
         client.processes()
-    except LocalLLMError:
+    except LocalLLMError as error:
         client.close()
+        if isinstance(error, KeyRequired):
+            refused(error.message)
         return None
     return client

@@ -40,7 +40,7 @@ from localllm.server.edge import log
 from localllm.server.edge.callers import KeyRing, caller_in
 from localllm.server.edge.cors import Cors
 from localllm.server.edge.decoding import DecodedBody
-from localllm.server.edge.gate import Gate
+from localllm.server.edge.gate import Gate, is_open
 from localllm.server.edge.hints import hint
 from localllm.server.edge.limits import KeyLimits, Limited
 from localllm.server.edge.sse import ClientGone
@@ -230,8 +230,10 @@ class Exchange:
     def log(self) -> None:
         tally = self.tally
         has_tokens = tally.prompt_tokens > 0
+        # Opening the page asks for thirty files, and a load balancer probes every few seconds.
+        is_quiet = self.status is not None and self.status < 400 and is_open(self._scope["path"])
         log.event(
-            logging.INFO,
+            logging.DEBUG if is_quiet else logging.INFO,
             "request",
             method=self._scope["method"],
             path=self._scope["path"],

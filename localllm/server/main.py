@@ -76,7 +76,7 @@ async def serve(
     keys = KeyRing(settings, token)
     tls = tls_context(settings.tls_cert_file, settings.tls_key_file)
     if "*" in settings.origins() and not keys.pairs:
-        log.event(logging.WARNING, "any_web_page_can_use_this_server", cors_origins="*", remedy="set LOCALLLM_API_KEYS")
+        log.event(logging.WARNING, "any_web_page_can_use_this_server", cors_origins="*", remedy="set LOCALLLM_API_KEY")
     warn_of_equal_keys(keys)
     stop, reloading = Stop(), Reloading(settings, keys, tls)
     with contextlib.ExitStack() as open_, stop.on_signals(), reloading.on_signal(stop.event.set):
@@ -194,7 +194,7 @@ def bind(settings: Settings, *, has_key: bool) -> socket.socket:
         else:
             raise InvalidParameter(
                 f"refusing to listen on {settings.host} without an API key: anyone on the network could use this "
-                "server; set LOCALLLM_API_KEYS or --api-key-file, or pass --allow-remote-without-key to permit that",
+                "server; set LOCALLLM_API_KEY or --api-key-file, or pass --allow-remote-without-key to permit that",
                 param="host",
             )
     where = f"{settings.host} port {settings.port}"

@@ -44,7 +44,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True, forbid_unknown_fields=
         return Path(self.home) if self.home is not None else folders.user_data_dir()
 
     def keys(self) -> tuple[ApiKey, ...]:
-        """All API keys, from the setting and from the file. Raises `InvalidParameter`."""
+        """All API keys, from the settings and from the file. Raises `InvalidParameter`."""
         keys = comma_list(self.api_keys)
         if self.api_key_file is not None:
             try:
@@ -59,7 +59,17 @@ class Settings(ServerSettings, frozen=True, kw_only=True, forbid_unknown_fields=
                     "remove the setting",
                     param="api_key_file",
                 )
+        own = (self.api_key or "").strip()
+        if own and not any(key == own or key.endswith(f"={own}") for key in keys):
+            keys += (own,)
         return parse_keys(keys)
+
+    def client_key(self) -> str | None:
+        """The key that commands send: theirs, else the first admin key, else the first. Raises `InvalidParameter`."""
+        if self.api_key:
+            return parse_keys([self.api_key.strip()])[0].secret
+        keys = sorted(self.keys(), key=lambda key: key.role != "admin")
+        return keys[0].secret if keys else None
 
     def aliases(self) -> tuple[tuple[str, str], ...]:
         """`model_aliases` as pairs of pattern and model, where an empty model means the loaded one.

@@ -46,6 +46,11 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "PEM key of the certificate", "FILE", more="Without a password; by default in the certificate's file."
     )] = None
 
+    api_key: Annotated[str | None, access(
+        "API key: what the server requires, and commands send", "KEY",
+        more="One of the server's keys, also for ps, stop, run, launch and all others that use a running server. Other "
+        "users of this machine can read the command line; LOCALLLM_API_KEY hides it from them."
+    )] = None
     api_keys: Annotated[str | None, access(
         "API keys, comma-separated", "KEYS", who="environment",
         more="Each KEY, NAME=KEY or NAME(PROPERTIES)=KEY. The log and the metrics use the name, else key-1, key-2 ... "

@@ -93,7 +93,7 @@ def begin(settings: Settings, arguments: list[str], last_port: int, *, on_exit: 
             elif running is None:
                 say(
                     f"the server at port {settings.port} refuses this window or is not localllm's, so this window "
-                    "starts its own; if it needs a key, set LOCALLLM_API_KEYS or --api-key-file"
+                    "starts its own; if it needs a key, set LOCALLLM_API_KEY"
                 )
             port = last_port if last_port != settings.port else 0
         if running is not None:

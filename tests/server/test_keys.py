@@ -10,10 +10,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from localllm.client.discovery import server_of
+from localllm.client.api import KeyRequired
+from localllm.client.discovery import find_server, server_of
 from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
 from localllm.server.edge.callers import KeyRing
-from localllm.settings.config import Settings
+from localllm.settings.config import Settings, load
 from localllm.types import Delta
 from tests.server.conftest import RequestLog, Served, running
 from tests.server.fake_runtime import HANG
@@ -303,3 +304,26 @@ def test_a_response_stays_its_keys_after_the_keys_before_it_are_gone(team: Serve
     made = _post(team, "b", "/v1/responses", input="x").json()["id"]
     for key, status in (("b", 200), ("a", 404), ("q", 404)):
         assert team.http.get(f"/v1/responses/{made}", headers={"x-api-key": key}).status_code == status
+
+
+def test_one_key_is_the_servers_and_the_commands_and_a_wrong_one_is_named_in_their_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOCALLLM_API_KEY", "sesame")
+    settings = load({"port": 0, "grace_s": 0.1})
+    with running(settings) as served:
+        assert served.http.get("/v1/models").status_code == 401
+        port = {"port": served.address[1]}
+        with server_of(load(port)) as client:
+            client.unload("tiny")
+        assert served.runtime.models == []
+        for other in ("", "wrong"):
+            refusals: list[str] = []
+            monkeypatch.setenv("LOCALLLM_API_KEY", other)
+            with server_of(load(port)) as client, pytest.raises(KeyRequired, match=r"LOCALLLM_API_KEY.*--api-key"):
+                client.processes()
+            assert find_server(load(port), refusals.append) is None
+            assert len(refusals) == 1
+    keys = Settings(api_key="a", api_keys="ann=a,bob=b").keys()
+    assert [key.secret for key in keys] == ["a", "b"]
+    assert Settings(api_key="b", api_keys="ann(admin)=a,bob=b").client_key() == "b"

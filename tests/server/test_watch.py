@@ -14,10 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from localllm.server.edge import log
 from localllm.server.watching.metrics import Metrics
 from localllm.server.watching.tally import Tally
+from localllm.supervisor.load_log import log_load
 from localllm.types import Finish, Timings, Usage
 from localllm.types.states import EngineStatus
 from tests.server.conftest import RequestLog, Served
-from tests.server.fake_runtime import FINISH, FakeRuntime
+from tests.server.fake_runtime import FINISH, FakeRuntime, tiny_model
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -196,3 +197,24 @@ def test_what_happens_during_a_request_is_logged_with_its_id(
     request_log.lines(1, "mine-7")
     ids = {record.message: record.__dict__["fields"]["id"] for record in caplog.records if record.name == "localllm"}
     assert ids["fields_ignored"] == "mine-7"
+
+
+def test_files_of_the_page_and_probes_are_logged_for_debugging_only(
+    served: Served, caplog: pytest.LogCaptureFixture, request_log: RequestLog
+) -> None:
+    caplog.set_level(logging.DEBUG, "localllm")
+    for path in ("/", "/health", "/docs", "/ui/nothing.js", "/v1/models"):
+        served.http.get(path, headers={"x-request-id": "quiet"})
+    request_log.lines(5, "quiet")
+    levels = {vars(each)["fields"]["path"]: each.levelname for each in caplog.records if each.message == "request"}
+    assert levels == {
+        "/": "DEBUG", "/health": "DEBUG", "/docs": "DEBUG", "/ui/nothing.js": "INFO", "/v1/models": "INFO",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "says"), [(10, True), (512, False), (None, False)])
+def test_a_context_that_is_not_what_was_asked_for_is_a_warning(
+    caplog: pytest.LogCaptureFixture, asked: int | None, says: bool
+) -> None:
+    log_load(tiny_model(), asked_ctx=asked)
+    assert ("context_rounded" in caplog.messages) == says

@@ -173,7 +173,7 @@ def _running(asked: str | None, load: Mapping[str, Any], settings: Settings) -> 
     others = {name: value for name, value in load.items() if name != "ctx"}
     if (asked is not None and not is_name(asked)) or as_arguments(others) or not is_anybody_there(settings):
         return None
-    return find_server(settings)
+    return find_server(settings, lambda why: report.say(f"localllm: {why}; starting another one"))
 
 
 def _loaded(client: Client, asked: str | None, ctx: int | None) -> ModelEntry | None:

@@ -63,8 +63,9 @@ def begin(model: str, load: Mapping[str, Any], settings: Settings, *, logs_to_fi
 
     `logs_to_file`: our own server logs to `logs/run.log`, not into the chat.
     """
+    load = {name: value for name, value in load.items() if name != "api_key"}  # for a server that runs
     if is_name(model) and not as_arguments(load) and is_anybody_there(settings):
-        running = find_server(settings)
+        running = find_server(settings, lambda why: report.say(f"localllm: {why}; starting another one"))
         if running is not None:
             with running:
                 yield Serving(model, None, running)

@@ -71,7 +71,7 @@ class Gate:
         if self._is_preflight(scope["method"], headers):  # before the key, which browsers send only after the preflight
             await Response(headers=self.cors.preflight_headers(headers))(scope, receive, send)
             return
-        if scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_FOLDERS):
+        if not is_open(scope["path"]):
             scope.setdefault("state", {})["caller"] = self._caller(dict(scope["headers"]))
         await self.app(scope, receive, send)
 
@@ -129,6 +129,11 @@ class Gate:
             what = "the API key is not valid" if any(offered) else "an API key is required"
             raise InvalidApiKey(f"{what}; send it as 'Authorization: Bearer KEY' or 'x-api-key: KEY'")
         return callers[0]
+
+
+def is_open(path: str) -> bool:
+    """Whether this is a probe, the page or the documentation, which need no key."""
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDERS)
 
 
 def host_name(header: str) -> str:
