@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from localllm.types import CallDelta, Delta, Finish, Timings, Usage
+from localllm.errors import ContextLengthExceeded
+from localllm.types import CallDelta, Delta, Finish, FinishReason, Timings, TokenLogprob, Usage
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH, HANG
 from tests.ui.conftest import answered, press, write
@@ -165,10 +167,18 @@ def test_what_a_chat_is_set_to_is_asked_for(page: Page, served: Served) -> None:
 def test_settings_that_are_no_json_are_said_and_presets_come_back(page: Page, served: Served) -> None:
     page.goto(served.url)
     page.click("#settings")
-    page.get_by_label("JSON schema of the answer").fill("{")
-    press(page, "OK")
-    expect(page.locator("dialog .error")).to_contain_text("is not valid JSON")
-    page.get_by_label("JSON schema of the answer").fill("")
+    for label, value, said in (
+        ("Tools (JSON)", "{}", "Tools are a JSON list"),
+        ("JSON schema of the answer", "{", "not valid JSON: "),
+    ):
+        field = page.get_by_label(label, exact=True)
+        field.fill(value)
+        press(page, "OK")
+        expect(page.locator("dialog .complaint")).to_contain_text(said)
+        expect(page.locator("dialog .complaint")).to_be_in_viewport(ratio=0.9)
+        expect(field).to_be_focused()
+        expect(field).to_have_accessible_description(re.compile(said))
+        field.fill("")
     page.get_by_label("Temperature").fill("0.5")
     page.get_by_label("Preset name").fill("Mine")
     page.click("text=Save preset")
@@ -176,6 +186,27 @@ def test_settings_that_are_no_json_are_said_and_presets_come_back(page: Page, se
     page.locator("dialog select").first.select_option("own Mine")
     assert page.get_by_label("Temperature").input_value() == "0.5"
     press(page, "Cancel")
+
+
+def test_a_new_chat_shows_what_it_takes_over_and_can_begin_without(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    page.wait_for_selector("select:not([hidden])")
+    shown = page.locator(".set")
+    expect(shown).to_be_hidden()
+    settings(page, {"System message": "Be brief.", "Tools (JSON)": '[{"name": "a"}, {"name": "b"}]'})
+    expect(shown).to_contain_text("Set for this chat: system message “Be brief.”, 2 tools.")
+    script(served, "Hello")
+    write(page, "Hi")
+    answered(page)
+    page.click("#new")
+    expect(shown).to_contain_text("Taken over from the chat before: system message “Be brief.”, 2 tools.")
+    shown.get_by_role("button", name="Use defaults").click()
+    expect(shown).to_be_hidden()
+    write(page, "Hi")
+    answered(page)
+    assert asked(served)[0] == ("user", "Hi")
+    page.click(".chats li:last-child .title")
+    expect(shown).to_contain_text("Set for this chat")
 
 
 def test_how_likely_each_token_was_is_shown_as_shades(page: Page, demo_url: str) -> None:
@@ -197,6 +228,80 @@ def test_how_likely_each_token_was_is_shown_as_shades(page: Page, demo_url: str)
     page.keyboard.press("ArrowRight")
     expect(others).not_to_have_text(second)
     expect(page.locator(f"{LAST} .likely .chosen")).to_have_count(1)
+
+
+def likely(*tokens: str) -> tuple[TokenLogprob, ...]:
+    return tuple(TokenLogprob(token.encode(), -0.1, ((token.encode(), -0.1), (b"x", -3.0))) for token in tokens)
+
+
+def test_only_the_text_of_an_answer_is_shaded_and_all_of_it(page: Page, served: Served) -> None:
+    """Thoughts, calls, tags and split characters have tokens, too; what was continued without them has none."""
+    page.goto(served.url)
+    page.wait_for_selector("select:not([hidden])")
+    page.click("#settings")
+    page.get_by_label("Show token probabilities").check()
+    press(page, "OK")
+    face = "\N{GRINNING FACE}".encode()
+    halves = tuple(TokenLogprob(half, -2.5, ((half, -2.5),)) for half in (face[:2], face[2:]))
+    served.runtime.script = [
+        Delta("", 2, thought="A cat", logprobs=likely("A", " cat")),
+        Delta("", 1, logprobs=likely("</think>")),
+        Delta("A cat", 3, logprobs=likely("\n", "A", " cat")),
+        Delta("", 1, logprobs=halves[:1]),
+        Delta("\N{GRINNING FACE}", 1, logprobs=halves[1:]),
+        Delta("", 1, logprobs=likely("<tool_call>")),
+        Delta("", 1, Finish("length", Usage(7, 9), Timings(0.1, 0.2, 0.3))),
+    ]
+    write(page, "Hi")
+    answered(page)
+    shaded = page.locator(f"{LAST} .likely span")
+    assert [text for text in shaded.all_inner_texts() if text] == ["A", " cat", "\N{GRINNING FACE}"]
+    expect(page.locator(f"{LAST} .thought")).to_have_text("A cat")
+    page.click("#settings")
+    page.get_by_label("Show token probabilities").uncheck()
+    press(page, "OK")
+    script(served, " sleeps")
+    page.click(f"{LAST} >> text=Continue")
+    expect(page.locator(f"{LAST} .markdown")).to_contain_text("sleeps")
+    page.click("#settings")
+    page.get_by_label("Show token probabilities").check()
+    press(page, "OK")
+    expect(page.locator(f"{LAST} .likely")).to_have_text("A cat\N{GRINNING FACE} sleeps")
+    calls = (CallDelta(0, "{}", "purr", "1"),)
+    served.runtime.script = [
+        Delta("Well", 3, logprobs=likely("Well", "<tool_call>", "{}"), calls=calls),
+        Delta("", 1, Finish("length", Usage(7, 9), Timings(0.1, 0.2, 0.3))),
+    ]
+    page.click(f"{LAST} >> text=Regenerate")
+    expect(page.locator(f"{LAST} .call")).to_be_visible()
+    expect(page.locator(f"{LAST} .likely")).to_have_text("Well")
+    expect(page.locator(f"{LAST} >> text=Continue")).to_have_count(0)
+
+
+def test_what_ended_an_answer_is_named_and_a_full_context_is_not_continued_in(page: Page, served: Served) -> None:
+    spent = Usage(prompt_tokens=4000, completion_tokens=96)
+    finish = Finish("length", spent, Timings(0.1, 0.2, 0.3), is_context_full=True)
+    served.runtime.script = [Delta("Once", 1), Delta("", 1, finish)]
+    page.goto(served.url)
+    write(page, "A story")
+    answered(page)
+    status, go_on = page.locator(f"{LAST} .status"), page.locator(f"{LAST} >> text=Continue")
+    expect(status).to_contain_text("The context is full (4,096 tokens). Start a new chat")
+    expect(go_on).to_have_count(0)
+    served.runtime.refusal = ContextLengthExceeded("too long", prompt_tokens=5000, context_length=512)
+    write(page, "More")
+    expect(status).to_contain_text("The conversation does not fit into the context of")
+    served.runtime.refusal = None
+    for reason, text in (("length", "The limit of 7 tokens from the chat settings"), ("timeout", "time limit")):
+        page.click("#new")
+        settings(page, {"Maximum tokens": "7"})
+        served.runtime.script = [
+            Delta("Once", 1),
+            Delta("", 1, Finish(cast(FinishReason, reason), spent, Timings(0.1, 0.2, 0.3))),
+        ]
+        write(page, "A story")
+        expect(status).to_contain_text(text)
+        expect(go_on).to_be_visible()
 
 
 def test_a_search_finds_what_stands_in_any_branch_and_opens_that_branch(page: Page, served: Served) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,22 @@ def test_a_bench_that_is_stopped_keeps_nothing(page: Page, served: Served) -> No
     page.locator("#bench").get_by_role("button", name="Stop").click()
     assert served.runtime.answers[0].closed.wait(10)
     expect(page.locator("#bench tbody tr")).to_have_count(0)
+
+
+def test_the_plots_say_since_when_they_know_and_leave_out_what_they_do_not(page: Page, served: Served) -> None:
+    page.clock.install(time=datetime(2026, 11, 28, 14, 3))
+    page.goto(f"{served.url}#machine")
+    heading = page.locator("main h2").first
+    expect(heading).to_have_text(re.compile("Since 2:03"))
+    expect(page.locator(".plot .line").last).to_have_attribute("d", re.compile("M"))
+    hide = "hidden => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true }); "
+    page.evaluate(hide + "document.dispatchEvent(new Event('visibilitychange')); }", True)
+    page.clock.run_for(299_000)
+    page.evaluate(hide + "document.dispatchEvent(new Event('visibilitychange')); }", False)
+    expect(page.locator(".plot .line").last).to_have_attribute("d", re.compile("M.*M"))
+    page.clock.run_for(2_000)
+    served.runtime.models = []
+    expect(heading).to_have_text("The last five minutes")
 
 
 def test_the_plots_go_on_while_another_view_is_shown(page: Page, served: Served) -> None:

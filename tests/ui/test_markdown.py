@@ -31,8 +31,8 @@ PIECES = st.sampled_from([
     "# Title\n", "## A\n", "text ", "words and\n", "\n", "\n\n", "- item\n", "  - inner\n", "* other\n", "1. one\n",
     "2. two\n", "   more\n", "> quoted\n", "> > deep\n", "```python\n", "x = 'a' # b\n", "```\n", "~~~\n",
     "| a | b |\n", "|---|:-:|\n", "| 1 | 2 |\n", "**bold**", "*em*", "`code`", "[link](https://x.org)", "<b>",
-    "---\n", "- [x] done\n", "$$\nx^2\n$$\n", "\\[ y \\]\n", "$z$ ", "_a_b_", "~~no~~", "\\*", "    deep\n",
-    "ٱلسلام ", "`", "*", "[", "|", "#", "-",
+    "---\n", "- [x] done\n", "$$\nx^2\n$$\n", "$$", "&amp; &lt", "\\[ y \\]\n", "$z$ ", "_a_b_", "~~no~~", "\\*",
+    "    deep\n", "ٱلسلام ", "`", "*", "[", "|", "#", "-",
 ])  # fmt: skip
 
 
@@ -65,6 +65,13 @@ def test_a_text_that_grows_ends_as_the_whole_does(blank: Page, text: str, data: 
         ("- [x] a", '<ul><li><p dir="auto">☑ a</p></li></ul>'),
         ("# A\nb", '<h3 dir="auto">A</h3><p dir="auto">b</p>'),
         ("<b>x</b>", '<p dir="auto">&lt;b&gt;x&lt;/b&gt;</p>'),
+        ("a&amp;b &lt;i&gt; &#8594; &#x3C0; &copy; &none;", '<p dir="auto">a&amp;b &lt;i&gt; → π © &amp;none;</p>'),
+        ("`&amp;`", '<p dir="auto"><code>&amp;amp;</code></p>'),
+        ("$$\nx^2\n$$", '<div class="math block" dir="ltr">x^2</div>'),
+        ("\\[ x^2 \\]", '<div class="math block" dir="ltr">x^2</div>'),
+        ("so $$x^2$$ is", '<p dir="auto">so <span class="math" dir="ltr">x^2</span> is</p>'),
+        ("$$x$$ is", '<p dir="auto"><span class="math" dir="ltr">x</span> is</p>'),
+        ("$$ is money\n\n**b**", '<p dir="auto">$$ is money</p><p dir="auto"><strong>b</strong></p>'),
         ("$x_1$", '<p dir="auto"><span class="math" dir="ltr">x_1</span></p>'),
     ],
 )  # fmt: skip

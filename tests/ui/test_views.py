@@ -137,4 +137,18 @@ def test_a_narrow_page_has_its_list_behind_a_button(page: Page, served: Served) 
     expect(page.locator("#sidebar")).to_be_visible()
     page.click("#new")
     expect(page.locator("#sidebar")).to_be_hidden()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    table = (
+        "| a | the column | c | d | e |\n|---|---|---|---|---|\n| incomparable | internationalization | c | d | "
+        + "x" * 60
+    )
+    served.runtime.script = [Delta(f"{table} |", 1), Delta("", 1, FINISH)]
+    write(page, "Hi")
+    answered(page)
+    page.set_viewport_size({"width": 320, "height": 700})
+    for view in ("machine", "models", "chat"):
+        page.evaluate("view => { location.hash = view; }", view)
+        page.locator({"chat": "table", "models": ".card", "machine": ".slots"}[view]).first.wait_for()
+        outside = "[...document.querySelectorAll('.top *, .card, .message *')].filter(each => !each.closest('table') "
+        outside += "&& each.getBoundingClientRect().right > 320).map(each => each.outerHTML)"
+        assert page.evaluate(outside) == []
+    assert page.evaluate("document.querySelectorAll('td')[1].clientHeight") < 100, "no word of it is broken"

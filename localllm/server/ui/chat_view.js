@@ -6,6 +6,7 @@ import { MessageView } from "./message_view.js";
 import { session } from "./session.js";
 import { editSettings } from "./settings_view.js";
 import { wordsOf } from "./store.js";
+import { titleOf } from "./tree.js";
 import { words } from "./words.js";
 
 const MAX_FILE_BYTES = 1_000_000;
@@ -47,7 +48,8 @@ export class ChatView {
     );
     form.addEventListener("dragover", (event) => event.preventDefault());
     form.addEventListener("drop", (event) => { event.preventDefault(); this.#attach([...(event.dataTransfer?.files ?? [])]); });
-    this.node = el("section", { class: "chat", "aria-label": words.views.chat }, bar, this.list, this.problem, form);
+    this.settings = el("p", { class: "note set", hidden: true });
+    this.node = el("section", { class: "chat", "aria-label": words.views.chat }, bar, this.list, this.problem, this.settings, form);
 
     session.addEventListener("path", () => this.#showPath());
     session.addEventListener("models", () => this.#showModels());
@@ -92,6 +94,7 @@ export class ChatView {
       while (this.list.children.length > nodes.length) this.list.lastElementChild?.remove();
     }
     if (before[0] !== this.list.children[0]) this.followed = true;
+    this.#showSettings();
     const isWriting = session.isWriting;
     this.button.textContent = isWriting ? words.chat.stop : words.chat.send;
     this.button.classList.toggle("stop", isWriting);
@@ -107,8 +110,20 @@ export class ChatView {
     fill(this.models, ids.map((id) => el("option", { value: id, selected: id === conversation.model }, id)));
     this.models.value = conversation.model;
     this.models.hidden = !ids.length;
+    this.#showSettings();
+    this.last("assistant")?.update(true);  // whether it can be continued depends on the model's context
     if (!models.length && session.asked) this.context.textContent = words.chat.noModels;
     this.#count();
+  }
+
+  /** Says what the chat is set to, since it changes the answers and is not seen in the messages. */
+  #showSettings() {
+    const { chat } = session;
+    const names = namesOf(chat.conversation.settings);
+    const isNew = !chat.tree.messages.size;
+    this.settings.hidden = !names.length;
+    fill(this.settings, isNew && chat.tookOver ? words.settings.takenOver(names) : words.settings.set(names), " ",
+      isNew && el("button", { type: "button", class: "small", onclick: () => { session.configure({}); this.field.focus(); } }, words.settings.useDefaults));
   }
 
   #typed() {
@@ -136,7 +151,7 @@ export class ChatView {
         const used = await api.countTokens(body);
         if (counting !== this.counting) return;  // something else is shown or typed
         this.context.textContent = words.chat.context(used, model.ctx);
-        this.context.classList.toggle("full", used > model.ctx);
+        this.context.classList.toggle("full", used >= model.ctx);
       } catch {
         this.context.textContent = "";  // the count is optional; sending reports the error
       }
@@ -233,6 +248,17 @@ export class ChatView {
     const message = session.tree.path().filter((each) => each.role === role).at(-1);
     return message && this.views.get(message.id);
   }
+}
+
+/** What is set, in words. @param {import("./tree.js").Settings} settings @returns {string[]} */
+function namesOf({ system, sampling, thinking, schema, tools, logprobs, mcp }) {
+  const say = words.settings;
+  const numTools = (tools ? JSON.parse(tools).length : 0) + (mcp?.length ?? 0);
+  const low = (/** @type {string} */ text) => text[0].toLowerCase() + text.slice(1);
+  return [
+    system && `${low(say.system)} “${titleOf(system, "")}”`, schema && say.schema, numTools && say.numTools(numTools), sampling && say.sampling,
+    thinking && `${low(say.thinking)} ${low(say.thinkings[thinking])}`, logprobs && low(say.probabilities),
+  ].filter((each) => typeof each === "string" && each !== "").map(String);
 }
 
 /** Highlights words without changing any node. @param {HTMLElement} node @param {string[]} wanted */

@@ -90,8 +90,36 @@ export function ask(title, content, say = {}) {
     const box = el("dialog", { "aria-labelledby": "ask", onclose: () => { box.remove(); resolve(box.returnValue === "yes"); } }, form);
     document.body.append(box);
     box.showModal();
+    box.querySelector(".complaint")?.scrollIntoView({ block: "nearest" });
   });
 }
+
+/**
+ * Says in a dialog that is shown again what is wrong with a field of it, beside the field, which gets the focus.
+ * @param {HTMLElement} problem says what concerns no field; it must be part of the dialog
+ * @param {string} text empty: nothing is wrong any more
+ * @param {HTMLElement} [field]
+ */
+export function complain(problem, text, field) {
+  retract();
+  problem.textContent = field ? "" : text;
+  problem.hidden = !problem.textContent;
+  if (!text) return;
+  const focused = field ?? problem;
+  focused.setAttribute("autofocus", "");
+  if (!field) { problem.tabIndex = -1; retract = () => focused.removeAttribute("autofocus"); return; }
+  const beside = el("p", { class: "error complaint wide", id: "complaint", role: "alert" }, text);
+  (field.closest("label") ?? field).after(beside);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", "complaint");
+  retract = () => {
+    beside.remove();
+    for (const name of ["autofocus", "aria-invalid", "aria-describedby"]) field.removeAttribute(name);
+  };
+}
+
+/** Removes what `complain` added last. */
+let retract = () => {};
 
 /** Copies text to the clipboard and confirms it on the button. @param {HTMLElement} button @param {string} text @param {string} done */
 export async function copyText(button, text, done) {

@@ -9,7 +9,7 @@ const percent = (logprob) => `${(100 * Math.exp(logprob)).toFixed(1)} %`;
 /** @param {import("./tree.js").Likely[]} tokens @returns {HTMLElement} */
 export function shaded(tokens) {
   const others = el("p", { class: "others note", role: "status", dir: "auto" });
-  const nodes = tokens.map(({ token, logprob }) => el("span", { class: `p${Math.max(0, Math.min(4, Math.floor(-logprob)))}` }, token));
+  const nodes = tokens.map(({ token, logprob, top_logprobs }) => el("span", { class: top_logprobs.length ? `p${Math.max(0, Math.min(4, Math.floor(-logprob)))}` : "unscored" }, token));
   let at = -1;
   /** @param {number} next */
   const show = (next) => {
@@ -17,6 +17,7 @@ export function shaded(tokens) {
     nodes[at]?.classList.remove("chosen");
     nodes[at = next].classList.add("chosen");
     const { token, logprob, top_logprobs } = tokens[at];
+    if (!top_logprobs.length) { fill(others, words.chat.unscored); return; }
     const rest = top_logprobs.filter((each) => each.token !== token);
     fill(others, [{ token, logprob }, ...rest].map((each, index) => el(index ? "span" : "b", {}, `${JSON.stringify(each.token)} ${percent(each.logprob)}  `)));
   };

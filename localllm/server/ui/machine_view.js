@@ -24,12 +24,15 @@ export class MachineView {
     };
     this.note = el("p", { class: "note", role: "status" });
     this.cache = el("p", {});
+    this.span = el("h2", {}, words.machine.lastMinutes);
+    /** When the first event arrived; 0: none has yet. */
+    this.begunAt = 0;
     this.models = el("div");
     this.bench = new BenchView();
     this.doctor = el("pre", { id: "doctor", dir: "ltr", tabindex: 0, hidden: true });
     this.examine = el("button", { type: "button", onclick: () => this.#examine() }, words.machine.examine);
     this.node = el("section", { class: "page", "aria-label": words.machine.title },
-      el("h2", {}, words.machine.lastMinutes), el("div", { class: "plots" }, Object.values(this.plots).map((plot) => plot.node)),
+      this.span, el("div", { class: "plots" }, Object.values(this.plots).map((plot) => plot.node)),
       this.cache, this.note, this.models, this.bench.node,
       el("section", {}, el("h2", {}, words.machine.doctor), this.examine, this.doctor));
     this.wanted = false;
@@ -67,20 +70,31 @@ export class MachineView {
       } catch (error) {
         if (!signal.aborted) this.note.textContent = error instanceof api.Refused ? said(error) : words.machine.lost;
       }
-      if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      if (signal.aborted) return;
+      this.#interrupt();
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
     }
   }
 
   #stop() {
     this.watching?.abort();
     this.watching = null;
+    this.#interrupt();
+  }
+
+  /** What happens until the next event is not known. */
+  #interrupt() {
     this.before = null;
+    for (const plot of Object.values(this.plots)) plot.interrupt();
   }
 
   /** @param {any} event */
   #take(event) {
     const at = Date.now();
     const { totals, models } = event;
+    this.begunAt ||= at;
+    const isWhole = at - this.begunAt >= SPAN_MS;
+    this.span.textContent = isWhole ? words.machine.lastMinutes : words.machine.since(new Date(this.begunAt).toLocaleTimeString(words.lang, { timeStyle: "short" }));
     if (this.before) {
       // Nothing is sent while nothing changes, so a change happened after the server's last check.
       const gap = event.time_s - this.before.time_s;

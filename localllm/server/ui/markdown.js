@@ -48,12 +48,12 @@ export function blocks(text, depth = 0) {
       continue;
     }
     const open = /^\s*(\$\$|\\\[)/.exec(line);
-    if (open) {
-      const close = open[1] === "$$" ? "$$" : "\\]";
-      let end = at;
-      while (end < lines.length && !(end === at ? line.slice(line.indexOf(open[1]) + 2) : lines[end]).includes(close)) end++;
-      found.push({ type: "math", source: source(end + 1) });
-      at = end + 1;
+    const end = open ? mathEnd(lines, at, open) : 0;
+    if (open && end) {
+      const inner = source(end).trim().slice(2);
+      const close = closingOf(open[1]);
+      found.push({ type: "math", source: (inner.endsWith(close) ? inner.slice(0, -2) : inner).trim() });
+      at = end;
       continue;
     }
     const heading = HEADING.exec(line);
@@ -77,11 +77,30 @@ export function blocks(text, depth = 0) {
       at = end;
       continue;
     }
-    let end = at + 1;
-    while (end < lines.length && !isBlank(lines[end]) && !starts(lines[end])) end++;
-    found.push({ type: "text", source: source(end) });
-    at = end;
+    let last = at + 1;
+    while (last < lines.length && !isBlank(lines[last]) && !starts(lines[last])) last++;
+    found.push({ type: "text", source: source(last) });
+    at = last;
   }
+}
+
+/** @param {string} open */
+const closingOf = (open) => (open === "$$" ? "$$" : "\\]");
+
+/**
+ * The line after a formula that begins at line `at`, as far as it has come; 0 if it is none: a blank line precedes its
+ * end, or text follows on the line of its end.
+ * @param {string[]} lines @param {number} at @param {RegExpExecArray} open
+ */
+function mathEnd(lines, at, open) {
+  const close = closingOf(open[1]);
+  for (let end = at; end < lines.length; end++) {
+    const line = end === at ? lines[at].slice(open[0].length) : lines[end];
+    if (end > at && isBlank(line) && end < lines.length - 1) return 0;
+    const closed = line.indexOf(close);
+    if (closed >= 0) return isBlank(line.slice(closed + 2)) ? end + 1 : 0;
+  }
+  return lines.length;
 }
 
 /** Whether a line ends a paragraph before it. @param {string} line */
@@ -230,7 +249,7 @@ function made(block) {
     case "rule":
       return el("hr");
     case "math":
-      return el("div", { class: "math block", dir: "ltr" }, block.source.trim());
+      return el("div", { class: "math block", dir: "ltr" }, block.source);
     case "code":
       return codeBlock(block);
     case "list":
@@ -280,6 +299,22 @@ function codeBlock(block) {
   return node;
 }
 
+const ENTITY = /^&(?:#x[\da-f]{1,6}|#\d{1,7}|[a-z][a-z\d]{1,31});/i;
+const ENTITIES = new RegExp(ENTITY.source.slice(1), "gi");
+/** The entities that models write, each before its character: the page may not parse HTML. @type {Record<string, string>} */
+const NAMED = Object.fromEntries(("amp & lt < gt > quot \" apos ' nbsp \u00a0 ensp \u2002 emsp \u2003 thinsp \u2009 shy \u00ad copy © reg ® trade ™ hellip … mdash — ndash – lsquo ‘ rsquo ’ ldquo “ rdquo ” "
+  + "laquo « raquo » bull • middot · times × divide ÷ plusmn ± minus − deg ° micro µ frac12 ½ frac14 ¼ frac34 ¾ sup2 ² sup3 ³ euro € pound £ cent ¢ yen ¥ sect § para ¶ dagger † larr ← rarr → uarr ↑ darr ↓ harr ↔ "
+  + "rArr ⇒ hArr ⇔ le ≤ ge ≥ ne ≠ asymp ≈ equiv ≡ infin ∞ radic √ sum ∑ prod ∏ int ∫ part ∂ nabla ∇ forall ∀ exist ∃ isin ∈ notin ∉ sub ⊂ sup ⊃ cap ∩ cup ∪ empty ∅ and ∧ or ∨ not ¬ prime ′ "
+  + "alpha α beta β gamma γ delta δ epsilon ε theta θ lambda λ mu μ pi π rho ρ sigma σ tau τ phi φ omega ω Delta Δ Sigma Σ Omega Ω "
+  + "auml ä ouml ö uuml ü Auml Ä Ouml Ö Uuml Ü szlig ß eacute é egrave è agrave à ccedil ç ntilde ñ check ✓ hearts ♥").split(" ").map((each, index, all) => [each, all[index + 1]]).filter((_, index) => index % 2 === 0));
+
+/** What an HTML entity such as `&amp;` stands for; one that is not known stays as it is. @param {string} entity that `ENTITY` matches */
+function decoded(entity) {
+  if (entity[1] !== "#") return Object.hasOwn(NAMED, entity.slice(1, -1)) ? NAMED[entity.slice(1, -1)] : entity;
+  const code = /x/i.test(entity[2]) ? parseInt(entity.slice(3), 16) : parseInt(entity.slice(2), 10);
+  return code === 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? "\ufffd" : String.fromCodePoint(code);
+}
+
 const SCHEMES = /^(?:https?:|mailto:)/i;
 
 /** The nodes of inline Markdown. @param {string} text @param {number} [depth] @returns {(Node | string)[]} */
@@ -302,7 +337,7 @@ export function inline(text, depth = 0) {
   for (let at = 0; at < text.length; ) {
     const char = text[at];
     if (char === "\\" && /[!-/:-@[-`{-~]/.test(text[at + 1] ?? "")) {
-      const end = text[at + 1] === "(" ? closing("\\)", at + 2) : -1;
+      const end = text[at + 1] === "(" ? closing("\\)", at + 2) : text[at + 1] === "[" ? closing("\\]", at + 2) : -1;
       if (end > 0) { push(el("span", { class: "math", dir: "ltr" }, text.slice(at + 2, end))); at = end + 2; continue; }
       plain += text[at + 1];
       at += 2;
@@ -319,6 +354,19 @@ export function inline(text, depth = 0) {
       }
       plain += ticks;
       at += ticks.length;
+      continue;
+    }
+    if (text.startsWith("$$", at)) {
+      const end = closing("$$", at + 2);
+      if (end > at + 2) { push(el("span", { class: "math", dir: "ltr" }, text.slice(at + 2, end).trim())); at = end + 2; continue; }
+      plain += "$$";
+      at += 2;
+      continue;
+    }
+    if (char === "&") {
+      const entity = ENTITY.exec(text.slice(at, at + 40))?.[0] ?? "&";
+      plain += entity === "&" ? entity : decoded(entity);
+      at += entity.length;
       continue;
     }
     if (char === "$" && /[^\s$\d]/.test(text[at + 1] ?? "")) {
@@ -350,7 +398,7 @@ export function inline(text, depth = 0) {
     if (char === "[" || (char === "!" && text[at + 1] === "[")) {
       const link = /^!?\[((?:[^[\]\\\n]|\\.|\[[^[\]\n]{0,200}\]){0,1000})\]\(\s*<?([^\s<>()]{0,2000}(?:\([^\s()]{0,200}\)[^\s<>()]{0,200}){0,3})>?(?:\s+"[^"\n]{0,500}")?\s*\)/.exec(text.slice(at, at + 4000));
       if (link) {
-        push(anchor(link[2], char === "!" ? [`🖼 ${link[1]}`] : inline(link[1], depth + 1)));
+        push(anchor(link[2].replaceAll(ENTITIES, decoded), char === "!" ? [`🖼 ${link[1]}`] : inline(link[1], depth + 1)));
         at += link[0].length;
         continue;
       }

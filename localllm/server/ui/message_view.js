@@ -5,6 +5,7 @@ import { Markdown } from "./markdown.js";
 import { session } from "./session.js";
 import { jsonTree } from "./json_tree.js";
 import { shaded } from "./logprobs.js";
+import { covering } from "./scored.js";
 import { words } from "./words.js";
 
 /** @typedef {import("./tree.js").Message} Message */
@@ -49,8 +50,7 @@ export class MessageView {
       this.thoughtTitle.textContent = isWriting && !message.content && !message.calls ? words.chat.thinking : words.chat.thought(seconds);
     }
     this.#showBody(isWriting);
-    const end = { length: words.chat.cut, stopped: words.chat.stopped, broken: words.chat.broken, failed: `${words.failed.stream}: ${message.error ?? ""}` };
-    const status = begun?.progress || (isWriting ? "" : end[/** @type {keyof typeof end} */ (message.state)] ?? "");
+    const status = begun?.progress || (isWriting ? "" : ending(message));
     this.status.hidden = !status;
     if (this.status.textContent !== status) this.status.textContent = status;
     this.status.classList.toggle("error", message.state === "failed" && !isWriting);
@@ -63,7 +63,8 @@ export class MessageView {
     const { message } = this;
     if (this.isEdited) return;
     if (message.role === "tool") { fill(this.body, el("pre", { dir: "auto" }, message.content)); return; }
-    if (!isWriting && message.likely && session.conversation.settings.logprobs) { fill(this.body, shaded(message.likely)); return; }
+    const tokens = !isWriting && message.likely && session.conversation.settings.logprobs ? covering(message.likely, message.content) : null;
+    if (tokens) { fill(this.body, shaded(tokens)); return; }
     if (!isWriting && this.isTree) { fill(this.body, jsonTree(message.content, this.schema)); return; }
     if (message.role === "user") { fill(this.body, el("div", { class: "plain", dir: "auto" }, message.content)); return; }
     if (this.body.firstChild !== this.markdown.node) fill(this.body, this.markdown.node);
@@ -112,7 +113,7 @@ export class MessageView {
     ) : null;
     if (isWriting || message.role === "tool") { fill(this.foot, versions); return; }
     const copy = el("button", { type: "button", class: "small", onclick: () => copyText(copy, message.content, words.copied) }, words.copy);
-    const buttons = [copy];
+    const buttons = message.content ? [copy] : [];
     /** @param {string} label @param {() => void} press @param {string} [name] if the label changes */
     const button = (label, press, name) => buttons.push(el("button", { type: "button", class: "small", onclick: press, "data-name": name }, label));
     if (message.role === "user") button(words.chat.edit, () => this.edit());
@@ -131,7 +132,8 @@ export class MessageView {
 
   get canGoOn() {
     const { message } = this;
-    return message.role === "assistant" && message.state !== "done" && message.id === session.tree.head && Boolean(message.content || message.reasoning);
+    const isCut = message.role === "assistant" && message.state !== "done" && message.id === session.tree.head;
+    return isCut && !message.calls?.length && Boolean(message.content || message.reasoning) && session.hasRoomAfter(message);
   }
 
   goOn() {
@@ -162,6 +164,20 @@ function grow(node, text) {
   const last = node.firstChild;
   if (last instanceof Text && text.startsWith(last.data)) { if (text.length > last.data.length) last.appendData(text.slice(last.data.length)); }
   else node.textContent = text;
+}
+
+/** Why an answer ended early, and what helps. @param {Message} message */
+function ending(message) {
+  const { prompt = 0, tokens = 0 } = message.figures ?? {};
+  switch (message.state) {
+    case "length": return words.chat.cut(session.conversation.settings.sampling?.max_tokens);
+    case "full": return `${words.chat.full(prompt + tokens)} ${words.chat.makeRoom}`;
+    case "late": return words.chat.late;
+    case "stopped": return words.chat.stopped;
+    case "broken": return words.chat.broken;
+    case "failed": return message.isTooLong ? `${message.error} ${words.chat.makeRoom}` : message.content || message.reasoning ? `${words.failed.stream}: ${message.error ?? ""}` : message.error ?? "";
+    default: return "";
+  }
 }
 
 /** What tells a button from its neighbours. @param {HTMLElement} button */

@@ -1,7 +1,7 @@
 // Dialogs for one model: its permanent settings, as with `localllm set`, and the options of a single load.
 
 import * as api from "./api.js";
-import { announce, ask, el } from "./dom.js";
+import { announce, ask, complain, el } from "./dom.js";
 import { said } from "./models_view.js";
 import { words } from "./words.js";
 
@@ -35,18 +35,15 @@ export async function editModel(model, reload) {
       const now = /** @type {HTMLInputElement} */ (fields.get(row.key)).value;
       if (!row.fixed && now !== (row.own ? text(row.value) : "")) changed[row.key] = now === "" ? null : now;
     }
-    for (const each of fields.values()) each.removeAttribute("aria-invalid");
     try {
       const { needs_reload: needsReload } = await api.settings(model, changed);
       announce(say.saved);
       if (needsReload && (await ask(say.reloadTitle, [el("p", {}, say.reloadWhy)], { ok: say.reload, cancel: say.later }))) await reload();
       return;
     } catch (error) {
-      problem.textContent = said(error);
       const wrong = error instanceof api.Refused && error.param ? fields.get(error.param) : undefined;
-      wrong?.setAttribute("aria-invalid", "true");
       if (wrong && others.contains(wrong)) others.open = true;
-      wrong?.setAttribute("autofocus", "");
+      complain(problem, said(error), wrong);
     }
   }
 }

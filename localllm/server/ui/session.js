@@ -1,6 +1,7 @@
 // The open conversation: sends requests, receives answers and stores both. Knows nothing of the views.
 
 import * as api from "./api.js";
+import { Scores, covering, unscored } from "./scored.js";
 import * as store from "./store.js";
 import { Tree, newId, titleOf, toSend } from "./tree.js";
 import { words } from "./words.js";
@@ -30,6 +31,8 @@ class Chat {
     this.numWorks = 0;
     /** Whether the database has failed: then only the tree has all. */
     this.isUnstored = false;
+    /** Whether its settings are those of the chat that was shown before, unchanged. */
+    this.tookOver = false;
   }
 }
 
@@ -115,6 +118,7 @@ class Session extends EventTarget {
     const { model, settings } = this.conversation;
     this.numOpened += 1;
     this.chat = new Chat({ ...this.#empty(), model, settings: { ...settings } }, []);
+    this.chat.tookOver = true;
     sessionStorage.removeItem("localllm.open");
     this.#notify("path");
     this.#notify("list");
@@ -232,6 +236,7 @@ class Session extends EventTarget {
   /** @param {import("./tree.js").Settings} settings @param {Chat} chat */
   configure(settings, chat = this.chat) {
     chat.conversation.settings = settings;
+    chat.tookOver = false;
     if (chat.tree.messages.size) this.#save(chat);
     this.#notify("models");
   }
@@ -285,6 +290,11 @@ class Session extends EventTarget {
 
   /** Continues an answer where it ended; the server's cache still has its tokens. @param {Message} message */
   goOn(message) { return this.#write(this.chat, message, Boolean(message.content || message.reasoning)); }
+
+  /** Whether an answer can be continued: after one that filled its context, only in a larger one. @param {Message} message */
+  hasRoomAfter({ state, isTooLong, figures }) {
+    return !(state === "full" || isTooLong) || (figures !== undefined && figures.prompt + figures.tokens < (this.model?.loaded ? this.model.ctx : 0));
+  }
 
   /** Adds a result, and answers once every call of the message has one. @param {string} callId @param {string} content @param {Message} of @param {Chat} chat */
   result(callId, content, of, chat = this.chat) {
@@ -395,6 +405,7 @@ class Session extends EventTarget {
     const { conversation, tree } = chat;
     message.state = "writing";
     delete message.error;
+    delete message.isTooLong;
     const begun = this.#begin(chat, message, words.chat.waiting);
     const { signal } = begun.controller;
     const before = tree.path(goesOn ? message.id : message.parent);
@@ -413,6 +424,8 @@ class Session extends EventTarget {
       const body = this.request(before, goesOn, conversation);
       await this.#loaded(body.model, begun, shown);
       await Promise.all([this.#keep(chat, message), this.#save(chat)]);
+      const scores = body.logprobs ? new Scores() : null;
+      if (scores && message.content) message.likely = covering(message.likely ?? [], message.content) ?? [unscored(message.content)];
       let first = 0;
       const asked = { ...body, stream: true, stream_options: { include_usage: true }, return_progress: true, timings_per_token: true };
       for await (const event of api.chat(asked, signal)) {
@@ -422,7 +435,7 @@ class Session extends EventTarget {
         }
         if (event.usage) figures(message, event.usage, event.timings);
         const [choice] = event.choices;
-        if (choice && take(message, choice)) {
+        if (choice && take(message, choice, event.localllm?.limit, scores)) {
           first ||= performance.now();
           begun.progress = "";
           if (message.reasoning && !message.content && !message.calls) message.thoughtMs = performance.now() - first;
@@ -435,7 +448,8 @@ class Session extends EventTarget {
       if (signal.aborted) message.state = "stopped";
       else {
         message.state = "failed";
-        message.error = error instanceof api.Refused ? error.message : error instanceof SyntaxError ? words.failed.notJson : words.failed.gone;
+        message.isTooLong = error instanceof api.Refused && error.code === "context_length_exceeded";
+        message.error = message.isTooLong ? words.chat.tooLong(this.model?.ctx) : error instanceof api.Refused ? error.message : error instanceof SyntaxError ? words.failed.notJson : words.failed.gone;
       }
     } finally {
       removeEventListener("pagehide", leave);
@@ -459,8 +473,11 @@ class Session extends EventTarget {
   }
 }
 
-/** Adds a chunk's content to the message; returns whether it had any. @param {Message} message @param {any} choice */
-function take(message, choice) {
+/**
+ * Adds a chunk's content to the message; returns whether it had any.
+ * @param {Message} message @param {any} choice @param {"context" | "timeout" | undefined} limit @param {Scores | null} scores
+ */
+function take(message, choice, limit, scores) {
   const { delta } = choice;
   let came = false;
   if (delta.content) { message.content += delta.content; came = true; }
@@ -473,8 +490,8 @@ function take(message, choice) {
     call.function.arguments += part.function?.arguments ?? "";
     came = true;
   }
-  if (choice.logprobs?.content) message.likely = [...(message.likely ?? []), ...choice.logprobs.content];
-  if (choice.finish_reason === "length") message.state = "length";
+  if (scores) (message.likely ??= []).push(...scores.feed(delta.content ?? "", choice.logprobs?.content ?? []));
+  if (choice.finish_reason === "length") message.state = limit === "context" ? "full" : limit === "timeout" ? "late" : "length";
   return came;
 }
 

@@ -1,6 +1,6 @@
 // The dialog for the settings of a chat, with presets.
 
-import { ask, el, fill } from "./dom.js";
+import { ask, complain, el, fill } from "./dom.js";
 import { session } from "./session.js";
 import * as store from "./store.js";
 import { words } from "./words.js";
@@ -109,30 +109,28 @@ export async function editSettings() {
   show(chat.conversation.settings);
   /** @param {string} label @param {HTMLElement} field */
   const labelled = (label, field) => el("label", {}, label, field);
-  for (;;) {
-    const taken = await ask(words.settings.title, [
-      labelled(words.settings.preset, preset), el("div", { class: "row wrap" }, name, keep, drop),
-      labelled(words.settings.system, system),
-      el("div", { class: "grid" }, Object.entries(numbers).map(([key, field]) => labelled(words.settings[/** @type {"temperature"} */ (key)], field)), labelled(words.settings.thinking, thinking)),
-      labelled(words.settings.schema, schema), labelled(words.settings.tools, tools), lent,
-      el("label", { class: "check" }, logprobs, words.chat.logprobs), problem,
-    ], { ok: words.ok, cancel: words.cancel });
-    if (!taken) return;
+  const content = [
+    labelled(words.settings.preset, preset), el("div", { class: "row wrap" }, name, keep, drop),
+    labelled(words.settings.system, system),
+    el("div", { class: "grid" }, Object.entries(numbers).map(([key, field]) => labelled(words.settings[/** @type {"temperature"} */ (key)], field)), labelled(words.settings.thinking, thinking)),
+    el("div", {}, labelled(words.settings.schema, schema)), el("div", {}, labelled(words.settings.tools, tools)), lent,
+    el("label", { class: "check" }, logprobs, words.chat.logprobs), problem,
+  ];
+  while (await ask(words.settings.title, content, { ok: words.ok, cancel: words.cancel })) {
     const found = read();
-    const bad = badJson(found);
-    if (!bad) return session.configure(found, chat);
-    problem.textContent = words.settings.bad(bad);
+    const badSchema = faultOf(found.schema, (value) => typeof value === "object" && value !== null && !Array.isArray(value), words.settings.noObject);
+    const badTools = faultOf(found.tools, (value) => Array.isArray(value) && value.every((each) => typeof each === "object" && each !== null), words.settings.noList);
+    if (!badSchema && !badTools) return session.configure(found, chat);
+    complain(problem, badSchema || badTools, badSchema ? schema : tools);
   }
 }
 
-/** The name of the first field that is not valid JSON; empty if there is none. @param {Settings} settings */
-function badJson(settings) {
-  for (const [text, name] of /** @type {const} */ ([[settings.schema, words.settings.schema], [settings.tools, words.settings.tools]])) {
-    if (!text) continue;
-    try {
-      const value = JSON.parse(text);
-      if (name === words.settings.tools ? !Array.isArray(value) : typeof value !== "object") return name;
-    } catch { return name; }
+/** What is wrong with a text of JSON; empty if nothing is. @param {string | undefined} text @param {(value: any) => boolean} isRight @param {string} otherwise */
+function faultOf(text, isRight, otherwise) {
+  if (!text) return "";
+  try {
+    return isRight(JSON.parse(text)) ? "" : otherwise;
+  } catch (error) {
+    return words.settings.bad(/** @type {Error} */ (error).message);
   }
-  return "";
 }

@@ -15,9 +15,10 @@
  * @property {Call[]} [calls]
  * @property {string} [callId] for tool messages: the call that it answers
  * @property {Attachment[]} [files]
- * @property {"writing" | "done" | "stopped" | "length" | "failed" | "broken"} state
+ * @property {"writing" | "done" | "stopped" | "length" | "full" | "late" | "failed" | "broken"} state `full`: the context is; `late`: the server's time limit ended it
  * @property {number} [kept] when it was last written to the database
  * @property {string} [error]
+ * @property {boolean} [isTooLong] it failed because the conversation does not fit the context
  * @property {string} [model]
  * @property {{ prompt: number, cached: number, tokens: number, perSecond: number }} [figures]
  * @property {Likely[]} [likely]

@@ -93,7 +93,14 @@ export const words = {
         perSecond > 0 ? `${perSecond.toFixed(perSecond < 10 ? 1 : 0)} tokens/s` : "",
         `${cached.toLocaleString()} of ${prompt.toLocaleString()} prompt tokens cached`,
       ].filter(Boolean).join(" · "),
-    cut: "The token limit was reached.",
+    /** @param {number | undefined} limit of the chat's settings */
+    cut: (limit) => (limit === undefined ? "The model’s own token limit was reached." : `The limit of ${counted(limit, "token", "tokens")} from the chat settings was reached.`),
+    /** @param {number | undefined} ctx */
+    tooLong: (ctx) => `The conversation does not fit into the context${ctx ? ` of ${counted(ctx, "token", "tokens")}` : ""}.`,
+    /** @param {number} used */
+    full: (used) => `The context is full (${counted(used, "token", "tokens")}).`,
+    late: "The server’s time limit for a request was reached.",
+    makeRoom: "Start a new chat, edit an earlier message to go on from there, or load the model with a larger context (Models, Settings).",
     stopped: "Stopped.",
     broken: "This answer was interrupted when the page was closed.",
     attach: "Attach text files",
@@ -116,6 +123,7 @@ export const words = {
     /** @param {string} name */
     noTool: (name) => `The server no longer has the tool ${name}: change the tools in the chat settings.`,
     likely: "Tokens shaded by probability; the arrow keys show alternatives",
+    unscored: "The probability of this text is not known.",
     fits: "✓ Matches the schema",
     /** @param {number} count */
     unfit: (count) => `✗ ${counted(count, "value does", "values do")} not match the schema`,
@@ -148,8 +156,19 @@ export const words = {
     mcp: "Server tools (MCP)",
     runsAll: "Run all of them without asking (otherwise only read-only tools)",
     asModel: "model default",
-    /** @param {string} name */
-    bad: (name) => `${name} is not valid JSON.`,
+    /** @param {string} why in the browser's words */
+    bad: (why) => `This is not valid JSON: ${why}`,
+    noObject: 'A schema is a JSON object, such as {"type": "object"}.',
+    noList: "Tools are a JSON list of objects: [{…}, {…}].",
+    /** @param {string[]} names */
+    set: (names) => `Set for this chat: ${names.join(", ")}.`,
+    /** @param {string[]} names */
+    takenOver: (names) => `Taken over from the chat before: ${names.join(", ")}.`,
+    useDefaults: "Use defaults",
+    sampling: "sampling",
+    probabilities: "token probabilities",
+    /** @param {number} count */
+    numTools: (count) => counted(count, "tool", "tools"),
   },
 
   models: {
@@ -267,10 +286,12 @@ export const words = {
     slot: (/** @type {number} */ id) => `Slot ${id}`,
     held: (/** @type {number} */ used, /** @type {number} */ of) =>
       `${used.toLocaleString()} of ${of.toLocaleString()} tokens`,
-    free: "free",
+    free: "idle",
     busy: "busy",
     idle: "No model is loaded.",
     lastMinutes: "The last five minutes",
+    /** @param {string} time */
+    since: (time) => `Since ${time}`,
     lost: "The connection was lost. Trying again …",
     doctor: "Diagnosis",
     examine: "Examine this machine",
