@@ -180,11 +180,15 @@ def test_settings_that_are_no_json_are_said_and_presets_come_back(page: Page, se
         expect(field).to_have_accessible_description(re.compile(said))
         field.fill("")
     page.get_by_label("Temperature").fill("0.5")
+    drop = page.get_by_role("button", name="Delete preset")
+    expect(drop).to_be_disabled()
     page.get_by_label("Preset name").fill("Mine")
     page.click("text=Save preset")
     page.get_by_label("Temperature").fill("")
     page.locator("dialog select").first.select_option("own Mine")
     assert page.get_by_label("Temperature").input_value() == "0.5"
+    drop.click()
+    expect(drop).to_be_disabled()
     press(page, "Cancel")
 
 
@@ -287,6 +291,7 @@ def test_what_ended_an_answer_is_named_and_a_full_context_is_not_continued_in(pa
     answered(page)
     status, go_on = page.locator(f"{LAST} .status"), page.locator(f"{LAST} >> text=Continue")
     expect(status).to_contain_text("The context is full (4,096 tokens). Start a new chat")
+    expect(page.locator("#live")).to_contain_text("The context is full")
     expect(go_on).to_have_count(0)
     served.runtime.refusal = ContextLengthExceeded("too long", prompt_tokens=5000, context_length=512)
     write(page, "More")

@@ -135,6 +135,7 @@ def test_a_narrow_page_has_its_list_behind_a_button(page: Page, served: Served) 
     expect(page.locator("#sidebar")).to_be_hidden()
     page.click(".menu")
     expect(page.locator("#sidebar")).to_be_visible()
+    expect(page.locator(".menu")).to_have_attribute("aria-expanded", "true")
     page.click("#new")
     expect(page.locator("#sidebar")).to_be_hidden()
     table = (

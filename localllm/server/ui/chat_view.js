@@ -55,7 +55,7 @@ export class ChatView {
     session.addEventListener("models", () => this.#showModels());
     session.addEventListener("message", (event) => this.#later(/** @type {CustomEvent} */ (event).detail));
     session.addEventListener("unstored", (event) => this.fail(words.failed.unstored(/** @type {CustomEvent} */ (event).detail?.message)));
-    session.addEventListener("ended", () => announce(words.chat.answered));
+    session.addEventListener("ended", (event) => announce(this.views.get(/** @type {CustomEvent} */ (event).detail)?.status.textContent || words.chat.answered));
     this.#showPath();
     this.#showModels();
   }

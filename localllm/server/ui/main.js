@@ -99,6 +99,7 @@ document.addEventListener("keydown", (event) => {
 /** @param {boolean} open */
 function toggleSidebar(open) {
   document.body.classList.toggle("sidebar-open", open);
+  document.querySelector(".menu")?.setAttribute("aria-expanded", String(open));
 }
 
 Object.assign(document.documentElement, { lang: words.lang, dir: words.dir });
@@ -106,7 +107,7 @@ document.getElementById("first")?.remove();  // the placeholder shown before scr
 document.body.append(
   el("a", { href: "#main", class: "skip", onclick: (/** @type {Event} */ event) => { event.preventDefault(); chat.list.focus(); } }, words.skip),
   el("header", { class: "top" },
-    sign(words.chats.open, "☰", () => toggleSidebar(!document.body.classList.contains("sidebar-open")), { class: "sign menu", "aria-controls": "sidebar" }),
+    sign(words.chats.open, "☰", () => toggleSidebar(!document.body.classList.contains("sidebar-open")), { class: "sign menu", "aria-controls": "sidebar", "aria-expanded": "false" }),
     el("h1", {}, words.title), el("nav", { class: "tabs", "aria-label": words.title }, [...tabs.values()]),
     sign(words.keyboard, "?", showKeys), theme),
   el("div", { class: "frame" }, sidebar.node, main),

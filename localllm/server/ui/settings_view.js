@@ -88,6 +88,7 @@ export async function editSettings() {
   preset.addEventListener("change", () => {
     const [kind, ...name] = preset.value.split(" ");
     const chosen = kind === "own" ? own.find((each) => each.name === name.join(" "))?.settings : PRESETS[name[0]];
+    drop.disabled = kind !== "own";
     if (chosen) show(kind === "own" ? chosen : { ...read(), sampling: chosen.sampling });
   });
   const name = el("input", { "aria-label": words.settings.presetName, placeholder: words.settings.presetName });
@@ -97,12 +98,14 @@ export async function editSettings() {
     own.splice(0, own.length, ...(await store.presets()));
     listPresets();
     preset.value = `own ${name.value.trim()}`;
+    drop.disabled = false;
   } }, words.settings.savePreset);
-  const drop = el("button", { type: "button", class: "small", onclick: async () => {
+  const drop = el("button", { type: "button", class: "small", disabled: true, onclick: async () => {
     if (!preset.value.startsWith("own ")) return;
     await store.deletePreset(preset.value.slice(4));
     own.splice(0, own.length, ...(await store.presets()));
     listPresets();
+    drop.disabled = true;
   } }, words.settings.removePreset);
 
   listPresets();
