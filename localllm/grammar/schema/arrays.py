@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.grammar.refusals import refused, under, unsupported
+from localllm.grammar.refusals import refused, under
 from localllm.grammar.schema.rewriting import Rewriter
 from localllm.grammar.schema.strings import count
 
@@ -12,9 +12,9 @@ MAX_ITEMS = 10_000
 """Limit for bounds: each item up to the bound becomes a rule of the grammar."""
 
 
-def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *, has_applied: bool) -> dict[str, Any]:
+def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str) -> dict[str, Any]:
     """`prefixItems`, `items`, `minItems` and `maxItems`. Raises `InvalidParameter`."""
-    named = _current(named, path, has_applied=has_applied)
+    named = _current(named, path)
     found: dict[str, Any] = {}
     if "prefixItems" in named:
         prefix = named["prefixItems"]
@@ -38,7 +38,7 @@ def _open_ended(found: dict[str, Any]) -> int:
     return len(found.get("prefixItems", ())) if found.get("items") is False else MAX_ITEMS
 
 
-def _current(named: dict[str, Any], path: str, *, has_applied: bool) -> dict[str, Any]:
+def _current(named: dict[str, Any], path: str) -> dict[str, Any]:
     """Convert to the spelling of Draft 2020-12; `_prefix` and `_items` hold the original names for paths."""
     named = dict(named)
     if isinstance(named.get("items"), list):
@@ -48,7 +48,5 @@ def _current(named: dict[str, Any], path: str, *, has_applied: bool) -> dict[str
         if "additionalItems" in named:
             named |= {"items": named["additionalItems"], "_items": "additionalItems"}
     if "unevaluatedItems" in named and "items" not in named:
-        if has_applied:
-            raise unsupported(under(path, "unevaluatedItems"), "write items")
         named |= {"items": named["unevaluatedItems"], "_items": "unevaluatedItems"}
     return named

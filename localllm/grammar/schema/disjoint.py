@@ -56,7 +56,7 @@ class Disjointness:
     def _alternatives(self, schema: dict[str, Any]) -> Iterator[list[Schema]]:
         """Lists of schemas; of each list, one must hold."""
         if "$ref" in schema:
-            yield [self._definitions[schema["$ref"].removeprefix("#/$defs/")]]
+            yield [self._definitions.get(schema["$ref"].removeprefix("#/$defs/"), True)]
         for one in schema.get("allOf", ()):
             yield [one]
         for name in ("anyOf", "oneOf"):

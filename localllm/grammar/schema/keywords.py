@@ -15,7 +15,8 @@ OBJECT = frozenset(
 ARRAY = frozenset({"prefixItems", "items", "additionalItems", "minItems", "maxItems", "unevaluatedItems"})
 STRING = frozenset({"minLength", "maxLength", "pattern", "format"})
 NUMBER = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "enum", "const"})
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+APPLIED = frozenset({*REFERENCES, "allOf", "anyOf", "oneOf", "enum", "const"})
 """Keywords that apply to every type."""
 
 OF_TYPE: dict[str, frozenset[str]] = {
@@ -29,46 +30,32 @@ OF_TYPE: dict[str, frozenset[str]] = {
 }
 
 ANNOTATIONS = frozenset(
-    """$schema $id id $anchor $dynamicAnchor $defs definitions $comment $vocabulary title description default examples
-    example deprecated readOnly writeOnly contentMediaType contentEncoding contentSchema discriminator externalDocs xml
-    enumNames enumDescriptions markdownDescription""".split()
+    """$schema $id id $anchor $dynamicAnchor $recursiveAnchor $defs definitions $comment $vocabulary title
+    description default examples example deprecated readOnly writeOnly contentMediaType contentEncoding
+    contentSchema discriminator externalDocs xml enumNames enumDescriptions markdownDescription""".split()
 )
 """Keywords that do not affect validity."""
 
-_AFTERWARDS = "it cannot be enforced while a text is generated; leave it out, and check the answer"
-
 REFUSED: dict[str, str] = {
-    "uniqueItems": _AFTERWARDS + " for repeated items",
-    "contains": _AFTERWARDS,
-    "minContains": _AFTERWARDS,
-    "maxContains": _AFTERWARDS,
-    "not": "write what is allowed instead",
-    "if": "write the cases as anyOf",
-    "then": "write the cases as anyOf",
-    "else": "write the cases as anyOf",
-    "dependentRequired": "write the cases as anyOf, with required in each",
-    "dependentSchemas": "write the cases as anyOf",
-    "dependencies": "write the cases as anyOf, with required in each",
-    "$dynamicRef": "write $ref",
-    "$recursiveRef": "write $ref",
-    "$recursiveAnchor": "write $ref, and leave this out",
-    "nullable": 'write "type": [..., "null"], or anyOf with {"type": "null"}',
-    "propertyOrdering": "properties come in the order in which `properties` lists them",
+    "uniqueItems": "leave it out, and check the answer for repeated items",
 }
 """Keywords that affect validity but cannot be enforced, with the remedy."""
 
 WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "uniqueItems": (False,),
     "not": (False,),
-    "nullable": (False,),
     "dependentRequired": ({},),
     "dependentSchemas": ({},),
     "dependencies": ({},),
-    "$recursiveAnchor": (False,),
 }
 """Keyword -> values that have no effect."""
 
-KEPT = OBJECT | ARRAY | STRING | NUMBER | APPLIED | {"type"}
+AS_CASES = frozenset(
+    """not if then else dependentRequired dependentSchemas dependencies contains minContains maxContains""".split()
+)
+"""Keywords that become cases (see `cases`)."""
+
+KEPT = OBJECT | ARRAY | STRING | NUMBER | APPLIED | AS_CASES | {"type"}
 
 
 def asks_for_nothing(name: str, value: object) -> bool:

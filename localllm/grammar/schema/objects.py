@@ -12,15 +12,21 @@ from typing import Any
 
 from localllm.grammar.refusals import refused, under, unsupported
 from localllm.grammar.schema import strings
+from localllm.grammar.schema.cases import counted
 from localllm.grammar.schema.formats import FORMATS
-from localllm.grammar.schema.keywords import ANNOTATIONS
+from localllm.grammar.schema.keywords import ANNOTATIONS, REFERENCES
+from localllm.grammar.schema.located import Located
 from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.rewriting import Rewriter
 
 MAX_PROPERTIES = 2**31 - 1
+_UNLISTED = frozenset({
+    *REFERENCES, "patternProperties", "additionalProperties", "propertyNames", "unevaluatedProperties"
+})  # fmt: skip
+"""Keywords with which a schema may mention properties that it does not list."""
 
 
-def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *, has_applied: bool) -> dict[str, Any]:
+def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str) -> dict[str, Any]:
     """The keywords in llguidance's form. Raises `InvalidParameter`."""
     found: dict[str, Any] = {}
     for name in named:
@@ -41,8 +47,6 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *
         elif name in ("minProperties", "maxProperties"):
             found[name] = strings.count(named[name], here, MAX_PROPERTIES)
     if "unevaluatedProperties" in named and "additionalProperties" not in found:
-        if has_applied:
-            raise unsupported(under(path, "unevaluatedProperties"), "write additionalProperties")
         here = under(path, "unevaluatedProperties")
         found["additionalProperties"] = rewriter.schema(named["unevaluatedProperties"], here, base)
     if named.get("propertyNames", True) is not True:
@@ -52,6 +56,38 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *
     _count(found, path)
     _check_required(found, path)
     return found
+
+
+def lists_all(named: dict[str, Any], parts: list[Any]) -> bool:
+    """Whether a schema lists properties without a keyword for others, and the `parts` of its cases mention no
+    others."""
+    listed = named.get("properties")
+    if not isinstance(listed, dict) or not _lists_all(named) or "propertyNames" in named:
+        return False
+    waiting, names = [*parts], set[str]()
+    while waiting:
+        one = waiting.pop()
+        one = one.schema if isinstance(one, Located) else one
+        if not isinstance(one, dict):
+            continue
+        if one.keys() & {
+            *REFERENCES,
+            "patternProperties",
+            "additionalProperties",
+            "propertyNames",
+            "unevaluatedProperties",
+        }:
+            return False
+        inner = one.get("properties")
+        names |= {*(inner if isinstance(inner, dict) else ()), *filter(_is_text, one.get("required", ()))}
+        for name in ("allOf", "anyOf", "oneOf"):
+            waiting += one.get(name, ())
+        waiting += [one[name] for name in ("not", "if", "then", "else") if name in one]
+    return names <= listed.keys()
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _lists_all(found: dict[str, Any]) -> bool:
@@ -115,7 +151,8 @@ def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base
 def _count(found: dict[str, Any], path: str) -> None:
     """Drop `minProperties` and `maxProperties` if other keywords imply them; reject what cannot be enforced."""
     num_required = len(found.get("required", ()))
-    optional = found.get("properties", {}).keys() - set(found.get("required", ()))
+    required = set(found.get("required", ()))
+    optional = [name for name, one in found.get("properties", {}).items() if name not in required and one is not False]
     is_closed = found.get("additionalProperties") is False and "patternProperties" not in found
     most = found.get("maxProperties")
     if most is not None and most < max(num_required, found.get("minProperties", 0)):
@@ -127,12 +164,24 @@ def _count(found: dict[str, Any], path: str) -> None:
         found.pop("minProperties", None)
     elif is_closed and least > num_required + len(optional):
         raise refused(under(path, "minProperties"), "exceeds the number of properties that the schema allows")
-    elif least > num_required + 1:
+    elif least > num_required + max(1, len(optional)):
         raise unsupported(
             under(path, "minProperties"), f"at most {num_required + 1} here; list more of them in required"
         )
-    for name in ("minProperties", "maxProperties"):
-        if name in found and optional:
-            is_one = is_closed and least <= num_required + 1 and found.get("maxProperties") in (None, num_required + 1)
-            if not is_one:
-                raise unsupported(under(path, name), "not beside optional properties; list them in required")
+    if optional and {"minProperties", "maxProperties"} & found.keys():
+        _count_optional(found, optional, path)
+
+
+def _count_optional(found: dict[str, Any], optional: list[str], path: str) -> None:
+    """Write how many of the optional properties there must be, or may be, as cases: llguidance counts them only if no
+    property is optional."""
+    num_required = len(found.get("required", ()))
+    least, most = found.pop("minProperties", 0), found.pop("maxProperties", None)
+    part = counted(optional, max(0, least - num_required), None if most is None else most - num_required)
+    if part is None:
+        name = "maxProperties" if most is not None else "minProperties"
+        raise unsupported(under(path, name), "not beside so many optional properties; list them in required")
+    if most is not None:
+        found["additionalProperties"] = False
+    if part is not True:
+        found["allOf"] = [part]

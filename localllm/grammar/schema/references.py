@@ -1,4 +1,4 @@
-"""Resolves a schema's `$ref`: local pointers, anchors and embedded `$id`s. Never fetches anything."""
+"""Resolves a schema's `$ref` and `$dynamicRef`: local pointers, anchors and embedded `$id`s. Never fetches anything."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ class References:
     def __init__(self, root: Any, path: str) -> None:
         self._resources: dict[str, tuple[Any, str]] = {"": (root, path)}
         self._anchors: dict[tuple[str, str], Target] = {}
+        self._dynamic: dict[str, dict[str, Target]] = {}
+        """Name of a `$dynamicAnchor` -> base URI -> where it is. `$recursiveAnchor` counts as one without a name."""
         if isinstance(root, dict) and isinstance(root.get("id"), str):  # Draft 4
             self._resources[_joined("", root["id"]) or ""] = (root, path)
+        self._root_base = base_of(root, "")
         self._survey(root, path)
 
     def _survey(self, root: Any, path: str) -> None:
@@ -47,14 +50,37 @@ class References:
                 continue
             base = base_of(value, base)
             self._resources.setdefault(base, (value, here))
-            for keyword in ("$anchor", "$dynamicAnchor"):
-                if isinstance(value.get(keyword), str):
-                    self._anchors[base, value[keyword]] = Target(value, here, base)
+            self._note_anchors(value, here, base)
             for name, child in value.items():
                 if name in _BY_NAME and isinstance(child, dict):
                     waiting += [(one, under(here, name, key), base) for key, one in child.items()]
                 elif name not in _NO_SCHEMAS:
                     waiting.append((child, under(here, name), base))
+
+    def _note_anchors(self, schema: dict[str, Any], path: str, base: str) -> None:
+        for keyword in ("$anchor", "$dynamicAnchor", "$id", "id"):
+            name = schema.get(keyword)
+            if not isinstance(name, str) or (keyword in ("$id", "id") and not name.startswith("#")):
+                continue
+            self._anchors[base, name.removeprefix("#")] = Target(schema, path, base)  # `#name`: up to Draft 7
+            if keyword == "$dynamicAnchor":
+                self._dynamic.setdefault(name, {})[base] = Target(schema, path, base)
+        if schema.get("$recursiveAnchor") is True:
+            self._dynamic.setdefault("", {})[base] = Target(schema, path, base)
+
+    def dynamic_target(self, reference: Any, path: str, base: str) -> Target:
+        """The target of a `$dynamicRef` or `$recursiveRef`: of the document's own resource, which is the outermost, if
+        it has that anchor. Raises `InvalidParameter`."""
+        first = self.target(reference, path, base)
+        name = unquote(str(reference).partition("#")[2])
+        others = self._dynamic.get(name, {})
+        if first.base not in others or others[first.base].schema is not first.schema:
+            return first
+        if self._root_base in others:
+            return others[self._root_base]
+        if len(others) > 1:
+            raise refused(path, f"may point to several schemas with the anchor {name[:80]!r}; write $ref")
+        return first
 
     def target(self, reference: Any, path: str, base: str) -> Target:
         """The target of the reference at `path`. Raises `InvalidParameter`."""

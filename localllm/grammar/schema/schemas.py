@@ -8,24 +8,38 @@ the whole result.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from localllm.errors import InvalidParameter
 from localllm.grammar.refusals import refused, under, unsupported
 from localllm.grammar.schema import arrays, constants, numbers, objects, strings
+from localllm.grammar.schema.cases import Cases
+from localllm.grammar.schema.circular import unrolled
 from localllm.grammar.schema.disjoint import Disjointness
 from localllm.grammar.schema.endless import check_depth, prune
 from localllm.grammar.schema.keywords import (
     ANNOTATIONS,
     APPLIED,
+    AS_CASES,
     KEPT,
     OF_TYPE,
+    REFERENCES,
     REFUSED,
     asks_for_nothing,
     note_of,
 )
+from localllm.grammar.schema.located import Located
+from localllm.grammar.schema.negation import Negation
 from localllm.grammar.schema.notes import Notes
 from localllm.grammar.schema.references import References, base_of
 from localllm.grammar.schema.rewriting import Schema
+from localllm.grammar.schema.unevaluated import Unevaluated
+
+MAX_OVERLAPPING = 100
+"""The most options of a `oneOf` that are told apart by what others do not allow."""
+
+_EVALUATING = frozenset({*REFERENCES, "allOf", "anyOf", "oneOf", "if", "dependentSchemas"})
+"""Keywords whose schemas evaluate properties and items, too."""
 
 Part = tuple[Any, str, str]
 """A schema, its path, and the base URI of references in it."""
@@ -38,6 +52,16 @@ def checked(schema: Any, param: str, notes: Notes | None = None) -> dict[str, An
     return DocumentRewriter(schema, param, notes).result()
 
 
+class _OneOf(NamedTuple):
+    """A `oneOf` whose options must be proved to be disjoint, or made so."""
+
+    out: dict[str, Any]
+    """The rewritten schema that contains it."""
+    path: str
+    sources: list[Located]
+    is_part: bool
+
+
 class DocumentRewriter:
     """Rewrites one document."""
 
@@ -46,31 +70,39 @@ class DocumentRewriter:
         self._root = root
         self._path = path
         self._references = References(root, path)
-        self._names: dict[tuple[str, bool], str] = {}
-        """(Path of a reference's target, `is_part` there) -> its name in `definitions`."""
+        self._negation = Negation(self._references)
+        self._cases = Cases(self._negation)
+        self._unevaluated = Unevaluated(self._references, self._negation)
+        self._names: dict[tuple[int, str, bool], str] = {}
+        """(Identity of a reference's target, base URI and `is_part` there) -> its name in `definitions`. Not its path,
+        in which long names are cut."""
+        self._paths: dict[str, str] = {}
+        """Name in `definitions` -> path."""
         self._waiting: list[tuple[str, Any, str, str, bool]] = []
         self.is_part = False
         """Whether a document must also match other schemas than the one being rewritten. Properties that this one does
         not list may then be theirs."""
-        self._one_ofs: list[tuple[dict[str, Any], str]] = []
+        self._one_ofs: list[_OneOf] = []
         self.definitions: dict[str, Schema] = {}
 
     def result(self, part: Part | None = None) -> dict[str, Any]:
         """The rewritten document, or a part of it with the definitions that it needs."""
         schema, path, base = part or (self._root, self._path, "")
         root = self.schema(schema, path, base)
-        while self._waiting:
-            name, target, its_path, its_base, self.is_part = self._waiting.pop()
-            self.definitions[name] = self.schema(target, its_path, its_base)
-        paths = {name: path for (path, _), name in self._names.items()}
-        check_depth(root, self.definitions, path, paths)
-        root = prune(root, self.definitions, path, paths)
-        self._prove_one_ofs()
+        while self._waiting or self._one_ofs:
+            while self._waiting:
+                name, target, its_path, its_base, self.is_part = self._waiting.pop()
+                self.definitions[name] = self.schema(target, its_path, its_base)
+            self._prove_one_ofs()
+        check_depth(root, self.definitions, path, self._paths)
+        root = unrolled(prune(root, self.definitions, path, self._paths), self.definitions)
         whole = dict(root) if isinstance(root, dict) else {"allOf": [root]}
         return whole | {"$defs": self.definitions} if self.definitions else whole
 
     def schema(self, schema: Any, path: str, base: str) -> Schema:
         """Rewrite a schema and its subschemas."""
+        if isinstance(schema, Located):
+            schema, path, base = schema
         if isinstance(schema, bool):
             return schema
         if path in self._notes.dropped:
@@ -83,26 +115,31 @@ class DocumentRewriter:
             return False
         types = _types(schema, path)
         named = {name: value for name, value in schema.items() if self._is_kept(name, value, path)}
-        was_part, self.is_part = self.is_part, self.is_part or _combines(named)
-        simple = self._simple(named, types, path, base)
+        parts = self._parts(named, path, base)
+        closes = bool(parts) and not self.is_part and not _combines(named) and objects.lists_all(named, parts)
+        was_part, self.is_part = self.is_part, self.is_part or bool(parts) or _combines(named)
+        simple = self._simple(named | ({"additionalProperties": False} if closes else {}), types, path, base)
         applied = self._applied(named, types, path, base)
+        extra = [*(self.schema(one, path, base) for one in parts), *simple.pop("allOf", [])]
         self.is_part = was_part
-        extra = simple.pop("allOf", None)
         if extra:
             applied["allOf"] = [*applied.get("allOf", []), *extra]
         if types is not None and (simple or not ({"enum", "const"} & applied.keys())):
             simple = {"type": types[0] if len(types) == 1 else types} | simple
         out = _in_order(named, simple, applied)
         if "oneOf" in out:
-            self._one_ofs.append((out, under(path, "oneOf")))
+            options = [Located(one, under(path, "oneOf", index), base) for index, one in enumerate(named["oneOf"])]
+            self._one_ofs.append(_OneOf(out, under(path, "oneOf"), options, self.is_part))
         return out
 
-    def reference(self, reference: Any, path: str, base: str) -> str:
+    def reference(self, reference: Any, path: str, base: str, *, is_dynamic: bool = False) -> str:
         """The `$ref` to its definition, which is queued for rewriting."""
-        target = self._references.target(reference, path, base)
-        key = target.path, self.is_part
+        find = self._references.dynamic_target if is_dynamic else self._references.target
+        target = find(reference, path, base)
+        key = id(target.schema), target.base, self.is_part
         if key not in self._names:
             self._names[key] = name = f"d{len(self._names)}"
+            self._paths[name] = target.path
             self._waiting.append((name, target.schema, target.path, target.base, self.is_part))
         return f"#/$defs/{self._names[key]}"
 
@@ -119,12 +156,32 @@ class DocumentRewriter:
             schema, path, base = target
         return schema, path
 
+    def _parts(self, named: dict[str, Any], path: str, base: str) -> list[Any]:
+        """Schemas in place of keywords that are cases in disguise; removes those that it replaces."""
+        found: list[Any] = []
+        for name in ("unevaluatedProperties", "unevaluatedItems", *(name for name in named if name in AS_CASES)):
+            is_unevaluated = name in named and name not in AS_CASES
+            if name not in named or (is_unevaluated and not named.keys() & _EVALUATING):
+                continue
+            try:
+                if is_unevaluated:
+                    found.append(self._unevaluated.part(name, named, path, base))
+                else:
+                    found += self._cases.parts(name, named, path, base)
+            except InvalidParameter:
+                if not self._notes.is_loose:
+                    raise
+                self._notes.leave_out(under(path, name))
+            if is_unevaluated:
+                del named[name]
+        return [one for one in found if one is not True]
+
     def _is_kept(self, name: str, value: Any, path: str) -> bool:
         if name in KEPT:
             is_dropped = bool(self._notes.dropped) and under(path, name) in self._notes.dropped
             if is_dropped:
                 self._notes.leave_out(under(path, name))
-            return not is_dropped
+            return not is_dropped and not asks_for_nothing(name, value)
         if name in REFUSED:
             if not asks_for_nothing(name, value):
                 if not self._notes.is_loose:
@@ -139,19 +196,28 @@ class DocumentRewriter:
         meant = frozenset().union(*(OF_TYPE[one] for one in types)) if types is not None else KEPT - APPLIED
         of_types = {name: value for name, value in named.items() if name in meant and name != "type"}
         is_integer = types is not None and "integer" in types
-        return (
-            objects.rewritten(self, of_types, path, base, has_applied=bool(APPLIED & named.keys()))
-            | arrays.rewritten(self, of_types, path, base, has_applied=bool(APPLIED & named.keys()))
-            | strings.rewritten(of_types, path, self._notes, may_be_text=types is None or "string" in types)
-            | numbers.rewritten(of_types, path, integers_only=is_integer)
-        )
+        found: dict[str, Any] = {}
+        more: list[Schema] = []
+        for each in (
+            objects.rewritten(self, of_types, path, base),
+            arrays.rewritten(self, of_types, path, base),
+            strings.rewritten(of_types, path, self._notes, may_be_text=types is None or "string" in types),
+            numbers.rewritten(of_types, path, integers_only=is_integer),
+        ):
+            more += each.pop("allOf", [])
+            found |= each
+        return found | {"allOf": more} if more else found
 
     def _applied(self, named: dict[str, Any], types: list[str] | None, path: str, base: str) -> dict[str, Any]:
         applied: dict[str, Any] = {}
         for name, value in named.items():
             here = under(path, name)
-            if name == "$ref":
-                applied[name] = self.reference(value, here, base)
+            if name in REFERENCES:
+                reference = self.reference(value, here, base, is_dynamic=name != "$ref")
+                if "$ref" in applied:
+                    applied["allOf"] = [*applied.get("allOf", []), {"$ref": reference}]
+                else:
+                    applied["$ref"] = reference
             elif name == "const":
                 applied[name] = constants.of_types([value], types, here)[0]
             elif name == "enum":
@@ -161,21 +227,21 @@ class DocumentRewriter:
             elif name in _LISTS:
                 if not isinstance(value, list) or not value:
                     raise refused(here, "must be a nonempty list of schemas")
-                applied[name] = [self.schema(one, under(here, index), base) for index, one in enumerate(value)]
+                options = [self.schema(one, under(here, index), base) for index, one in enumerate(value)]
+                applied[name] = [*applied.get(name, []), *options] if name == "allOf" else options
         return applied
 
     def _prove_one_ofs(self) -> None:
-        """Replace each `oneOf` by `anyOf`, which is equivalent if no document satisfies two of the options."""
+        """Replace each `oneOf` by `anyOf`, which is equivalent if no document satisfies two of the options. Of options
+        that may share a document, each then excludes the others."""
         disjointness = Disjointness(self.definitions)
-        for out, path in self._one_ofs:
-            pair = disjointness.overlap(out["oneOf"])
-            if pair is not None:
-                raise unsupported(
-                    path,
-                    f"a document might match both of its schemas {pair[0]} and {pair[1]}; write "
-                    "anyOf, or give each a required property with a const of its own",
-                )
+        one_ofs, self._one_ofs = self._one_ofs, []
+        for out, path, sources, is_part in one_ofs:
             options, before = out["oneOf"], dict(out)
+            if disjointness.overlap(options) is not None:
+                self.is_part = is_part or len(options) > 1
+                options = self._apart(options, sources, path, disjointness)
+                self.is_part = False
             out.clear()
             for name, value in before.items():
                 if name != "oneOf":
@@ -185,10 +251,38 @@ class DocumentRewriter:
             if "anyOf" in before:
                 out["allOf"] = [*out.get("allOf", []), {"anyOf": options}]
 
+    def _apart(
+        self, options: list[Schema], sources: list[Located], path: str, disjointness: Disjointness
+    ) -> list[Schema]:
+        """The options, each without the documents of others. Raises `InvalidParameter` if none can be written so."""
+        found: list[Schema] = []
+        negation = self._negation.among(sources)
+        for index, source in enumerate(sources if len(sources) <= MAX_OVERLAPPING else ()):
+            others = [one for place, one in enumerate(sources) if place != index
+                      and disjointness.overlap([options[index], options[place]]) is not None]  # fmt: skip
+            try:
+                opposites = [self.schema(negation.of(*one), path, "") for one in others]
+            except InvalidParameter:
+                self._notes.add(f"narrowed {path}", f"oneOf-narrowed: {path}")
+                continue
+            if all(disjointness.overlap([options[index], one]) is not None for one in opposites):
+                found.append({"allOf": [self.schema(source, path, ""), *opposites]} if opposites else options[index])
+        if not any(found):
+            if self._notes.is_loose:
+                self._notes.leave_out(path)
+                return options
+            pair = disjointness.overlap(options) or (0, 1)
+            raise unsupported(
+                path,
+                f"a document might match both of its schemas {pair[0]} and {pair[1]}; write "
+                "anyOf, or give each a required property with a const of its own",
+            )
+        return found
+
 
 def _combines(named: dict[str, Any]) -> bool:
     """Whether documents must match several schemas here, or must not match one."""
-    applied = [name for name in ("$ref", "allOf", "anyOf", "oneOf") if name in named]
+    applied = [name for name in (*REFERENCES, "allOf", "anyOf", "oneOf") if name in named]
     if not applied:
         return False
     num_all = len(named["allOf"]) if isinstance(named.get("allOf"), list) else 0

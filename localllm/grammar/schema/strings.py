@@ -7,6 +7,8 @@ from typing import Any
 from localllm.grammar.refusals import refused, unsupported
 from localllm.grammar.schema.formats import FORMATS, MAX_CHARS, SILENT
 from localllm.grammar.schema.notes import Notes
+from localllm.grammar.texts.complements import RustPattern, other_texts
+from localllm.grammar.texts.lookaheads import split_lookaheads
 from localllm.grammar.texts.patterns import PatternRefused, whole_match
 
 MAX_LENGTH = 2**31 - 1
@@ -22,7 +24,8 @@ def rewritten(named: dict[str, Any], path: str, notes: Notes, *, may_be_text: bo
         if name in named:
             found[name] = count(named[name], f"{path}.{name}", most)
     if "pattern" in named:
-        found["pattern"] = pattern(named["pattern"], f"{path}.pattern")
+        found["pattern"], *more = patterns(named["pattern"], f"{path}.pattern")
+        found |= {"allOf": [{"pattern": one} for one in more]} if more else {}
     if "format" in named:
         _add_format(found, named["format"], f"{path}.format", notes)
     if found.get("minLength", 0) > found.get("maxLength", MAX_LENGTH):
@@ -40,15 +43,30 @@ def _add_format(found: dict[str, Any], name: Any, path: str, notes: Notes) -> No
         return
     whole = f"^(?:{FORMATS[name]})$"
     if "pattern" in found:  # without the format's longest length: llguidance cannot examine all three together
-        found["allOf"] = [{"pattern": whole}]
+        found["allOf"] = [*found.get("allOf", ()), {"pattern": whole}]
         return
     found["pattern"] = whole
     if name in MAX_CHARS:
         found["maxLength"] = min(found.get("maxLength", MAX_LENGTH), MAX_CHARS[name])
 
 
+def patterns(value: Any, path: str) -> list[str]:
+    """A pattern as one or several in llguidance's form, which must all match: its lookaheads at the beginning become
+    patterns of their own. Raises `InvalidParameter`."""
+    if not isinstance(value, str) or isinstance(value, RustPattern):
+        return [pattern(value, path)]
+    try:
+        required, excluded, rest = split_lookaheads(value)
+        others = [other_texts(one) for one in excluded]
+    except PatternRefused as error:
+        raise unsupported(path, f"it has a lookahead, and {error}; write it another way") from None
+    return [pattern(one, path) for one in (rest, *required, *others)]
+
+
 def pattern(value: Any, path: str) -> str:
     """The pattern in llguidance's form. Raises `InvalidParameter`."""
+    if isinstance(value, RustPattern):
+        return value
     if not isinstance(value, str):
         raise refused(path, "must be a string")
     try:

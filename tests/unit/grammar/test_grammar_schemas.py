@@ -24,11 +24,12 @@ from localllm.types.structures import Structure
 from tests import schemas
 from tests.later import jsonschema
 from tests.nonsense import accepts, compiled, document
+from tests.schema_cases import CASES
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-CORPUS = [*schemas.corpus(), *schemas.OLDER]
+CORPUS = [*schemas.corpus(), *schemas.OLDER, *CASES]
 
 
 def matcher_of(schema: Any, **how: Any) -> LLMatcher:
@@ -273,6 +274,45 @@ def test_of_a_schema_that_is_not_strict_what_can_be_enforced_is() -> None:
     assert accepts(matcher, '{"tags": [1, 1], "c": "ab"}')
     assert not accepts(matcher, '{"tags": ["x"]}')
     assert not accepts(matcher, '{"c": "abc"}')
+
+
+def test_targets_of_references_under_long_names_are_kept_apart() -> None:
+    names = [f"{'a' * 90}{end}" for end in "xy"]
+    definitions = {names[0]: {"const": 1}, names[1]: {"const": 2}}
+    schema = schemas.closed({end: {"$ref": f"#/definitions/{name}"} for end, name in zip("xy", names, strict=True)})
+    assert accepts(matcher_of(schema | {"definitions": definitions}), '{"x": 1, "y": 2}')
+
+
+PAYMENT = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["card", "cash"]}, "number": {"type": "integer"}, "cvc": {"type": "integer"}},
+    "required": ["kind"],
+    "if": {"properties": {"kind": {"const": "card"}}},
+    "then": {"required": ["number"]},
+    "else": {"not": {"required": ["number"]}},
+    "dependentRequired": {"cvc": ["number"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        (
+            PAYMENT,
+            ['{"kind": "card", "number": 1}', '{"kind": "card", "number": 1, "cvc": 2}', '{"kind": "cash"}'],
+            ['{"kind": "card"}', '{"kind": "cash", "number": 1}', '{"kind": "cash", "cvc": 2}',
+             '{"kind": "cash", "other": 1}'],
+        ),
+        ({"contains": {"const": 5}, "type": "array"}, ["[5]", "[1, 2, 5, 3]"], ["[]", "[1, 2]"]),
+        ({"type": "string", "not": {"enum": ["red", "ready"]}}, ['"read"', '"reds"', '""'], ['"red"', '"ready"']),
+        ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"}, ['{"a": 1}', '{"b": 1, "c": 2}'],
+         ['{"a": 1, "b": 2}', "{}"]),
+    ],
+)  # fmt: skip
+def test_cases_take_what_is_valid(schema: Any, valid: list[str], invalid: list[str]) -> None:
+    matcher = matcher_of(schema)
+    assert [text for text in valid if not accepts(matcher, text)] == []
+    assert [text for text in invalid if accepts(matcher, text)] == []
 
 
 def test_a_refused_keyword_is_named_wherever_it_stands() -> None:
