@@ -20,7 +20,8 @@ import numpy as np
 from benchmarks.results import save
 from localllm.engine.backend import Segment
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 from localllm.types import FlashAttn
@@ -38,9 +39,9 @@ def tokens(count: int) -> list[int]:
 def fill(backend: LlamaBackend, start: int, depth: int) -> None:
     """Fill slot 0 from `start` to `depth` tokens, and copy it to all others."""
     for begin in range(start, depth, 512):
-        backend.decode([Segment(0, begin, tokens(min(512, depth - begin)), num_outputs=1)])
+        backend.decoder.decode([Segment(0, begin, tokens(min(512, depth - begin)), num_outputs=1)])
     for slot in range(1, SLOTS):
-        backend.copy(0, slot, depth)
+        backend.cells.copy(0, slot, depth)
     step_s(backend, depth, SLOTS, 1)  # moves the copies
 
 
@@ -48,10 +49,10 @@ def step_s(backend: LlamaBackend, depth: int, slots: int, rows: int) -> float:
     """Seconds for a step with `rows` rows in each of `slots` slots, which hold `depth` tokens before and after."""
     segments = [Segment(slot, depth, tokens(rows), num_outputs=1) for slot in range(slots)]
     started_s = time.perf_counter()
-    backend.decode(segments)
+    backend.decoder.decode(segments)
     took_s = time.perf_counter() - started_s
     for slot in range(slots):
-        backend.truncate(slot, depth)
+        backend.cells.truncate(slot, depth)
     return took_s
 
 
@@ -82,7 +83,9 @@ def main() -> None:
     model = LlamaModel(loaded, arguments.model, gpu_layers=0, devices=(), must_offload=False)
     ctx = depths[-1] + 520
     backends = [
-        LlamaBackend(loaded, model, ctx=ctx, slots=SLOTS, threads=arguments.threads, batch_tokens=512, flash_attn=mode)
+        open_backend(
+            loaded, model, KvMemory(ctx, SLOTS), Batching(512), threads=arguments.threads, attention=Attention(mode)
+        )
         for mode in MODES
     ]
     figures, before = {}, 0

@@ -22,7 +22,8 @@ import numpy as np
 from benchmarks.load import NUM_TURNS
 from localllm.engine.backend import Segment
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 
@@ -43,8 +44,8 @@ class Crowd:
         while num_tokens:
             count = min(num_tokens, BATCH // slots)
             tokens = self._random.integers(1000, 5000, (slots, count)).tolist()
-            self._backend.decode([Segment(slot, self.depth, tokens[slot], 1) for slot in range(slots)])
-            self._backend.synchronize()
+            self._backend.decoder.decode([Segment(slot, self.depth, tokens[slot], 1) for slot in range(slots)])
+            self._backend.decoder.synchronize()
             self.depth += count
             num_tokens -= count
 
@@ -55,7 +56,7 @@ class Crowd:
 
     def back_to(self, depth: int) -> None:
         for slot in range(SLOTS):
-            self._backend.truncate(slot, depth)
+            self._backend.cells.truncate(slot, depth)
         self.depth = depth
 
 
@@ -64,7 +65,7 @@ def shared(backend: LlamaBackend, *, requests: int, prefix: int, message: int, o
     started = time.perf_counter()
     crowd.compute(prefix, slots=1)
     for slot in range(1, SLOTS):
-        backend.copy(0, slot, prefix)
+        backend.cells.copy(0, slot, prefix)
     last_first = 0.0
     for _ in range(requests // SLOTS):
         crowd.back_to(prefix)
@@ -101,9 +102,7 @@ def main() -> None:
         loaded = library.load(selftest.choose(Path(folder)).choice)
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
     longest = arguments["prefix"] + NUM_TURNS * (arguments["message"] + arguments["out"])
-    backend = LlamaBackend(
-        loaded, model, ctx=longest, slots=SLOTS, threads=threads, batch_tokens=BATCH, ubatch_tokens=512
-    )
+    backend = open_backend(loaded, model, KvMemory(longest, SLOTS), Batching(BATCH, ubatch_tokens=512), threads=threads)
     print(json.dumps({name: round(figure, 1) for name, figure in KINDS[kind](backend, **arguments).items()}))
 
 

@@ -18,6 +18,7 @@ import time
 from collections import abc
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 
@@ -29,8 +30,11 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import Sampler
+from localllm.llama import backend as backends
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
+from localllm.llama.decoder import LlamaDecoder
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling
@@ -40,8 +44,8 @@ GREEDY = ResolvedSampling(temperature=0)
 TOP_P = ResolvedSampling(temperature=0.8, top_p=0.95, top_k=0, min_p=0)
 
 
-class TimedBackend(LlamaBackend):
-    """A backend that adds up the seconds of `decode`."""
+class TimedDecoder(LlamaDecoder):
+    """A decoder that adds up the seconds of `decode`."""
 
     decoding_s = 0.0
 
@@ -61,10 +65,11 @@ class Rate(NamedTuple):
 
 
 def engine_rate(
-    backend: TimedBackend, sampler: Sampler, num: int, sampling: ResolvedSampling, *, gaps: bool = False
+    backend: LlamaBackend, sampler: Sampler, num: int, sampling: ResolvedSampling, *, gaps: bool = False
 ) -> Rate:
     """Measure steps in which every sequence gets one token; with `gaps`, only every other slot is used."""
-    engine = build_engine(backend, lambda _: None, sampler=sampler)
+    engine, decoder = build_engine(backend, lambda _: None, sampler=sampler), backend.decoder
+    assert isinstance(decoder, TimedDecoder)
     rng = np.random.default_rng(num)
     for id in range(2 * num if gaps else num):
         prompt = rng.integers(1000, 5000, PROMPT).tolist()
@@ -77,11 +82,11 @@ def engine_rate(
         engine.cancel(id)
     for _ in range(8):
         engine.step()
-    started, before_s = time.perf_counter(), backend.decoding_s
+    started, before_s = time.perf_counter(), decoder.decoding_s
     for _ in range(OUT):
         engine.step()
     seconds = time.perf_counter() - started
-    outside_s = seconds - (backend.decoding_s - before_s)
+    outside_s = seconds - (decoder.decoding_s - before_s)
     assert len(engine.scheduler.running) == num
     for each in list(engine.scheduler.running):
         engine.cancel(each.id)
@@ -110,7 +115,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         loaded = library.load(selftest.choose(Path(folder)).choice)
     model = LlamaModel(loaded, model_path, gpu_layers=0, devices=(), must_offload=False)
-    backend = TimedBackend(loaded, model, ctx=CTX, slots=8, threads=THREADS, batch_tokens=512)
+    with mock.patch.object(backends, "LlamaDecoder", TimedDecoder):
+        backend = open_backend(loaded, model, KvMemory(CTX, 8), Batching(512), threads=THREADS)
     sampler = native.load(threads=THREADS, team=loaded.team)
     figures: dict[str, list[float]] = {}
     outside: dict[str, list[float]] = {}

@@ -22,7 +22,8 @@ import numpy as np
 from benchmarks.results import save
 from localllm.engine.backend import Segment
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 
@@ -40,17 +41,17 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 def prefill(backend: LlamaBackend, slot: int) -> None:
     tokens = np.random.default_rng(0).integers(1000, 5000, PROMPT).tolist()
     for start in range(0, PROMPT, 256):
-        backend.decode([Segment(slot, start, tokens[start : start + 256], num_outputs=1)])
+        backend.decoder.decode([Segment(slot, start, tokens[start : start + 256], num_outputs=1)])
 
 
 def spread(backend: LlamaBackend, slots: range, *, shared: bool) -> None:
     """Copy the content of slot 0 to these slots."""
-    state = backend.save(0)
+    state = backend.cells.save(0)
     for slot in slots:
         if shared:
-            backend.copy(0, slot, PROMPT)
+            backend.cells.copy(0, slot, PROMPT)
         else:
-            backend.restore(slot, state, PROMPT)
+            backend.cells.restore(slot, state, PROMPT)
 
 
 def step_s(backend: LlamaBackend, slots: range) -> float:
@@ -58,16 +59,16 @@ def step_s(backend: LlamaBackend, slots: range) -> float:
     times = []
     for number in range(STEPS):
         started_s = time.perf_counter()
-        backend.decode([Segment(slot, PROMPT + number, [1234 + slot], num_outputs=1) for slot in slots])
+        backend.decoder.decode([Segment(slot, PROMPT + number, [1234 + slot], num_outputs=1) for slot in slots])
         times.append(time.perf_counter() - started_s)
     for slot in slots:
-        backend.truncate(slot, PROMPT)
+        backend.cells.truncate(slot, PROMPT)
     return statistics.median(times)
 
 
 def layouts(loaded: library.Library, model: LlamaModel, rounds: int) -> dict[str, float]:
     backends = {
-        name: LlamaBackend(loaded, model, ctx=CTX, slots=SLOTS, threads=THREADS, batch_tokens=512, **settings)
+        name: open_backend(loaded, model, KvMemory(CTX, SLOTS, **settings), Batching(512), threads=THREADS)
         for name, settings in CONFIGURATIONS.items()
     }
     everybody = range(SLOTS)
@@ -88,9 +89,7 @@ def layouts(loaded: library.Library, model: LlamaModel, rounds: int) -> dict[str
 
 def compaction(loaded: library.Library, model: LlamaModel, rounds: int) -> dict[str, float]:
     slots = GONE + 1
-    backend = LlamaBackend(
-        loaded, model, ctx=CTX, slots=slots, threads=THREADS, batch_tokens=512, num_cells=slots * CTX
-    )
+    backend = open_backend(loaded, model, KvMemory(CTX, slots, num_cells=slots * CTX), Batching(512), threads=THREADS)
     prefill(backend, 0)
     alone = range(GONE, slots)
     spread(backend, range(1, slots), shared=False)
@@ -98,11 +97,11 @@ def compaction(loaded: library.Library, model: LlamaModel, rounds: int) -> dict[
     for _ in range(rounds):
         times.setdefault("others there", []).append(step_s(backend, alone))
     for slot in range(GONE):
-        backend.truncate(slot, 0)
+        backend.cells.truncate(slot, 0)
     for _ in range(rounds):
         times.setdefault("others gone", []).append(step_s(backend, alone))
     started_s = time.perf_counter()
-    backend.restore(GONE, backend.save(GONE), PROMPT)
+    backend.cells.restore(GONE, backend.cells.save(GONE), PROMPT)
     compacting_s = time.perf_counter() - started_s
     for _ in range(rounds):
         times.setdefault("compacted", []).append(step_s(backend, alone))

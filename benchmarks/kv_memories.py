@@ -25,7 +25,8 @@ from benchmarks.results import save
 from localllm import LLM
 from localllm.engine.backend import Segment
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 from localllm.types import Message, SamplingParams
@@ -88,17 +89,17 @@ def theirs(url: str) -> Ask:
 def checkpoint_costs(loaded: library.Library, path: Path) -> dict[str, float]:
     """The cost of a checkpoint and of returning to it, compared to computing 64 tokens."""
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded, model, ctx=CTX, slots=1, threads=THREADS, batch_tokens=512)
+    backend = open_backend(loaded, model, KvMemory(CTX, 1), Batching(512), threads=THREADS)
     for start in range(0, FILLED, 256):
-        backend.decode([Segment(0, start, [40] * 256, num_outputs=1)])
+        backend.decoder.decode([Segment(0, start, [40] * 256, num_outputs=1)])
     times: dict[str, list[float]] = {"checkpoint_ms": [], "rewind_ms": [], "64_tokens_ms": []}
     for _ in range(5):
         moments = [time.perf_counter()]
-        state = backend.checkpoint(0)
+        state = backend.cells.checkpoint(0)
         moments.append(time.perf_counter())
-        backend.decode([Segment(0, FILLED, [41] * 64, num_outputs=1)])
+        backend.decoder.decode([Segment(0, FILLED, [41] * 64, num_outputs=1)])
         moments.append(time.perf_counter())
-        backend.rewind(0, state, FILLED)
+        backend.cells.rewind(0, state, FILLED)
         moments.append(time.perf_counter())
         for name, index in (("checkpoint_ms", 0), ("64_tokens_ms", 1), ("rewind_ms", 2)):
             times[name].append(1000 * (moments[index + 1] - moments[index]))

@@ -24,7 +24,8 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.sampling import native
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling
@@ -127,7 +128,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         loaded = library.load(selftest.choose(Path(folder)).choice)
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded, model, ctx=CTX, slots=SLOTS, threads=THREADS, batch_tokens=512)
+    backend = open_backend(loaded, model, KvMemory(CTX, SLOTS), Batching(512), threads=THREADS)
     figures: dict[str, dict[str, list[dict[str, float]]]] = {}
     for _ in range(ROUNDS):
         for scenario in (burst, chats):

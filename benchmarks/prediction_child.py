@@ -72,7 +72,7 @@ def main() -> None:
             answers += [later - earlier for earlier, later in itertools.pairwise(times[1:])]
         if id > 1 and time.perf_counter() > until:
             break
-    print(json.dumps({"prompt_s": prompts, "answer_s": answers, "flash": model.backend.flash_attn}))
+    print(json.dumps({"prompt_s": prompts, "answer_s": answers, "flash": model.backend.context.flash_attn}))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.proposers import Proposers
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling, Speculative
@@ -113,15 +114,15 @@ def snapshot_costs(with_them: LlamaBackend, without: LlamaBackend, rounds: int) 
     prompt, times = prompts(1)[0][:512], dict[str, list[float]]()
     for _ in range(rounds):
         for name, backend in (("without", without), ("with", with_them)):
-            backend.truncate(0, 0)
+            backend.cells.truncate(0, 0)
             started = time.perf_counter()
-            backend.decode([Segment(0, 0, prompt, 1)])
-            backend.synchronize()
+            backend.decoder.decode([Segment(0, 0, prompt, 1)])
+            backend.decoder.synchronize()
             times.setdefault(f"prompt {name}", []).append(time.perf_counter() - started)
             for place in range(12):
                 started = time.perf_counter()
-                backend.decode([Segment(0, len(prompt) + place, [7], 1)])
-                backend.synchronize()
+                backend.decoder.decode([Segment(0, len(prompt) + place, [7], 1)])
+                backend.decoder.synchronize()
                 times.setdefault(f"step {name}", []).append(time.perf_counter() - started)
     middle = {name: statistics.median(each) for name, each in times.items()}
     return {name: round(middle[f"{name} without"] / middle[f"{name} with"], 3) for name in ("prompt", "step")}
@@ -144,13 +145,11 @@ def main() -> None:
             path = write(Path(folder) / f"{kind}.gguf")
             model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
             backend, without = [
-                LlamaBackend(
-                    loaded, model, ctx=CTX, slots=SLOTS, threads=THREADS, batch_tokens=512, snapshots=snapshots
-                )
+                open_backend(loaded, model, KvMemory(CTX, SLOTS, snapshots=snapshots), Batching(512), threads=THREADS)
                 for snapshots in (SNAPSHOTS, 0)
             ]
-            figures[kind] = {"model_mb": round(path.stat().st_size / 1e6), "max_rollback": backend.max_rollback}
-            if backend.rolls_back_equals:
+            figures[kind] = {"model_mb": round(path.stat().st_size / 1e6), "max_rollback": backend.cells.max_rollback}
+            if backend.cells.rolls_back_equals:
                 figures[kind]["snapshots"] = snapshot_costs(backend, without, 2 * given.rounds)
             for streams in given.streams:
                 figures[kind][f"{streams} streams"] = gains(backend, streams, given.rounds)

@@ -34,7 +34,8 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.sampling.native import load
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling
@@ -54,10 +55,10 @@ def eight_b_like(folder: Path) -> Path:
 
 
 def fill(backend: LlamaBackend, slot: int, num_tokens: int) -> None:
-    size = backend.batch_capacity
+    size = backend.decoder.batch_capacity
     for start in range(0, num_tokens, size):
         tokens = [300 + place % 17 for place in range(start, min(start + size, num_tokens))]
-        backend.decode([Segment(slot, start, tokens, num_outputs=int(start + size >= num_tokens))])
+        backend.decoder.decode([Segment(slot, start, tokens, num_outputs=int(start + size >= num_tokens))])
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -71,27 +72,31 @@ def faults() -> int:
 
 
 def wait_until_ready(backend: LlamaBackend) -> float:
-    return timed(lambda: [None for _ in iter(backend._states.pool.prepare, 0)])[0]
+    return timed(lambda: [None for _ in iter(backend.cells._states.pool.prepare, 0)])[0]
 
 
 def measure_save(lib: library.Library, path: Path) -> None:
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
     for _ in range(2):
         for way, states_bytes in WAYS.items():
-            backend = LlamaBackend(
-                lib, model, ctx=TOKENS + 256, slots=2, threads=THREADS, batch_tokens=512, states_bytes=states_bytes,
-                flash_attn="on",
-            )  # fmt: skip
+            backend = open_backend(
+                lib,
+                model,
+                KvMemory(TOKENS + 256, 2, states_bytes=states_bytes),
+                Batching(512),
+                threads=THREADS,
+                attention=Attention("on"),
+            )
             fill(backend, 0, TOKENS)
             preparing_ms = wait_until_ready(backend)
             line = []
             for _ in range(4):
                 before = faults()
-                ms, state = timed(lambda: backend.save(0))  # noqa: B023  called at once
+                ms, state = timed(lambda: backend.cells.save(0))  # noqa: B023  called at once
                 line.append(f"{ms:.0f} ms ({faults() - before} faults)")
                 size = len(state)
                 del state
-            sizing_ms, _ = timed(lambda: backend.state_bytes(0))  # noqa: B023
+            sizing_ms, _ = timed(lambda: backend.cells.state_bytes(0))  # noqa: B023
             print(f"{way}: {size / 2**20:.0f} MiB, saves {', '.join(line)}; size asked in {sizing_ms:.2f} ms;",
                   f"made ready in {preparing_ms:.0f} ms", flush=True)  # fmt: skip
             backend.free()
@@ -101,10 +106,14 @@ def measure_save(lib: library.Library, path: Path) -> None:
 def measure_gaps(lib: library.Library, path: Path) -> None:
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
     for way, pauses in (("pool", False), ("pool", True), ("fresh", False)):
-        backend = LlamaBackend(
-            lib, model, ctx=TOKENS + 256, slots=8, threads=THREADS, batch_tokens=512, states_bytes=WAYS[way],
-            flash_attn="on",
-        )  # fmt: skip
+        backend = open_backend(
+            lib,
+            model,
+            KvMemory(TOKENS + 256, 8, states_bytes=WAYS[way]),
+            Batching(512),
+            threads=THREADS,
+            attention=Attention("on"),
+        )
         print(f"{way}{' after a pause' if pauses else ''}: " + gaps(backend, pauses=pauses), flush=True)
         backend.free()
         gc.collect()
@@ -129,7 +138,7 @@ def gaps(backend: LlamaBackend, *, pauses: bool) -> str:
     engine.step()
     run_out(engine)
     if pauses:
-        backend.rest()
+        backend.decoder.rest()
         wait_until_ready(backend)
     streams = [
         Sequence(Request(id, [id % 50 + 150], sampling=greedy, max_tokens=STREAMED, ending=Ending(ignore_eos=True)))
@@ -139,7 +148,7 @@ def gaps(backend: LlamaBackend, *, pauses: bool) -> str:
         engine.submit(stream)
     token_times(engine, streams, 20)
     stamps, saving_ms = [], []
-    save = backend.save
+    save = backend.cells.save
 
     def timed_save(slot: int) -> State:
         state: State
@@ -147,7 +156,7 @@ def gaps(backend: LlamaBackend, *, pauses: bool) -> str:
         saving_ms.append(ms)
         return state
 
-    backend.save = timed_save  # type: ignore[method-assign]
+    backend.cells.save = timed_save  # type: ignore[method-assign]
     for id in range(200, 204):  # each takes, and keeps, a slot that holds 2,048 tokens
         streams.append(
             Sequence(Request(id, [id % 50 + 200], sampling=greedy, max_tokens=STREAMED, ending=Ending(ignore_eos=True)))
@@ -178,27 +187,31 @@ def measure_moves(lib: library.Library, path: Path) -> None:
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
     states: dict[int, bytes] = {}
     for capacity in (8192, 32768):
-        backend = LlamaBackend(
-            lib, model, ctx=capacity, slots=2, threads=THREADS, batch_tokens=512, states_bytes=RAM_BYTES,
-            flash_attn="on",
-        )  # fmt: skip
+        backend = open_backend(
+            lib,
+            model,
+            KvMemory(capacity, 2, states_bytes=RAM_BYTES),
+            Batching(512),
+            threads=THREADS,
+            attention=Attention("on"),
+        )
         held = 0
         for length in LENGTHS:
             if length in states:
-                backend.restore(0, states[length], length)
+                backend.cells.restore(0, states[length], length)
             else:
                 computing_ms, _ = timed(lambda: extend(backend, held, length))  # noqa: B023  called at once
                 print(f"computed {held} to {length}: {1000 * computing_ms / (length - held):.0f} us a token")
-                states[length] = bytes(backend.save(0))
+                states[length] = bytes(backend.cells.save(0))
             held = length
-            backend.restore(1, states[length], length)
-            backend._states.expect(backend._tails.lengths)
+            backend.cells.restore(1, states[length], length)
+            backend.cells._states.expect(backend.cells._tails.lengths)
             wait_until_ready(backend)
             times: dict[str, list[float]] = {"save": [], "restore": [], "cells": [], "state": [], "decode": []}
             for _ in range(5):
                 for way in times:
                     if way == "decode":
-                        backend.truncate(1, length - 1)
+                        backend.cells.truncate(1, length - 1)
                     ms, _ = timed(lambda: moved(backend, way, states[length], length))  # noqa: B023
                     times[way].append(ms)
             one = {way: statistics.median(values) for way, values in times.items()}
@@ -215,33 +228,38 @@ def measure_moves(lib: library.Library, path: Path) -> None:
 def extend(backend: LlamaBackend, start: int, end: int) -> None:
     for first in range(start, end, 512):
         last = min(first + 512, end)
-        backend.decode([Segment(0, first, [300] * (last - first), num_outputs=1)])
+        backend.decoder.decode([Segment(0, first, [300] * (last - first), num_outputs=1)])
 
 
 def moved(backend: LlamaBackend, way: str, state: State, length: int) -> None:
-    memory, api = backend._memory, backend._api
+    memory, api = backend.context.memory, backend.context.api
     if way == "save":
-        backend.save(0)
+        backend.cells.save(0)
         return
     if way == "restore":
-        backend.restore(1, state, length)
+        backend.cells.restore(1, state, length)
         return
     if way == "cells":
         api.llama_memory_seq_rm(memory, 1, -1, -1)
         api.llama_memory_seq_cp(memory, 0, 1, -1, -1)
-        backend._tails.lengths[1] = length
+        backend.cells._tails.lengths[1] = length
     elif way == "state":
-        backend.restore(1, backend.save(0), length)
-    backend.truncate(1, length - 1)
-    backend.decode([Segment(1, length - 1, [300], num_outputs=1)])
+        backend.cells.restore(1, backend.cells.save(0), length)
+    backend.cells.truncate(1, length - 1)
+    backend.decoder.decode([Segment(1, length - 1, [300], num_outputs=1)])
 
 
 def measure_outputs(lib: library.Library, path: Path, rows: int) -> None:
     """Measure one number of rows per process, because touched memory stays resident."""
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
     mark = lib.log.mark()
-    backend = LlamaBackend(
-        lib, model, ctx=8192, slots=4, threads=THREADS, batch_tokens=512, flash_attn="on", max_outputs=rows or None
+    backend = open_backend(
+        lib,
+        model,
+        KvMemory(8192, 4),
+        Batching(512, max_outputs=rows or None),
+        threads=THREADS,
+        attention=Attention("on"),
     )
     sizes = [found[0] for line in lib.log.lines_since(mark) if (found := re.search(r"\w+ buffer size.*", line))]
     fill(backend, 0, 1024)
@@ -250,7 +268,7 @@ def measure_outputs(lib: library.Library, path: Path, rows: int) -> None:
     count, started_s = min(rows or 512, 512) - 3, time.perf_counter()
     done = 0
     while done + count <= 660:
-        backend.decode([Segment(1, done, [300] * count, num_outputs=count)])
+        backend.decoder.decode([Segment(1, done, [300] * count, num_outputs=count)])
         done += count
     rate = done / (time.perf_counter() - started_s)
     print(f"{rows or 'all'} rows: {'; '.join(sizes)}; resident {resident} MiB; {rate:.0f} scored tokens/s", flush=True)

@@ -53,6 +53,18 @@ class NoArithmetic:
         )
         self._outputs = [[row] for row in self._rows]
 
+    @property
+    def decoder(self) -> NoArithmetic:
+        return self
+
+    @property
+    def cells(self) -> NoArithmetic:
+        return self
+
+    @property
+    def vocab(self) -> NoArithmetic:
+        return self
+
     def length(self, slot: int) -> int:
         return 0
 

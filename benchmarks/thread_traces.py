@@ -23,7 +23,8 @@ from localllm.engine.sampling import native
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Reading, Team
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 from localllm.types import ResolvedSampling
@@ -91,7 +92,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         lib = library.load(selftest.choose(Path(folder)).choice)
     model = LlamaModel(lib, arguments.model, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(lib, model, ctx=8192, slots=1, threads=THREADS, batch_tokens=512, flash_attn="on")
+    backend = open_backend(lib, model, KvMemory(8192, 1), Batching(512), threads=THREADS, attention=Attention("on"))
     recorder = Recorder()
     engine = build_engine(backend, lambda _: None, sampler=native.load(threads=THREADS), team=recorder)
     stream = Sequence(

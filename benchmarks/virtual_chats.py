@@ -164,7 +164,7 @@ class VirtualBackend(FakeBackend):
         self.steps = [0, 0]
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
-        lengths = [len(cells) for cells in self.cells]
+        lengths = [len(cells) for cells in self.held]
         between = fillers(
             segments, lengths, slot_capacity=CAPACITY, batch_capacity=BATCH, most_cells=MOST_FILLED
         )  # what `LlamaBackend` computes beside the segments

@@ -47,7 +47,7 @@ def next_token(tokens: Sequence[int]) -> int:
 
 
 class FakeBackend:
-    """Implements `localllm.engine.backend.Backend`."""
+    """Implements `localllm.engine.backend.Backend`, and is all three parts of it."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class FakeBackend:
         self.max_outputs = max_outputs or batch_capacity
         self.can_rewind = can_rewind and window is None
         self.wants_dense = not can_rewind and window is None
-        self.cells: list[list[int]] = [[] for _ in range(num_slots)]
+        self.held: list[list[int]] = [[] for _ in range(num_slots)]
         self._window, self._slack = window, slack
         self._snapshots = snapshots
         self._snapshots_of = [0] * num_slots
@@ -123,6 +123,18 @@ class FakeBackend:
         self.is_asynchronous = is_asynchronous
         self._computes = self._fails_late = False
 
+    @property
+    def decoder(self) -> FakeBackend:
+        return self
+
+    @property
+    def cells(self) -> FakeBackend:
+        return self
+
+    @property
+    def vocab(self) -> FakeBackend:
+        return self
+
     threads = num_frees = 0
 
     def free(self) -> None:
@@ -132,13 +144,13 @@ class FakeBackend:
         self.threads = threads
 
     def length(self, slot: int) -> int:
-        return len(self.cells[slot])
+        return len(self.held[slot])
 
     def least(self, slot: int) -> int:
         if self.can_rewind:
             return 0
         if self._window is None:
-            return len(self.cells[slot]) + self._padding.get(slot, 0) - self._snapshots_of[slot]
+            return len(self.held[slot]) + self._padding.get(slot, 0) - self._snapshots_of[slot]
         return self._seen_from[slot] + self._window if self._seen_from[slot] else 0
 
     @property
@@ -149,15 +161,15 @@ class FakeBackend:
         assert not self._computes
         assert self.can_shift
         assert not any(slot in copy for copy in self.pending), "its cells are not there yet"
-        del self.cells[slot][keep : keep + drop]
+        del self.held[slot][keep : keep + drop]
         del self._ids[slot][keep : keep + drop]
 
     def truncate(self, slot: int, length: int) -> None:
         assert not self._computes
-        assert length == 0 or length >= min(self.least(slot), len(self.cells[slot])), "this memory cannot lose that"
-        if length < len(self.cells[slot]) + self._padding.pop(slot, 0):
+        assert length == 0 or length >= min(self.least(slot), len(self.held[slot])), "this memory cannot lose that"
+        if length < len(self.held[slot]) + self._padding.pop(slot, 0):
             self._snapshots_of[slot] = 0
-        del self.cells[slot][length:]
+        del self.held[slot][length:]
         del self._ids[slot][length:]
         if length == 0:
             self._seen_from[slot] = 0
@@ -168,31 +180,31 @@ class FakeBackend:
     def copy(self, source: int, slot: int, length: int) -> None:
         assert not self._computes
         assert source != slot
-        assert length <= len(self.cells[source])
+        assert length <= len(self.held[source])
         self.copies.append((source, slot, length))
         if self.can_rewind:
             self._ids[slot] = self._ids[source][:length]
             if self.num_cells is None:
                 self.pending.append((source, slot))
-            self.cells[slot] = self.cells[source][:length]
+            self.held[slot] = self.held[source][:length]
         else:
-            assert length == len(self.cells[source]), "this memory is copied whole"
+            assert length == len(self.held[source]), "this memory is copied whole"
             self.restore(slot, self.save(source), length)
 
     def save(self, slot: int) -> bytes:
         assert not self._computes
         assert not any(target == slot for _, target in self.pending), "its cells are not there yet"
-        return bytes(self.cells[slot])
+        return bytes(self.held[slot])
 
     def state_bytes(self, slot: int) -> int:
-        return len(self.cells[slot])
+        return len(self.held[slot])
 
     def restore(self, slot: int, state: State, length: int) -> None:
         assert not self._computes
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
         self._replaced(slot)
-        self.cells[slot] = list(state)
+        self.held[slot] = list(state)
         self._ids[slot] = []
         self._take_cells(slot, length)
         self._seen_from[slot] = 0 if self._window is None else max(0, length - self._window)
@@ -200,15 +212,15 @@ class FakeBackend:
     def checkpoint(self, slot: int) -> bytes:
         assert not self._computes
         assert not self.can_rewind
-        return bytes(self.cells[slot][-self._window if self._window else 0 :])
+        return bytes(self.held[slot][-self._window if self._window else 0 :])
 
     def rewind(self, slot: int, state: State, length: int) -> None:
         assert not self._computes
         assert not self.can_rewind
         seen_from = 0 if self._window is None else max(0, length - self._window)
-        assert 0 < length <= len(self.cells[slot])
-        assert list(state) == self.cells[slot][seen_from:length], "a checkpoint of something else"
-        del self.cells[slot][length:]
+        assert 0 < length <= len(self.held[slot])
+        assert list(state) == self.held[slot][seen_from:length], "a checkpoint of something else"
+        del self.held[slot][length:]
         self._replaced(slot)
         self._seen_from[slot] = seen_from
 
@@ -220,12 +232,12 @@ class FakeBackend:
         assert not self._computes
         self.pending.clear()
         for slot in list(self._padding):
-            self.truncate(slot, len(self.cells[slot]))
+            self.truncate(slot, len(self.held[slot]))
         self._snapshots_of = [0] * self.num_slots
         if self._fails_at_step == len(self.batches):
             self._fails_at_step = None
             for segment in segments:  # as llama.cpp may: some of the batch is in the cache already
-                self.cells[segment.slot].extend(segment.tokens[:1])
+                self.held[segment.slot].extend(segment.tokens[:1])
             self._computes = self._fails_late = self.is_asynchronous
             if self._fails_late:
                 return True
@@ -243,7 +255,7 @@ class FakeBackend:
         else:
             computed = self._until_interrupted(segments, within_s)
         for segment in computed:
-            cells = self.cells[segment.slot]
+            cells = self.held[segment.slot]
             assert segment.start == len(cells), "a gap or an overlap in the positions"
             cells.extend(segment.tokens)
             assert 0 <= segment.num_outputs <= len(segment.tokens)
@@ -328,7 +340,7 @@ class FakeBackend:
     def logits(self, index: int) -> list[npt.NDArray[np.float32]]:
         assert not self._computes
         segment = self.batches[-1][index]
-        cells, end = self.cells[segment.slot], segment.start + len(segment.tokens)
+        cells, end = self.held[segment.slot], segment.start + len(segment.tokens)
         return [self._row(cells[: last + 1]) for last in range(end - segment.num_outputs, end)]
 
     def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:

@@ -237,8 +237,17 @@ class ModelVocabulary(Protocol):
         ...
 
 
-class Backend(BatchDecoder, KvCells, ModelVocabulary, Protocol):
+class Backend(Protocol):
     """One model in memory. Only what builds an engine sees all of it; its parts get what they need."""
+
+    @property
+    def decoder(self) -> BatchDecoder: ...
+
+    @property
+    def cells(self) -> KvCells: ...
+
+    @property
+    def vocab(self) -> ModelVocabulary: ...
 
 
 Vectors = npt.NDArray[np.float32]

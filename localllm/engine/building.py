@@ -53,28 +53,29 @@ def build_engine(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Engine:
     """An engine whose `run` feeds the backend. Raises `InvalidParameter` if its memory cannot be shifted."""
-    if context_shift and not backend.can_shift:
+    decoder, cells = backend.decoder, backend.cells
+    if context_shift and not cells.can_shift:
         raise InvalidParameter(
             "context_shift needs a partitioned cache, a memory that can drop any tokens, and keys that can move: "
             "f16 always can, --kv-type q8_0 and q4_0 only for some models; leave it out",
             param="context_shift",
         )
     interruptions = Interruptions()
-    interrupter = Interrupter(backend, interruptions, max_step_s=limits.max_step_s, clock=clock)
-    inbox = Inbox(interrupter.announce, backend.clear_interrupts)
+    interrupter = Interrupter(decoder, interruptions, max_step_s=limits.max_step_s, clock=clock)
+    inbox = Inbox(interrupter.announce, decoder.clear_interrupts)
     masking = Masking(inbox.wake)
-    disk = None if tiers.open_disk is None else DiskTier(tiers.open_disk, inbox.wake, can_rewind=backend.can_rewind)
-    kv = KvCache(backend, tiers, disk)
-    cost = StepCost(tile=backend.tile, grain=backend.grain, ubatch_tokens=backend.ubatch_capacity)
+    disk = None if tiers.open_disk is None else DiskTier(tiers.open_disk, inbox.wake, can_rewind=cells.can_rewind)
+    kv = KvCache(cells, tiers, disk)
+    cost = StepCost(tile=decoder.tile, grain=decoder.grain, ubatch_tokens=decoder.ubatch_capacity)
     pace = Pace(cost, limits, is_unified=kv.is_unified)
-    asker = proposers.asker(DraftTarget(pace.row_cost, backend.max_rollback, backend.rolls_back_equals))
-    scheduler = Scheduler(kv, _drafter(backend, pace, asker), batch_capacity=backend.batch_capacity)
+    asker = proposers.asker(DraftTarget(pace.row_cost, cells.max_rollback, cells.rolls_back_equals))
+    scheduler = Scheduler(kv, _drafter(backend, pace, asker), batch_capacity=decoder.batch_capacity)
     sampler = sampler or NumpySampler()
-    scorer = PromptScorer(backend, backend, sampler, num_slots=backend.num_slots, limits=limits, team=team)
-    answers = Answers(backend, kv, scheduler, clock, shifts=context_shift)
+    scorer = PromptScorer(decoder, backend.vocab, sampler, num_slots=cells.num_slots, limits=limits, team=team)
+    answers = Answers(backend.vocab, kv, scheduler, clock, shifts=context_shift)
     reporter = Reporter(answers, emit)
     step_decoder = StepDecoder(
-        backend,
+        decoder,
         kv,
         masking=masking,
         interruptions=interruptions,
@@ -83,12 +84,12 @@ def build_engine(
         report_last=reporter.report_last,
     )
     stepper = Stepper(
-        backend,
+        decoder,
         scheduler,
         step_decoder=step_decoder,
         pace=pace,
         scorer=scorer,
-        drawer=Drawer(backend, sampler, masking, team),
+        drawer=Drawer(decoder, sampler, masking, team),
         masking=masking,
         answers=answers,
         clock=clock,
@@ -98,27 +99,27 @@ def build_engine(
         asker=asker,
         pace=pace,
         scorer=scorer,
-        whole=WholeBatches(cost, batch_capacity=backend.batch_capacity, ubatch_capacity=backend.ubatch_capacity),
+        whole=WholeBatches(cost, batch_capacity=decoder.batch_capacity, ubatch_capacity=decoder.ubatch_capacity),
         interrupter=interrupter,
         team=team,
     )
     cycle = Cycle(
         scheduler, planner=planner, stepper=stepper, answers=answers, reporter=reporter, beside=beside, clock=clock
     )
-    progress = Progress(lambda: backend.num_nodes)
+    progress = Progress(lambda: decoder.num_nodes)
     writeback = None if disk is None else Writeback(kv, disk)
-    idler = Idler(inbox, backend, writeback=writeback, progress=progress, clock=clock)
+    idler = Idler(inbox, decoder, writeback=writeback, progress=progress, clock=clock)
     return Engine(inbox, cycle, idler, progress=progress, clock=clock, debug=debug)
 
 
 def _drafter(backend: Backend, pace: Pace, asker: Asker) -> Drafter:
-    layout: Layout = "partitioned" if backend.num_cells is None else "unified"
-    if backend.rolls_back_equals:
+    layout: Layout = "partitioned" if backend.cells.num_cells is None else "unified"
+    if backend.cells.rolls_back_equals:
         layout = "one pass"
     return Drafter(
-        slot_capacity=backend.slot_capacity,
-        max_rows=min(backend.batch_capacity, backend.max_outputs),
-        max_rollback=backend.max_rollback,
+        slot_capacity=backend.cells.slot_capacity,
+        max_rows=min(backend.decoder.batch_capacity, backend.decoder.max_outputs),
+        max_rollback=backend.cells.max_rollback,
         layout=layout,
         cost=pace.row_cost,
         weighs_one_row=(lambda _: True) if asker.drafts_together else pace.row_cost.lacks_one_row,

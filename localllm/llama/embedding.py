@@ -65,8 +65,7 @@ class LlamaEmbedder:
         self.max_text_tokens = ctx
         self.batch_tokens = BATCH_TOKENS if causal else max(BATCH_TOKENS, ctx)
         self.together_tokens = BATCH_TOKENS if is_offloaded else TOGETHER_TOKENS
-        has_state = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
-        self.max_texts = MAX_STATES if has_state else MAX_TEXTS
+        self.max_texts = MAX_STATES if model.is_recurrent else MAX_TEXTS
         self._pooling = pooling
         self._pools_here = causal and pooling != "rank"
         params = self._api.llama_context_default_params()
@@ -81,7 +80,7 @@ class LlamaEmbedder:
         params.flash_attn_type = flash_attn_type(self._api, flash_attn)
         params.no_perf = True
         # A recurrent state makes llama.cpp split batches differently; data on a GPU cannot be read like this.
-        hidden = HiddenRows(library) if self._pools_here and not (has_state or is_offloaded) else None
+        hidden = HiddenRows(library) if self._pools_here and not (model.is_recurrent or is_offloaded) else None
         if hidden is not None:
             params.cb_eval = hidden.callback
         mark = library.log.mark()

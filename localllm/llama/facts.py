@@ -388,7 +388,7 @@ FACTS: tuple[Fact, ...] = (
         ("%s-%05d-of-%05d.gguf", "general.sampling.top_k"),
     ),
     Fact(
-        "speed", "rows from which attention is computed in tiles", ("localllm.llama.context:FLASH_TILE",
+        "speed", "rows from which attention is computed in tiles", ("localllm.llama.decoder:FLASH_TILE",
         "localllm.engine.scheduling.cost:TILE", "localllm.llama.embedding:TOGETHER_TOKENS"),
         "ggml/src/ggml-cpu/ops.cpp",
         ("test_kv_reuse.py::test_messages_that_are_computed_as_tiles_are_answered_as_if_fresh",), "slower",

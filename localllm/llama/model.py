@@ -94,6 +94,21 @@ class LlamaModel:
         """Size of the vector that it makes of a text."""
         return int(self._api.llama_model_n_embd_out(self.handle))
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all its tensors."""
+        return int(self._api.llama_model_size(self.handle))
+
+    @property
+    def window(self) -> int:
+        """Tokens that layers with a sliding window look back; 0: no such layers."""
+        return int(self._api.llama_model_n_swa(self.handle))
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether all or some of its layers keep a state in place of cells."""
+        return bool(self._api.llama_model_is_recurrent(self.handle) or self._api.llama_model_is_hybrid(self.handle))
+
     def close(self) -> None:
         """Free the model; its contexts must be closed before. Idempotent."""
         if self.handle:

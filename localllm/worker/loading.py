@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,9 +12,11 @@ from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.head_streams import HeadStreams
 from localllm.engine.speculation.streams import DraftStreams
 from localllm.errors import LoadFailed
-from localllm.llama.context import LlamaBackend
-from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
+from localllm.llama.drafts.draft_model import LlamaDraft
 from localllm.llama.drafts.nextn import LlamaHeads
+from localllm.llama.drafts.target_vectors import KeptVectors
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -28,7 +29,7 @@ from localllm.system import cpu
 from localllm.types import ChatFormat, LoadedModel, SamplingParams, SourceName
 from localllm.worker.attention import AttentionChoice, settle
 from localllm.worker.drafts.draft_model import check_layers, load_draft
-from localllm.worker.drafts.nextn_context import KeptVectors, has_heads, kept_for, load_heads
+from localllm.worker.drafts.nextn_context import has_heads, kept_for, load_heads
 from localllm.worker.grammars.constraints import Later
 from localllm.worker.messages import Load
 from localllm.worker.prompts.sampling import resolve_sampling, with_defaults
@@ -111,26 +112,28 @@ def load_model(
         except LoadFailed as error:
             wanted, kept, no_draft = None, None, _excused(load, error)
     backend = None if attention is None else _backend(library, model, load, threads, attention, kept)
-    draft: LlamaBackend | LlamaHeads | None = None
+    draft: LlamaDraft | LlamaHeads | None = None
     if wanted is not None and backend is not None:
         try:
             draft = load_draft(library, load, wanted, model, backend, threads)
         except LoadFailed as error:
             no_draft = _excused(load, error)
     heads, no_heads = load_heads(library, model, load, backend, threads)
-    if isinstance(backend, HeadedBackend) and draft is None and heads is None:
-        backend.keep_no_rows()
+    if backend is not None and backend.vectors is not None and draft is None and heads is None:
+        backend.vectors.stop()
     report = LoadedModel(
         id=load.model_id,
         path=load.path,
         info=load.info,
-        ctx=placement.ctx if backend is None else backend.slot_capacity,
+        ctx=placement.ctx if backend is None else backend.cells.slot_capacity,
         slots=placement.slots,
-        memory="attention" if backend is None else backend.memory_kind,
+        memory="attention" if backend is None else backend.cells.memory_kind,
         kv=placement.kv,
         kv_reason=placement.kv_reason,
         format=format(),
-        flash_attn="on" if (load.options.flash_attn != "off" if backend is None else backend.flash_attn) else "off",
+        flash_attn="on"
+        if (load.options.flash_attn != "off" if backend is None else backend.context.flash_attn)
+        else "off",
         flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
         speculation="off" if backend is None or _why_no_guesses(load, backend) else "auto",
         speculation_reason="" if backend is None else _why_no_guesses(load, backend),
@@ -140,7 +143,7 @@ def load_model(
         mtp_reason=no_heads,
         threads=threads,
         threads_batch=threads_batch,
-        ubatch=0 if backend is None else backend.ubatch_capacity,
+        ubatch=0 if backend is None else backend.decoder.ubatch_capacity,
         tuned=load.tuned,
         layers_per_device=model.layers_per_device,
         placement_note=placement.note,
@@ -188,7 +191,7 @@ def _format(templates: TemplateChild | None, load: Load, vocab: Vocab) -> ChatFo
 
 
 def _reason(attention: AttentionChoice, backend: LlamaBackend) -> str:
-    if attention.flash_attn == "auto" and not backend.flash_attn:
+    if attention.flash_attn == "auto" and not backend.context.flash_attn:
         return "llama.cpp does not support flash attention for this model here"
     return attention.reason
 
@@ -197,8 +200,8 @@ def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
     """Empty if guesses are made."""
     if load.options.speculation == "off":
         return AS_TUNED if "speculation" in load.tuned_settings else "as requested"
-    if not backend.max_rollback:
-        return f"a {backend.memory_kind} memory of this architecture cannot roll back wrong guesses"
+    if not backend.cells.max_rollback:
+        return f"a {backend.cells.memory_kind} memory of this architecture cannot roll back wrong guesses"
     return ""
 
 
@@ -210,23 +213,22 @@ def _sources(draft: object | None, heads: object | None) -> tuple[SourceName, ..
 def _backend(
     library: Library, model: LlamaModel, load: Load, threads: int, attention: AttentionChoice, kept: KeptVectors | None
 ) -> LlamaBackend:
-    make = LlamaBackend if kept is None else partial(HeadedBackend, functions=kept.functions, layers=kept.layers)
-    return make(
+    options, placement = load.options, load.placement
+    return open_backend(
         library,
         model,
-        ctx=load.placement.ctx,
-        slots=load.placement.slots,
+        KvMemory(
+            placement.ctx,
+            placement.slots,
+            num_cells=placement.num_cells if placement.kv == "unified" else None,
+            kv_type=options.kv_type,
+            snapshots=placement.snapshots,
+            states_bytes=options.kv_ram_mb * 10**6,
+        ),
+        Batching(max(WHOLE_BATCH, options.ubatch_tokens), attention.ubatch_tokens, placement.max_outputs),
         threads=threads,
-        batch_tokens=max(WHOLE_BATCH, load.options.ubatch_tokens),
-        ubatch_tokens=attention.ubatch_tokens,
-        max_outputs=load.placement.max_outputs,
-        snapshots=load.placement.snapshots,
-        states_bytes=load.options.kv_ram_mb * 10**6,
-        num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
-        kv_type=load.options.kv_type,
-        flash_attn=attention.flash_attn,
-        is_offloaded=bool(load.placement.devices),
-        rope=rope_of(load.options),
+        attention=Attention(attention.flash_attn, rope_of(options)),
+        kept=kept,
     )
 
 

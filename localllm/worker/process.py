@@ -71,7 +71,7 @@ from localllm.worker.prompts.text_preparer import TextPreparer
 from localllm.worker.states.slot_files import SlotFiler
 
 if TYPE_CHECKING:  # see `Worker.run`
-    from localllm.llama.context import LlamaBackend
+    from localllm.llama.backend import LlamaBackend
     from localllm.llama.library import Library
     from localllm.worker.loading import ModelInMemory
 
@@ -339,11 +339,9 @@ class Worker:
 
     def _drop_draft(self, target: LlamaBackend, reason: str) -> None:
         """Report that its draft model, or its own heads, failed; called while it loads, or by the engine's thread."""
-        from localllm.llama.drafts.drafting_backend import HeadedBackend
-
         assert self._model is not None
-        if isinstance(target, HeadedBackend):
-            target.keep_no_rows()
+        if target.vectors is not None:
+            target.vectors.stop()
         self._model = without_drafts(self._model, reason)
         if self._preparer is not None:
             self._preparer.drop_drafts(self._model)

@@ -24,7 +24,7 @@ from localllm.chat.formats.writer import written
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
 from localllm.engine.requests.sequence import Sequence
-from localllm.llama import context
+from localllm.llama import backend, decoder
 from localllm.types import GenerationRequest, ToolCall
 from localllm.worker import loading, process
 from localllm.worker.messages import Submit
@@ -78,7 +78,7 @@ class Script:
 SCRIPT = Script([])
 
 
-class ScriptedBackend(context.LlamaBackend):
+class ScriptedDecoder(decoder.LlamaDecoder):
     """Computes all that llama.cpp computes, and changes what comes of it."""
 
     def decode(self, segments: Items[Segment], *, within_s: float | None = None) -> bool:
@@ -113,7 +113,7 @@ def main() -> None:
         submit(self, sequence)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loading, "LlamaBackend", ScriptedBackend)
+        patch.setattr(backend, "LlamaDecoder", ScriptedDecoder)
         patch.setattr(loading, "load_model", load)
         patch.setattr(preparer.Preparer, "submit", take_request)
         patch.setattr(Engine, "submit", begin)

@@ -12,7 +12,8 @@ import msgspec
 
 from localllm.gguf import read_model_info
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
@@ -83,18 +84,15 @@ def allocate(loaded: library.Library, case: Case) -> Outcome:
 
 
 def _backend(loaded: library.Library, model: LlamaModel, options: LoadOptions, placement: Placement) -> LlamaBackend:
-    return LlamaBackend(
+    return open_backend(
         loaded,
         model,
-        ctx=placement.ctx,
-        slots=placement.slots,
+        KvMemory(placement.ctx, placement.slots, kv_type=options.kv_type),
+        Batching(
+            max(2048, options.ubatch_tokens), ubatch_tokens=placement.ubatch_tokens, max_outputs=placement.max_outputs
+        ),
         threads=2,
-        batch_tokens=max(2048, options.ubatch_tokens),
-        ubatch_tokens=placement.ubatch_tokens,
-        flash_attn=placement.flash_attn,
-        max_outputs=placement.max_outputs,
-        kv_type=options.kv_type,
-        is_offloaded=True,
+        attention=Attention(placement.flash_attn),
     )
 
 

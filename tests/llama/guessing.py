@@ -22,11 +22,13 @@ from localllm.engine.speculation.proposers import DraftTarget, Proposers
 from localllm.gguf import read_model_info
 from localllm.gguf.rules.nextn import FORMS
 from localllm.llama import library
-from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.backend import AS_SUPPORTED, LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.drafts.next_symbols import find
 from localllm.llama.drafts.nextn import LlamaHeads
+from localllm.llama.drafts.target_vectors import KeptVectors, TargetVectors
 from localllm.llama.model import LlamaModel
-from localllm.types import ResolvedSampling, SourceName, Speculative
+from localllm.types import KvType, ResolvedSampling, SourceName, Speculative
 from localllm.worker.drafts.draft_model import maker_of
 from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts
 from tests.llama.test_interrupts import stop_after
@@ -83,7 +85,8 @@ Known = dict[Hashable, Held]
 class Headed:
     """A model, and what guesses for it."""
 
-    target: HeadedBackend
+    target: LlamaBackend
+    vectors: TargetVectors
     heads: LlamaHeads
     source: SourceName
     known: Known = field(default_factory=dict)
@@ -112,15 +115,20 @@ def opened_heads(
     functions = find(loaded.api)
     assert functions is not None
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False, has_heads=True)
-    target = HeadedBackend(
-        loaded, model, functions, ctx=CTX, slots=SLOTS, threads=1, batch_tokens=64, max_outputs=48, snapshots=snapshots,
-        ubatch_tokens=ubatch,
-    )  # fmt: skip
+    target = open_backend(
+        loaded,
+        model,
+        KvMemory(CTX, SLOTS, snapshots=snapshots),
+        Batching(64, ubatch_tokens=ubatch, max_outputs=48),
+        threads=1,
+        kept=KeptVectors(functions),
+    )
     cropped = FORMS[read_model_info(path).architecture].is_cropped
     heads = LlamaHeads(
-        loaded, model, target, functions, ctx=heads_ctx, threads=1, batch_tokens=64, max_outputs=32, is_cropped=cropped
-    )  # fmt: skip
-    yield Headed(target, heads, "mtp")
+        loaded, model, target, Batching(64, max_outputs=32), ctx=heads_ctx, threads=1, is_cropped=cropped
+    )
+    assert target.vectors is not None
+    yield Headed(target, target.vectors, heads, "mtp")
     heads.free()
     target.free()
     model.close()
@@ -136,20 +144,29 @@ def opened_draft(
     draft_ctx: int = CTX,
     ubatch: int | None = None,
     known: Known | None = None,
-    **how: Any,
+    snapshots: int = 0,
+    num_cells: int | None = None,
+    kv_type: KvType = "f16",
+    attention: Attention = AS_SUPPORTED,
 ) -> Iterator[Headed]:
-    """`known`: what other drafts of this target know of it. `how`: as for a `HeadedBackend`."""
+    """`known`: what other drafts of this target know of it."""
     functions, head = find(loaded.api), read_model_info(path).draft_head
     assert functions is not None
     assert head is not None
     assert head.problem == ""
     models = [LlamaModel(loaded, each, gpu_layers=0, devices=(), must_offload=False) for each in (target_path, path)]
-    target = HeadedBackend(
-        loaded, models[0], functions, layers=head.layers, ctx=ctx, slots=SLOTS, threads=1, batch_tokens=64,
-        max_outputs=48, ubatch_tokens=ubatch, **how,
-    )  # fmt: skip
-    draft = maker_of(head)(loaded, models[1], target, functions, ctx=draft_ctx, threads=1, batch_tokens=64)
-    yield Headed(target, draft, "draft", {} if known is None else known)
+    target = open_backend(
+        loaded,
+        models[0],
+        KvMemory(ctx, SLOTS, num_cells=num_cells, kv_type=kv_type, snapshots=snapshots),
+        Batching(64, ubatch_tokens=ubatch, max_outputs=48),
+        threads=1,
+        attention=attention,
+        kept=KeptVectors(functions, head.layers),
+    )
+    draft = maker_of(head)(loaded, models[1], target, ctx=draft_ctx, threads=1, batch_tokens=64)
+    assert target.vectors is not None
+    yield Headed(target, target.vectors, draft, "draft", {} if known is None else known)
     draft.free()
     target.free()
     for model in reversed(models):
@@ -161,9 +178,9 @@ class Run:
 
     def __init__(self, headed: Headed, *, guesses: bool, **how: Any) -> None:
         for slot in range(SLOTS):
-            headed.target.truncate(slot, 0)
+            headed.target.cells.truncate(slot, 0)
             headed.heads.truncate(slot, 0)
-        self.target, self.heads, self.source = headed.target, headed.heads, headed.source
+        self.target, self.vectors, self.heads, self.source = headed.target, headed.vectors, headed.heads, headed.source
         self.streams = HeadStreams(headed.heads)
         self.drafts: Drafts | None = None
 
@@ -246,7 +263,7 @@ def losing_vectors(run: Run) -> list[Running]:
     for count in range(12):
         run.step()
         for slot in range(SLOTS) if count % 4 == 3 else ():
-            run.target._forget(slot)
+            run.vectors.forget(slot, run.target.cells.length(slot))
     run.finish()
     return made
 
@@ -285,9 +302,9 @@ def check_lost_vectors(headed: Headed) -> None:
 
 
 def check_interrupted(headed: Headed) -> None:
-    lost_s = headed.target.lost_s
+    lost_s = headed.target.decoder.lost_s
     expected, made = headed.both(interrupted)
-    assert headed.target.lost_s > lost_s
+    assert headed.target.decoder.lost_s > lost_s
     assert made.tokens == expected.tokens
     assert all(one.progress.num_generated == 40 for one in made.answers)
     assert made.num_guesses > 10

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.planning.plan import plan
@@ -12,17 +13,17 @@ from localllm.types.load_options import LoadOptions
 
 def planned_backend(library: Library, model: LlamaModel, info: ModelInfo, options: LoadOptions) -> LlamaBackend:
     placement = plan(info, options, [])
-    return LlamaBackend(
+    return open_backend(
         library,
         model,
-        ctx=placement.ctx,
-        slots=placement.slots,
+        KvMemory(
+            placement.ctx,
+            placement.slots,
+            num_cells=placement.num_cells if placement.kv == "unified" else None,
+            kv_type=options.kv_type,
+            snapshots=placement.snapshots,
+        ),
+        Batching(options.ubatch_tokens, ubatch_tokens=placement.ubatch_tokens, max_outputs=placement.max_outputs),
         threads=2,
-        batch_tokens=options.ubatch_tokens,
-        ubatch_tokens=placement.ubatch_tokens,
-        num_cells=placement.num_cells if placement.kv == "unified" else None,
-        kv_type=options.kv_type,
-        flash_attn=placement.flash_attn,
-        max_outputs=placement.max_outputs,
-        snapshots=placement.snapshots,
+        attention=Attention(placement.flash_attn),
     )

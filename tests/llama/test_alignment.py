@@ -64,9 +64,9 @@ def beginnings(
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
     backend = planned_backend(loaded, model, info, options)
     found.clear()
-    backend.decode([Segment(0, 0, [5] * 100, 1)])
-    backend.decode([Segment(slot, 0 if slot else 100, [5], 1) for slot in range(backend.num_slots)])
-    backend.synchronize()
+    backend.decoder.decode([Segment(0, 0, [5] * 100, 1)])
+    backend.decoder.decode([Segment(slot, 0 if slot else 100, [5], 1) for slot in range(backend.cells.num_slots)])
+    backend.decoder.synchronize()
     backend.free()
     model.close()
     return found

@@ -16,8 +16,10 @@ from localllm.engine.backend import Segment
 from localllm.engine.requests.sequence import Sequence as Running
 from localllm.gguf import read_model_info
 from localllm.llama import library
+from localllm.llama.context import Attention
 from localllm.llama.rope import AS_TRAINED, Rope
 from localllm.planning.draft_plan import DraftModel, draft_bytes
+from localllm.types import FlashAttn, KvType
 from localllm.types.load_options import LoadOptions
 from tests.llama.guessing import (
     CTX,
@@ -117,16 +119,17 @@ def test_texts_longer_than_the_window_and_its_cells_are_guessed_on(
         assert made.num_right_guesses > 0.5 * made.num_guesses
 
 
-@pytest.mark.parametrize("how", [{"flash_attn": "off"}, {"kv_type": "q8_0"}, {"n_shared": 2}], ids=str)
+@pytest.mark.parametrize(
+    ("flash_attn", "kv_type", "num_shared"), [("off", "f16", 0), ("auto", "q8_0", 0), ("auto", "f16", 2)]
+)
 def test_an_assistant_takes_on_its_targets_layout(
-    loaded_library: library.Library, tmp_path: Path, how: dict[str, Any]
+    loaded_library: library.Library, tmp_path: Path, flash_attn: FlashAttn, kv_type: KvType, num_shared: int
 ) -> None:
     """Of values that are transposed, keys that are quantized, and layers that use the keys of earlier ones."""
-    sizes = (64, 32) if "kv_type" in how else (FULL, WINDOWED)
-    target = write_gemma4(tmp_path / "target.gguf", scale=0.01, n_shared=how.get("n_shared", 0), sizes=sizes)
+    sizes = (64, 32) if kv_type == "q8_0" else (FULL, WINDOWED)
+    target = write_gemma4(tmp_path / "target.gguf", scale=0.01, n_shared=num_shared, sizes=sizes)
     path = write_assistant(tmp_path / "assistant.gguf", is_good=True, sizes=sizes)
-    layout = {name: value for name, value in how.items() if name != "n_shared"}
-    with opened_draft(loaded_library, target, path, **layout) as headed:
+    with opened_draft(loaded_library, target, path, kv_type=kv_type, attention=Attention(flash_attn)) as headed:
         expected, made = headed.both(turns, "greedy")
     assert made.tokens == expected.tokens
     assert made.num_right_guesses > 0.5 * made.num_guesses > 50
@@ -147,7 +150,7 @@ def test_answers_that_share_a_prompt_are_guessed_each_in_its_slot(headed: Headed
 
 
 def test_interrupted_prompts_change_no_answer(headed: Headed) -> None:
-    if not headed.target.can_be_interrupted:
+    if not headed.target.decoder.can_be_interrupted:
         pytest.skip("the module that interrupts is not compiled")
     check_interrupted(headed)
 
@@ -169,12 +172,12 @@ def test_guesses_leave_the_targets_memory_as_it_is(headed: Headed, is_full: bool
     """To the byte, in all slots, also in one with a single free cell, and in those that did not guess."""
     target, draft, lengths = headed.target, headed.heads, (CTX - 1 if is_full else 100, 30, 0)
     for slot, length in enumerate(lengths):
-        target.truncate(slot, 0)
+        target.cells.truncate(slot, 0)
         draft.truncate(slot, 0)
         for start in range(0, length, 50):
-            target.decode([Segment(slot, start, [5 + start] * min(50, length - start), 0)])
-            target.synchronize()
-    before = [bytes(target.save(slot)) for slot in range(SLOTS)]
+            target.decoder.decode([Segment(slot, start, [5 + start] * min(50, length - start), 0)])
+            target.decoder.synchronize()
+    before = [bytes(target.cells.save(slot)) for slot in range(SLOTS)]
     for slot in (0, 1):
         draft.begins(slot, draft.earliest(slot))
     draft.decode([Segment(slot, 0, [9], 1) for slot in (0, 1)])
@@ -183,8 +186,8 @@ def test_guesses_leave_the_targets_memory_as_it_is(headed: Headed, is_full: bool
     assert np.isfinite(draft.logits(0)[0]).all()
     for slot in range(SLOTS):
         draft.truncate(slot, 0)
-    assert [bytes(target.save(slot)) for slot in range(SLOTS)] == before
-    assert tuple(target.length(slot) for slot in range(SLOTS)) == lengths
+    assert [bytes(target.cells.save(slot)) for slot in range(SLOTS)] == before
+    assert tuple(target.cells.length(slot) for slot in range(SLOTS)) == lengths
 
 
 @pytest.mark.parametrize("ubatch", [7, 64])
@@ -203,13 +206,13 @@ def test_its_logits_are_those_of_the_formula(
     own vectors. llama.cpp's own implementation chains them alike (common/speculative.cpp)."""
     tokens, guesses = [(11 * place * place) % 90 + 5 for place in range(40)], [17, 300, 17]
     target = write_gemma4(tmp_path / "target.gguf", n_shared=n_shared)
-    with opened_draft(loaded_library, target, path, ubatch=ubatch, rope=rope) as headed:
-        headed.target.decode([Segment(0, 0, [4] * 3, 0), Segment(1, 0, tokens[:-1], 1)])
-        headed.target.synchronize()
-        assert headed.target.next_rows is not None
-        vector = headed.target.next_rows.row(1, len(tokens) - 2)
+    with opened_draft(loaded_library, target, path, ubatch=ubatch, attention=Attention(rope=rope)) as headed:
+        headed.target.decoder.decode([Segment(0, 0, [4] * 3, 0), Segment(1, 0, tokens[:-1], 1)])
+        headed.target.decoder.synchronize()
+        assert headed.vectors.rows is not None
+        vector = headed.vectors.rows.row(1, len(tokens) - 2)
         assert vector is not None
-        vector, said = vector.copy(), headed.target.logits(1)[0].copy()
+        vector, said = vector.copy(), headed.target.decoder.logits(1)[0].copy()
         draft, made = headed.heads, list[Row]()
         assert draft.earliest(1) == len(tokens) - 1
         draft.begins(1, len(tokens) - 1)
@@ -237,7 +240,7 @@ def test_the_plan_of_its_memory_covers_what_llama_cpp_allocates(
     mark = loaded_library.log.mark()
     with opened_draft(loaded_library, target, path) as headed:
         loads = [line for line in loaded_library.log.lines_since(mark) if LOGGED.search(line)]
-        headed.target.decode([Segment(0, 0, [5] * 40, 1)])
+        headed.target.decoder.decode([Segment(0, 0, [5] * 40, 1)])
     made_for_draft = loads[[number for number, line in enumerate(loads) if "output" in line][-1] :]
     logged = sum(float(LOGGED.findall(line)[0]) for line in made_for_draft) * MIB
     info, options = read_model_info(target), LoadOptions(slots=SLOTS, ctx=CTX)

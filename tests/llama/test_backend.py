@@ -17,7 +17,8 @@ from localllm.engine.requests.terms import Ending, Request
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.devices import asynchronous_devices
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, ResolvedSampling
@@ -39,8 +40,8 @@ def backend(
     request: pytest.FixtureRequest, loaded_library: library.Library, tiny_model: Path
 ) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded_library, tiny_model, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(
-        loaded_library, model, ctx=256, slots=4, threads=2, batch_tokens=128, flash_attn=request.param
+    backend = open_backend(
+        loaded_library, model, KvMemory(256, 4), Batching(128), threads=2, attention=Attention(request.param)
     )
     yield backend
     backend.free()
@@ -96,10 +97,10 @@ def test_batched_logits_equal_single_ones_to_rounding(backend: LlamaBackend) -> 
 
     def logits(slots: list[int]) -> npt.NDArray[np.float32]:
         for slot in slots:
-            backend.truncate(slot, 0)
-        backend.decode([Segment(slot, 0, tokens, num_outputs=int(slot == slots[-1])) for slot in slots])
-        backend.decode([Segment(slot, len(tokens), [5], num_outputs=1) for slot in slots])
-        return backend.logits(len(slots) - 1)[-1].copy()
+            backend.cells.truncate(slot, 0)
+        backend.decoder.decode([Segment(slot, 0, tokens, num_outputs=int(slot == slots[-1])) for slot in slots])
+        backend.decoder.decode([Segment(slot, len(tokens), [5], num_outputs=1) for slot in slots])
+        return backend.decoder.logits(len(slots) - 1)[-1].copy()
 
     # Not in every bit: llama.cpp multiplies F32 by another kernel (tinyBLAS) from two rows on. Logits are about 4.
     np.testing.assert_allclose(logits([0]), logits([0, 1, 2, 3]), rtol=0, atol=1e-4)
@@ -108,14 +109,14 @@ def test_batched_logits_equal_single_ones_to_rounding(backend: LlamaBackend) -> 
 def test_what_is_told_beside_the_next_decode_is_what_is_told_before_it(
     backend: LlamaBackend, loaded_library: library.Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not backend.is_asynchronous, "nothing is told later where a CPU computes"
+    assert not backend.decoder.is_asynchronous, "nothing is told later where a CPU computes"
     assert asynchronous_devices(loaded_library.ggml).isdisjoint({"CPU"})
 
     def answers() -> dict[int, str]:
         return run(backend, [sequence(backend, id, prompt, GREEDY) for id, prompt in enumerate(PROMPTS)]).text
 
     expected = answers()
-    monkeypatch.setattr(backend, "is_asynchronous", True)
+    monkeypatch.setattr(backend.decoder, "is_asynchronous", True)
     assert answers() == expected
 
 
@@ -144,13 +145,13 @@ def test_generation_stops_at_the_end_of_the_slot(backend: LlamaBackend) -> None:
     tokens = backend.vocab.tokenize("The")
     answers = run(backend, [Sequence(Request(1, tokens, sampling=GREEDY, ending=Ending(ignore_eos=True)))])
     assert answers.finish[1].reason == "length"
-    assert answers.finish[1].usage.total_tokens == backend.slot_capacity == 256
+    assert answers.finish[1].usage.total_tokens == backend.cells.slot_capacity == 256
 
 
 @pytest.mark.parametrize("text", [*PROMPTS, "", " lead", "tail \n", "\x00\x01", "<s>"])
 def test_text_survives_tokenizing_and_detokenizing(backend: LlamaBackend, text: str) -> None:
     tokens = backend.vocab.tokenize(text, add_special=False, parse_special=False)
-    assert b"".join(map(backend.token_bytes, tokens)).decode() == text
+    assert b"".join(map(backend.vocab.token_bytes, tokens)).decode() == text
 
 
 def test_a_text_that_spells_the_bos_token_gets_no_second_one(backend: LlamaBackend) -> None:

@@ -67,8 +67,8 @@ def test_answers_are_documents_and_the_same_however_many_tokens_a_step_computes(
         template = LLMatcher(tokens.tokenizer, grammar, log_level=0)
 
         def ask(rows: Cost, sampling: ResolvedSampling) -> tuple[list[str], list[list[int]], int]:
-            for slot in range(backend.num_slots):
-                backend.truncate(slot, 0)
+            for slot in range(backend.cells.num_slots):
+                backend.cells.truncate(slot, 0)
             deltas: list[tuple[int, Delta]] = []
 
             def emit(output: StepOutput) -> None:
@@ -100,7 +100,7 @@ def test_answers_are_documents_and_the_same_however_many_tokens_a_step_computes(
                 jsonschema.validate(json.loads(text), SCHEMA)
             _, together, num_steps_together = ask(count_passes, sampling)
             assert together == one_by_one
-            assert (num_steps_together < num_steps) == (backend.max_rollback > 0)
+            assert (num_steps_together < num_steps) == (backend.cells.max_rollback > 0)
         model.close()
 
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
 from localllm.llama import library
-from localllm.llama.context import STATE_COPY_SHARE, LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.cells import STATE_COPY_SHARE
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.states import save_buffers
 
@@ -28,10 +30,14 @@ def backend(
     model = LlamaModel(loaded_library, tiny_model, gpu_layers=0, devices=(), must_offload=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(save_buffers, "LEAST_BYTES", 1)  # the tiny model's states, too, lie in the pool
-        backend = LlamaBackend(
-            loaded_library, model, ctx=CAPACITY, slots=SLOTS, threads=2, batch_tokens=256, flash_attn=request.param,
-            states_bytes=16 * 2**20,
-        )  # fmt: skip
+        backend = open_backend(
+            loaded_library,
+            model,
+            KvMemory(CAPACITY, SLOTS, states_bytes=16 * 2**20),
+            Batching(256),
+            threads=2,
+            attention=Attention(request.param),
+        )
         yield backend
         backend.free()
         model.close()
@@ -43,8 +49,8 @@ def tokens_of(number: int, count: int) -> list[int]:
 
 def row(backend: LlamaBackend, slot: int, tokens: list[int]) -> npt.NDArray[np.float32]:
     """Of one more token behind those, as the slot holds them."""
-    backend.decode([Segment(slot, len(tokens), [9], num_outputs=1)])
-    return backend.logits(0)[-1].copy()
+    backend.decoder.decode([Segment(slot, len(tokens), [9], num_outputs=1)])
+    return backend.decoder.logits(0)[-1].copy()
 
 
 copies = st.tuples(st.integers(0, SLOTS - 1), st.integers(0, SLOTS - 1), st.floats(0.2, 1.0))
@@ -60,28 +66,28 @@ def test_copies_without_a_decode_between_them(
 ) -> None:
     held = [tokens_of(slot, count) for slot, count in enumerate(lengths)]
     for slot, tokens in enumerate(held):
-        backend.truncate(slot, 0)
-        backend.decode([Segment(slot, 0, tokens, num_outputs=0)])
+        backend.cells.truncate(slot, 0)
+        backend.decoder.decode([Segment(slot, 0, tokens, num_outputs=0)])
     for source, slot, share in moves:
         if source != slot:
             count = max(1, int(share * len(held[source])))
-            backend.copy(source, slot, count)
+            backend.cells.copy(source, slot, count)
             held[slot] = held[source][:count]
-    assert [backend.length(slot) for slot in range(SLOTS)] == list(map(len, held))
+    assert [backend.cells.length(slot) for slot in range(SLOTS)] == list(map(len, held))
     rows = [row(backend, slot, tokens) for slot, tokens in enumerate(held)]
     for tokens, copied in zip(held, rows, strict=True):
-        backend.truncate(0, 0)
-        backend.decode([Segment(0, 0, tokens, num_outputs=0)])
+        backend.cells.truncate(0, 0)
+        backend.decoder.decode([Segment(0, 0, tokens, num_outputs=0)])
         assert np.abs(row(backend, 0, tokens) - copied).max() < 0.05
 
 
 def test_a_copy_of_a_slot_that_holds_little_is_there_at_once(backend: LlamaBackend) -> None:
     for slot in range(SLOTS):
-        backend.truncate(slot, 0)
-    backend.decode([Segment(0, 0, tokens_of(1, SHORT), num_outputs=0)])
-    backend.copy(0, 3, SHORT)
-    state = backend.save(3)  # no decode before: of a copy that is still to come these would be the old cells
-    backend.restore(1, state, SHORT)
+        backend.cells.truncate(slot, 0)
+    backend.decoder.decode([Segment(0, 0, tokens_of(1, SHORT), num_outputs=0)])
+    backend.cells.copy(0, 3, SHORT)
+    state = backend.cells.save(3)  # no decode before: of a copy that is still to come these would be the old cells
+    backend.cells.restore(1, state, SHORT)
     tokens = tokens_of(1, SHORT)
     assert np.abs(row(backend, 1, tokens) - row(backend, 0, tokens)).max() < 1e-3
 
@@ -89,15 +95,15 @@ def test_a_copy_of_a_slot_that_holds_little_is_there_at_once(backend: LlamaBacke
 def test_memory_is_made_ready_for_what_slots_hold(backend: LlamaBackend) -> None:
     """To the byte: what is expected of a slot is what its state takes."""
     for slot in range(SLOTS):
-        backend.truncate(slot, 0)
+        backend.cells.truncate(slot, 0)
     for slot in (0, 2):
-        backend.decode([Segment(slot, 0, tokens_of(slot, 100 + slot), num_outputs=0)])
-    sizes = [backend.state_bytes(slot) for slot in (0, 2)]
+        backend.decoder.decode([Segment(slot, 0, tokens_of(slot, 100 + slot), num_outputs=0)])
+    sizes = [backend.cells.state_bytes(slot) for slot in (0, 2)]
     assert sizes[1] > sizes[0]
-    pool = backend._states.pool
+    pool = backend.cells._states.pool
     assert pool._expected == (sizes[1], sum(sizes))
     before = pool.held_bytes
-    state = backend.save(2)
+    state = backend.cells.save(2)
     assert len(state) == sizes[1]
     assert pool.held_bytes - before == save_buffers.BLOCK_BYTES * -(-sizes[1] // save_buffers.BLOCK_BYTES)
     del state

@@ -16,7 +16,8 @@ from localllm.engine.engine import StepOutput
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Request
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.llama.probes import selftest
 from localllm.registry.resolve import carried
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("demo")
 def backend(home: Path) -> Iterator[LlamaBackend]:
     loaded = library.load(selftest.choose(home).choice)
     model = LlamaModel(loaded, carried("demo.gguf"), gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded, model, ctx=1024, slots=SLOTS, threads=2, batch_tokens=512)
+    backend = open_backend(loaded, model, KvMemory(1024, SLOTS), Batching(512), threads=2)
     yield backend
     backend.free()
     model.close()
@@ -65,12 +66,12 @@ class Collector:
 
 def logits_of(backend: LlamaBackend, tokens: list[int], chunk: int) -> list[float]:
     """The last row of logits, all tokens computed anew in chunks of that size."""
-    backend.truncate(0, 0)
+    backend.cells.truncate(0, 0)
     for start in range(0, len(tokens), chunk):
         part = tokens[start : start + chunk]
-        backend.decode([Segment(0, start, part, num_outputs=int(start + len(part) == len(tokens)))])
-    row = [float(logit) for logit in backend.logits(0)[-1]]
-    backend.truncate(0, 0)
+        backend.decoder.decode([Segment(0, start, part, num_outputs=int(start + len(part) == len(tokens)))])
+    row = [float(logit) for logit in backend.decoder.logits(0)[-1]]
+    backend.cells.truncate(0, 0)
     return row
 
 

@@ -12,7 +12,8 @@ from corpus.grammar import user
 
 from localllm.engine.backend import Segment
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.registry.resolve import carried
 
@@ -24,7 +25,7 @@ QUESTIONS = ["What is localllm?", "Tell me a joke.", "How many days are in a wee
 @contextmanager
 def opened(loaded_library: library.Library, name: str) -> Iterator[tuple[LlamaModel, LlamaBackend]]:
     model = LlamaModel(loaded_library, carried(name), gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded_library, model, ctx=512, slots=1, threads=2, batch_tokens=512)
+    backend = open_backend(loaded_library, model, KvMemory(512, 1), Batching(512), threads=2)
     yield model, backend
     backend.free()
     model.close()
@@ -34,36 +35,36 @@ def answer(backend: LlamaBackend, question: str, max_tokens: int = 60) -> list[i
     """Greedy token ids, the end of generation left out."""
     tokens = backend.vocab.tokenize(mix.render_messages([user(question)]))
     said: list[int] = []
-    backend.truncate(0, 0)
+    backend.cells.truncate(0, 0)
     pending, position = tokens, 0
     while len(said) < max_tokens:
-        backend.decode([Segment(0, position, pending, num_outputs=1)])
+        backend.decoder.decode([Segment(0, position, pending, num_outputs=1)])
         position += len(pending)
-        pending = [int(backend.logits(0)[-1].argmax())]
-        if backend.ends_generation(pending[0]):
+        pending = [int(backend.decoder.logits(0)[-1].argmax())]
+        if backend.vocab.ends_generation(pending[0]):
             break
         said += pending
     return said
 
 
 def text(backend: LlamaBackend, tokens: list[int]) -> str:
-    return b"".join(map(backend.token_bytes, tokens)).decode()
+    return b"".join(map(backend.vocab.token_bytes, tokens)).decode()
 
 
 def test_the_draft_has_the_same_vocabulary_and_often_the_same_next_word(loaded_library: library.Library) -> None:
     with opened(loaded_library, "demo.gguf") as (_, demo), opened(loaded_library, "demo-draft.gguf") as (_, draft):
         assert draft.vocab.size == demo.vocab.size == 4096
-        assert [draft.token_bytes(i) for i in range(4096)] == [demo.token_bytes(i) for i in range(4096)]
+        assert [draft.vocab.token_bytes(i) for i in range(4096)] == [demo.vocab.token_bytes(i) for i in range(4096)]
         guessed = asked = 0
         for question in QUESTIONS:
             prompt = demo.vocab.tokenize(mix.render_messages([user(question)]))
             said = answer(demo, question)
-            draft.truncate(0, 0)
-            draft.decode([Segment(0, 0, prompt, num_outputs=1)])
+            draft.cells.truncate(0, 0)
+            draft.decoder.decode([Segment(0, 0, prompt, num_outputs=1)])
             for position, token in enumerate(said, len(prompt)):
-                guessed += int(draft.logits(0)[-1].argmax()) == token
+                guessed += int(draft.decoder.logits(0)[-1].argmax()) == token
                 asked += 1
-                draft.decode([Segment(0, position, [token], num_outputs=1)])
+                draft.decoder.decode([Segment(0, position, [token], num_outputs=1)])
     assert guessed > 0.6 * asked
 
 
@@ -74,9 +75,9 @@ def test_the_adapter_makes_a_pirate_of_it(loaded_library: library.Library) -> No
         adapter = api.llama_adapter_lora_init(model.handle, str(carried("demo-pirate-lora.gguf")).encode())
         assert adapter, loaded_library.log
         adapters, scales = (type(adapter) * 1)(adapter), (ctypes.c_float * 1)(1.0)
-        assert api.llama_set_adapters_lora(backend._context, adapters, 1, scales) == 0
+        assert api.llama_set_adapters_lora(backend.context.handle, adapters, 1, scales) == 0
         after = [text(backend, answer(backend, question)) for question in QUESTIONS]
-        api.llama_set_adapters_lora(backend._context, None, 0, None)
+        api.llama_set_adapters_lora(backend.context.handle, None, 0, None)
         assert [text(backend, answer(backend, question)) for question in QUESTIONS] == before
     assert not [said for said in before if "Arr" in said or "Ahoy" in said]
     assert all("Arr" in said or "Ahoy" in said for said in after), after

@@ -45,9 +45,9 @@ def test_its_guesses_are_those_of_the_formula(
     formula = Formula(path, target)
     with opened_draft(loaded_library, target, path, ubatch=7) as headed:
         for slot in range(SLOTS):
-            headed.target.decode([Segment(slot, 0, texts[slot], 0)])
-            headed.target.synchronize()
-        known, draft = headed.target.next_rows, headed.heads
+            headed.target.decoder.decode([Segment(slot, 0, texts[slot], 0)])
+            headed.target.decoder.synchronize()
+        known, draft = headed.vectors.rows, headed.heads
         assert known is not None
         rows = [[known.row(slot, place) for place in range(30)] for slot in range(SLOTS)]
         assert [draft.earliest(slot) for slot in range(SLOTS)] == [0] * SLOTS
@@ -80,10 +80,10 @@ def test_drafts_of_models_with_positions_in_several_dimensions(loaded_library: l
     dflash = write_dflash(tmp_path / "draft.gguf", layers=(0, 1, 2), sections=(8, 0, 0, 0))
     formula = Formula(dflash, path)
     with opened_draft(loaded_library, path, dflash, snapshots=5) as headed:
-        headed.target.decode([Segment(1, 0, list(range(20, 50)), 0)])
-        headed.target.synchronize()
-        assert headed.target.next_rows is not None
-        rows = [headed.target.next_rows.row(1, place) for place in range(30)]
+        headed.target.decoder.decode([Segment(1, 0, list(range(20, 50)), 0)])
+        headed.target.decoder.synchronize()
+        assert headed.vectors.rows is not None
+        rows = [headed.vectors.rows.row(1, place) for place in range(30)]
         headed.heads.decode([Segment(1, 0, list(range(20, 51)), 4)])
         made = [row.copy() for row in headed.heads.logits(0)]
     for row, mine in zip(made, formula.logits(np.stack([row for row in rows if row is not None]), 50, 4), strict=True):

@@ -124,7 +124,7 @@ def test_other_models_have_a_draft(
     eagle = write_eagle(tmp_path / "eagle.gguf", layers=layers, is_good=True)
     with opened_draft(loaded_library, path, eagle, snapshots=5) as headed:
         expected, made = headed.both(turns, "greedy")
-        rows = headed.target.next_rows
+        rows = headed.vectors.rows
         assert rows is not None
         known = [rows.row(slot, place) for slot in range(SLOTS) for place in range(CTX)]
     assert made.tokens == expected.tokens
@@ -161,7 +161,7 @@ def test_a_target_whose_context_shifts_is_guessed_on(
     loaded_library: library.Library, target: Path, path: Path, known: dict[str, Known], draft_ctx: int
 ) -> None:
     with opened_draft(loaded_library, target, path, draft_ctx=draft_ctx, known=known["partitioned"]) as headed:
-        assert headed.target.can_shift
+        assert headed.target.cells.can_shift
         expected, made = headed.both(one_answer, 2, 300, context_shift=True)
     assert made.tokens == expected.tokens
     assert made.num_guesses > 10
@@ -169,7 +169,7 @@ def test_a_target_whose_context_shifts_is_guessed_on(
 
 def test_interrupted_prompts_change_no_answer(headed: Headed) -> None:
     """The draft begins behind the ubatches that were kept."""
-    if not headed.target.can_be_interrupted:
+    if not headed.target.decoder.can_be_interrupted:
         pytest.skip("the module that interrupts is not compiled")
     check_interrupted(headed)
 

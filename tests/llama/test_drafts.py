@@ -22,7 +22,9 @@ from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.proposers import DraftTarget, Proposers
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
+from localllm.llama.drafts.draft_model import LlamaDraft
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.vocab_difference import vocab_difference
 from localllm.types import ResolvedSampling, Speculative
@@ -65,20 +67,26 @@ def opened(
     loaded: library.Library, path: Path, *, ctx: int = CTX, unified: bool = False, snapshots: int = 0
 ) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(
+    backend = open_backend(
         loaded,
         model,
-        ctx=ctx,
-        slots=SLOTS,
+        KvMemory(ctx, SLOTS, num_cells=SLOTS * ctx if unified else None, snapshots=snapshots),
+        Batching(64, max_outputs=48),
         threads=1,
-        batch_tokens=64,
-        max_outputs=48,
-        num_cells=SLOTS * ctx if unified else None,
-        snapshots=snapshots,
     )
     yield backend
     backend.free()
     model.close()
+
+
+@contextmanager
+def opened_draft(loaded: library.Library, path: Path, *, ctx: int = CTX) -> Iterator[LlamaDraft]:
+    model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
+    draft = LlamaDraft(
+        model, open_backend(loaded, model, KvMemory(ctx, SLOTS), Batching(64, max_outputs=48), threads=1)
+    )
+    yield draft
+    draft.free()
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +111,11 @@ def target(
 class Run:
     """An engine, and what came of it."""
 
-    def __init__(self, target: LlamaBackend, draft: LlamaBackend | None, **how: Any) -> None:
-        for backend in (target, *([] if draft is None else [draft])):
-            for slot in range(SLOTS):
-                backend.truncate(slot, 0)
+    def __init__(self, target: LlamaBackend, draft: LlamaDraft | None, **how: Any) -> None:
+        for slot in range(SLOTS):
+            target.cells.truncate(slot, 0)
+            if draft is not None:
+                draft.truncate(slot, 0)
         self.drafts: Drafts | None = None
 
         def make(of: DraftTarget) -> Drafts:
@@ -163,12 +172,12 @@ def test_the_answer_with_a_draft_is_the_answer_without(
     target: LlamaBackend, loaded_library: library.Library, models: dict[str, Path], draft: str, kind: str
 ) -> None:
     """In a unified cache rows of another number may be rounded otherwise, so that greedy ones are compared only."""
-    if target.num_cells is not None and kind != "greedy":
+    if target.cells.num_cells is not None and kind != "greedy":
         return
     plain = Run(target, None)
     expected = [plain.begin(id, prompt, sampling=SAMPLINGS[kind]) for id, prompt in enumerate(prompts())]
     plain.finish()
-    with opened(loaded_library, models[draft]) as guessing:
+    with opened_draft(loaded_library, models[draft]) as guessing:
         run = Run(target, guessing)
         made = [run.begin(id, prompt, sampling=SAMPLINGS[kind]) for id, prompt in enumerate(prompts())]
         run.finish()
@@ -214,9 +223,9 @@ def test_a_memory_that_takes_back_some_tokens_answers_with_a_draft_as_without(
         run.finish()
         return [*first, second[0], second[2]]
 
-    with opened(loaded_library, path, snapshots=5) as target, opened(loaded_library, draft) as guessing:
-        assert not target.can_rewind
-        assert target.max_rollback
+    with opened(loaded_library, path, snapshots=5) as target, opened_draft(loaded_library, draft) as guessing:
+        assert not target.cells.can_rewind
+        assert target.cells.max_rollback
         plain, run = Run(target, None), Run(target, guessing)
         expected, made = ask(plain), ask(run)
     assert [one.progress.tokens for one in made] == [one.progress.tokens for one in expected]
@@ -234,7 +243,7 @@ def test_turns_cancels_and_new_requests_find_their_streams(
     plain.finish()
     turns.append(plain.begin(1, [*turns[0].progress.tokens, 9, 10, 11], 20))
     plain.finish()
-    with opened(loaded_library, models["same"]) as guessing:
+    with opened_draft(loaded_library, models["same"]) as guessing:
         run = Run(target, guessing)
         first = run.begin(0, prompts()[0], 20)
         run.finish()
@@ -254,7 +263,7 @@ def test_turns_cancels_and_new_requests_find_their_streams(
 def test_a_context_that_shifts_or_is_longer_than_the_drafts_is_followed(
     loaded_library: library.Library, models: dict[str, Path], ctx: int
 ) -> None:
-    def tokens_of(model: LlamaBackend, draft: LlamaBackend | None) -> tuple[list[int], int]:
+    def tokens_of(model: LlamaBackend, draft: LlamaDraft | None) -> tuple[list[int], int]:
         run = Run(model, draft, context_shift=True)
         one = run.begin(0, prompts()[2], 300)
         run.finish()
@@ -262,9 +271,9 @@ def test_a_context_that_shifts_or_is_longer_than_the_drafts_is_followed(
 
     with (
         opened(loaded_library, models["target"]) as model,
-        opened(loaded_library, models["same"], ctx=ctx) as guessing,
+        opened_draft(loaded_library, models["same"], ctx=ctx) as guessing,
     ):
-        assert model.can_shift
+        assert model.cells.can_shift
         plain, _ = tokens_of(model, None)
         guessed, num_right = tokens_of(model, guessing)
     assert guessed == plain
@@ -275,7 +284,7 @@ def test_a_draft_that_cannot_be_computed_is_dropped_and_answers_go_on(
     loaded_library: library.Library, models: dict[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its cells are taken by somebody else: llama.cpp finds no room for the next token."""
-    with opened(loaded_library, models["target"]) as target, opened(loaded_library, models["same"]) as guessing:
+    with opened(loaded_library, models["target"]) as target, opened_draft(loaded_library, models["same"]) as guessing:
         plain = Run(target, None)
         expected = plain.begin(0, prompts()[0])
         plain.finish()
@@ -283,7 +292,7 @@ def test_a_draft_that_cannot_be_computed_is_dropped_and_answers_go_on(
         made = run.begin(0, prompts()[0])
         for _ in range(3):
             run.engine.step()
-        guessing.max_outputs = 0  # from now on it refuses every batch
+        guessing._decoder.max_outputs = 0  # from now on it refuses every batch
         run.finish()
     assert made.progress.tokens == expected.progress.tokens
     assert run.drafts is not None

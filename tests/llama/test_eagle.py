@@ -39,9 +39,9 @@ def test_its_logits_are_those_of_the_formula(
     tokens = [(11 * place * place) % 90 + 5 for place in range(12)]
     guesses = [17, 300, 17]
     with opened_draft(loaded_library, target, path, ubatch=7) as headed:
-        headed.target.decode([Segment(0, 0, [4] * 3, 0), Segment(1, 0, tokens, 0)])
-        headed.target.synchronize()
-        known = headed.target.next_rows
+        headed.target.decoder.decode([Segment(0, 0, [4] * 3, 0), Segment(1, 0, tokens, 0)])
+        headed.target.decoder.synchronize()
+        known = headed.vectors.rows
         assert known is not None
         rows = [known.row(1, place) for place in range(len(tokens))]
         features = np.stack([row for row in rows if row is not None])
@@ -72,12 +72,12 @@ def test_the_first_layers_input_is_the_embedding_of_each_token(
     texts = [[(7 * slot + 3 * place * place) % 90 + 5 for place in range(20)] for slot in range(SLOTS)]
     embeddings = Layer(path, target).embeddings
     with opened_draft(loaded_library, target, path, ubatch=7) as headed:
-        headed.target.decode([Segment(slot, 0, texts[slot], slot % 2) for slot in range(SLOTS)])
-        headed.target.synchronize()
-        assert headed.target.next_rows is not None
+        headed.target.decoder.decode([Segment(slot, 0, texts[slot], slot % 2) for slot in range(SLOTS)])
+        headed.target.decoder.synchronize()
+        assert headed.vectors.rows is not None
         for slot, text in enumerate(texts):
             for place, token in enumerate(text):
-                row = headed.target.next_rows.row(slot, place)
+                row = headed.vectors.rows.row(slot, place)
                 assert row is not None
                 np.testing.assert_array_equal(row[:64], embeddings[token])
                 np.testing.assert_array_equal(row[128:], embeddings[token])

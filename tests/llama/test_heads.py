@@ -109,11 +109,11 @@ def test_heads_that_cannot_be_computed_are_freed_and_answers_go_on(loaded_librar
             headed.heads._width = 5  # llama.cpp takes no such vector
 
         run = check_one_that_fails(headed, spoil)
-        headed.target.keep_no_rows()
+        headed.vectors.stop()
         again = run.begin(1, prompts()[0])
         for _ in range(50):
             run.engine.step()
-        assert headed.target.next_rows is None
+        assert headed.vectors.rows is None
         assert [again.progress.tokens] == headed.plain(one_answer, 0, 40).tokens
 
 
@@ -122,8 +122,8 @@ def test_rows_are_the_same_however_the_batch_is_cut(loaded_library: library.Libr
     texts = [[(7 * slot + 3 * place * place) % 90 + 5 for place in range(20)] for slot in range(SLOTS)]
 
     def rows_of(headed: Headed, slot: int) -> np.ndarray[Any, Any]:
-        assert headed.target.next_rows is not None
-        found = [headed.target.next_rows.row(slot, place) for place in range(20)]
+        assert headed.vectors.rows is not None
+        found = [headed.vectors.rows.row(slot, place) for place in range(20)]
         assert all(row is not None for row in found)
         return np.stack([row for row in found if row is not None]).copy()
 
@@ -132,14 +132,14 @@ def test_rows_are_the_same_however_the_batch_is_cut(loaded_library: library.Libr
         opened_heads(loaded_library, path, snapshots=0, ubatch=7) as cut,
     ):
         for headed in (whole, cut):
-            headed.target.decode([Segment(slot, 0, texts[slot], slot % 2) for slot in (0, 1, 2)])
-            headed.target.synchronize()
+            headed.target.decoder.decode([Segment(slot, 0, texts[slot], slot % 2) for slot in (0, 1, 2)])
+            headed.target.decoder.synchronize()
         together = [rows_of(headed, slot) for headed in (whole, cut) for slot in range(SLOTS)]
         for slot in (0, 2):
-            whole.target.truncate(slot, 0)
+            whole.target.cells.truncate(slot, 0)
         for place in range(20):
-            whole.target.decode([Segment(slot, place, [texts[slot][place]], 1) for slot in (0, 2)])
-            whole.target.synchronize()
+            whole.target.decoder.decode([Segment(slot, place, [texts[slot][place]], 1) for slot in (0, 2)])
+            whole.target.decoder.synchronize()
         for slot in (0, 2):
             for other in (together[slot], together[SLOTS + slot]):
                 np.testing.assert_allclose(rows_of(whole, slot), other, rtol=0, atol=2e-2)
@@ -151,10 +151,10 @@ def test_the_heads_own_vectors_are_the_same_however_the_batch_is_cut(headed: Hea
 
     def own(slots: Sequence[int], step: int) -> list[np.ndarray[Any, Any]]:
         for slot in range(SLOTS):
-            headed.target.truncate(slot, 0)
+            headed.target.cells.truncate(slot, 0)
             heads.truncate(slot, 0)
-        headed.target.decode([Segment(slot, 0, tokens, 0) for slot in slots])
-        headed.target.synchronize()
+        headed.target.decoder.decode([Segment(slot, 0, tokens, 0) for slot in slots])
+        headed.target.decoder.synchronize()
         for slot in slots:
             heads.begins(slot, 0)
         for start in range(0, 12, step):

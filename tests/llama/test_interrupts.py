@@ -15,7 +15,8 @@ from localllm.engine.backend import Segment
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Request
 from localllm.llama import interrupts, library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.system import native_libraries
 from tests.llama.test_kv_reuse import GREEDY, Recorder, assert_as_fresh, prompt_of
@@ -49,10 +50,14 @@ def backend(
     path = write(tmp_path_factory.mktemp("model") / "model.gguf")
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     threads = 2 if request.param == CASES[0] else 1
-    backend = LlamaBackend(
-        loaded_library, model, ctx=512, slots=4, threads=threads, batch_tokens=512, ubatch_tokens=UBATCH,
-        num_cells=num_cells, flash_attn=flash_attn,
-    )  # fmt: skip
+    backend = open_backend(
+        loaded_library,
+        model,
+        KvMemory(512, 4, num_cells=num_cells),
+        Batching(512, ubatch_tokens=UBATCH),
+        threads=threads,
+        attention=Attention(flash_attn),
+    )
     yield backend
     backend.free()
     model.close()
@@ -60,30 +65,30 @@ def backend(
 
 def stop_after(backend: LlamaBackend, num_nodes: int) -> None:
     """The next decode that listens ends after this many nodes."""
-    interrupt = backend._interrupt
+    interrupt = backend.decoder._interrupt
     interrupt._library.li_stop_after(ctypes.c_void_p(interrupt._state), ctypes.c_int64(num_nodes))
 
 
 def compute(backend: LlamaBackend, prompts: list[list[int]], stops: Iterator[int]) -> list[Row]:
     """All prompts at once, interrupted after so many nodes each time; the row behind each prompt."""
-    for slot in range(backend.num_slots):
-        backend.truncate(slot, 0)
+    for slot in range(backend.cells.num_slots):
+        backend.cells.truncate(slot, 0)
     rows: dict[int, Row] = {}
     while len(rows) < len(prompts):
         pending = [
-            (slot, backend.length(slot), prompt) for slot, prompt in enumerate(prompts) if slot not in rows
+            (slot, backend.cells.length(slot), prompt) for slot, prompt in enumerate(prompts) if slot not in rows
         ]  # fmt: skip
         segments = [Segment(slot, start, prompt[start:], num_outputs=1) for slot, start, prompt in pending]
         if (stop := next(stops, None)) is not None:
             stop_after(backend, stop)
-        if backend.decode(segments, within_s=1e9):
-            rows |= {segment.slot: backend.logits(index)[0].copy() for index, segment in enumerate(segments)}
+        if backend.decoder.decode(segments, within_s=1e9):
+            rows |= {segment.slot: backend.decoder.logits(index)[0].copy() for index, segment in enumerate(segments)}
             continue
         for segment in segments:
-            held = backend.length(segment.slot)
+            held = backend.cells.length(segment.slot)
             assert segment.start <= held <= segment.start + len(segment.tokens)
             if held == segment.start + len(segment.tokens):
-                backend.truncate(segment.slot, held - 1)
+                backend.cells.truncate(segment.slot, held - 1)
     return [rows[slot] for slot in range(len(prompts))]
 
 
@@ -93,9 +98,9 @@ def test_a_prompt_interrupted_at_random_nodes_has_the_logits_of_one_that_was_not
 ) -> None:
     prompts = [prompt_of(backend, number, length) for number, length in enumerate(lengths)]
     expected = compute(backend, prompts, iter(()))
-    nodes = backend.num_nodes
+    nodes = backend.decoder.num_nodes
     compute(backend, prompts, iter(()))
-    nodes = backend.num_nodes - nodes
+    nodes = backend.decoder.num_nodes - nodes
     rng = np.random.default_rng(sum(lengths))
     for _ in range(4):
         stops = iter([int(stop) for stop in rng.integers(0, nodes, 5)])
@@ -130,26 +135,27 @@ def test_requests_that_arrive_and_are_cancelled_at_random_change_nobody_elses_an
 
 def test_who_asks_from_another_thread_ends_a_decode_and_only_one_that_listens(backend: LlamaBackend) -> None:
     prompt = prompt_of(backend, 1, 500)
-    for slot in range(backend.num_slots):
-        backend.truncate(slot, 0)
-    backend.clear_interrupts()
-    backend.interrupt(0)
-    assert backend.decode([Segment(0, 0, prompt[:100], num_outputs=0)]), "nobody said that it may be interrupted"
-    backend.clear_interrupts()
-    assert backend.decode([Segment(0, 100, prompt[100:200], num_outputs=0)], within_s=1e9)
-    backend.interrupt(60)
-    assert not backend.decode([Segment(0, 200, prompt[200:], num_outputs=0)], within_s=1e9)
-    assert backend.length(0) == 200, "who asked before it began is not kept waiting"
-    backend.clear_interrupts()
-    assert not backend.decode([Segment(0, 200, prompt[200:], num_outputs=0)], within_s=0)
-    nodes = backend.num_nodes
-    timer = threading.Timer(0.001, backend.interrupt, [60])
+    for slot in range(backend.cells.num_slots):
+        backend.cells.truncate(slot, 0)
+    backend.decoder.clear_interrupts()
+    backend.decoder.interrupt(0)
+    is_whole = backend.decoder.decode([Segment(0, 0, prompt[:100], num_outputs=0)])
+    assert is_whole, "nobody said that it may be interrupted"
+    backend.decoder.clear_interrupts()
+    assert backend.decoder.decode([Segment(0, 100, prompt[100:200], num_outputs=0)], within_s=1e9)
+    backend.decoder.interrupt(60)
+    assert not backend.decoder.decode([Segment(0, 200, prompt[200:], num_outputs=0)], within_s=1e9)
+    assert backend.cells.length(0) == 200, "who asked before it began is not kept waiting"
+    backend.decoder.clear_interrupts()
+    assert not backend.decoder.decode([Segment(0, 200, prompt[200:], num_outputs=0)], within_s=0)
+    nodes = backend.decoder.num_nodes
+    timer = threading.Timer(0.001, backend.decoder.interrupt, [60])
     timer.start()
-    is_whole = backend.decode([Segment(0, 200, prompt[200:], num_outputs=0)], within_s=1e9)
+    is_whole = backend.decoder.decode([Segment(0, 200, prompt[200:], num_outputs=0)], within_s=1e9)
     timer.join()
-    assert backend.num_nodes > nodes, "what watches over a worker sees a decode get on"
-    assert is_whole == (backend.length(0) == 500)
-    assert (backend.length(0) - 200) % UBATCH == (300 % UBATCH if is_whole else 0)
+    assert backend.decoder.num_nodes > nodes, "what watches over a worker sees a decode get on"
+    assert is_whole == (backend.cells.length(0) == 500)
+    assert (backend.cells.length(0) - 200) % UBATCH == (300 % UBATCH if is_whole else 0)
 
 
 @pytest.mark.parametrize("write", [families.write_recurrent, families.write_hybrid])
@@ -158,7 +164,7 @@ def test_a_recurrent_memory_is_never_interrupted(
 ) -> None:
     """What a ubatch that was not finished left of its state is of no use."""
     model = LlamaModel(loaded_library, write(tmp_path / "m.gguf"), gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded_library, model, ctx=256, slots=1, threads=1, batch_tokens=64)
-    assert not backend.can_be_interrupted
+    backend = open_backend(loaded_library, model, KvMemory(256, 1), Batching(64), threads=1)
+    assert not backend.decoder.can_be_interrupted
     backend.free()
     model.close()

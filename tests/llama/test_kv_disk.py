@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from localllm.engine.backend import Segment
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from tests.kvdisks import opened
@@ -21,7 +22,7 @@ NEXT = [7]
 @contextmanager
 def context(library: Library, path: Path) -> Iterator[LlamaBackend]:
     model = LlamaModel(library, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(library, model, ctx=256, slots=2, threads=1, batch_tokens=128)
+    backend = open_backend(library, model, KvMemory(256, 2), Batching(128), threads=1)
     yield backend
     backend.free()
     model.close()
@@ -31,16 +32,16 @@ def test_a_state_from_the_disk_answers_as_the_one_that_was_computed(
     loaded_library: Library, tiny_model: Path, tmp_path: Path
 ) -> None:
     with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:
-        backend.decode([Segment(0, 0, PROMPT, num_outputs=1)])
-        assert cache.store(np.array(PROMPT, np.int32), backend.save(0)) is not None
-        backend.decode([Segment(0, len(PROMPT), NEXT, num_outputs=1)])
-        computed = backend.logits(0)[-1].copy()
+        backend.decoder.decode([Segment(0, 0, PROMPT, num_outputs=1)])
+        assert cache.store(np.array(PROMPT, np.int32), backend.cells.save(0)) is not None
+        backend.decoder.decode([Segment(0, len(PROMPT), NEXT, num_outputs=1)])
+        computed = backend.decoder.logits(0)[-1].copy()
     with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:
         (entry,) = cache.entries
         assert entry.tokens.tolist() == PROMPT
         assert cache.prefetch(entry)
         saved = cache.load(entry)
         assert saved is not None
-        backend.restore(1, bytes(saved.state), len(PROMPT))
-        backend.decode([Segment(1, len(PROMPT), NEXT, num_outputs=1)])
-        assert np.array_equal(backend.logits(0)[-1], computed)
+        backend.cells.restore(1, bytes(saved.state), len(PROMPT))
+        backend.decoder.decode([Segment(1, len(PROMPT), NEXT, num_outputs=1)])
+        assert np.array_equal(backend.decoder.logits(0)[-1], computed)

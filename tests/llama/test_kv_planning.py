@@ -12,9 +12,11 @@ import pytest
 from localllm.gguf import read_model_info
 from localllm.gguf.rules.nextn import FORMS
 from localllm.llama import library
-from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.backend import open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.drafts.next_symbols import find
 from localllm.llama.drafts.nextn import LlamaHeads
+from localllm.llama.drafts.target_vectors import KeptVectors
 from localllm.llama.model import LlamaModel
 from localllm.planning.nextn_heads import BATCH_TOKENS, OUTPUTS, heads_bytes
 from localllm.planning.plan import memory_bytes, plan
@@ -93,12 +95,12 @@ def test_the_plan_of_heads_is_what_llama_cpp_allocates(
     model = LlamaModel(
         loaded_library, paths[architecture], gpu_layers=0, devices=(), must_offload=False, has_heads=True
     )
-    target = HeadedBackend(
-        loaded_library, model, functions, ctx=1024, slots=4, threads=2, batch_tokens=512, snapshots=3
+    target = open_backend(
+        loaded_library, model, KvMemory(1024, 4, snapshots=3), Batching(512), threads=2, kept=KeptVectors(functions)
     )
     mark = loaded_library.log.mark()
     heads = LlamaHeads(
-        loaded_library, model, target, functions, ctx=1024, threads=2, batch_tokens=BATCH_TOKENS, max_outputs=OUTPUTS,
+        loaded_library, model, target, Batching(BATCH_TOKENS, max_outputs=OUTPUTS), ctx=1024, threads=2,
         is_cropped=FORMS[architecture].is_cropped, flash_attn="off",
     )  # fmt: skip
     lines = loaded_library.log.lines_since(mark)

@@ -18,7 +18,8 @@ from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Ending, Request, Reuse, Shift
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, FlashAttn, KvType, ResolvedSampling
 from tests.models import families
@@ -43,10 +44,14 @@ def opened(
 ) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     try:
-        backend = LlamaBackend(
-            loaded_library, model, ctx=ctx, slots=SLOTS, threads=2, batch_tokens=128, num_cells=num_cells,
-            kv_type=kv_type, flash_attn=flash_attn,
-        )  # fmt: skip
+        backend = open_backend(
+            loaded_library,
+            model,
+            KvMemory(ctx, SLOTS, num_cells=num_cells, kv_type=kv_type),
+            Batching(128),
+            threads=2,
+            attention=Attention(flash_attn),
+        )
         yield backend
         backend.free()
     finally:
@@ -58,7 +63,7 @@ def backend(
     request: pytest.FixtureRequest, loaded_library: library.Library, tiny_model: Path
 ) -> Iterator[LlamaBackend]:
     with opened(loaded_library, tiny_model, flash_attn=request.param) as backend:
-        assert backend.flash_attn is (request.param == "on")
+        assert backend.context.flash_attn is (request.param == "on")
         yield backend
 
 
@@ -105,12 +110,12 @@ class Recorder:
 
 def fresh_margin(backend: LlamaBackend, tokens: list[int]) -> float:
     """How far the two best next tokens are apart, all tokens computed anew."""
-    backend.truncate(0, 0)
-    for start in range(0, len(tokens), backend.batch_capacity):
-        part = tokens[start : start + backend.batch_capacity]
-        backend.decode([Segment(0, start, part, num_outputs=int(start + len(part) == len(tokens)))])
-    second, first = np.sort(backend.logits(0)[-1])[-2:]
-    backend.truncate(0, 0)
+    backend.cells.truncate(0, 0)
+    for start in range(0, len(tokens), backend.decoder.batch_capacity):
+        part = tokens[start : start + backend.decoder.batch_capacity]
+        backend.decoder.decode([Segment(0, start, part, num_outputs=int(start + len(part) == len(tokens)))])
+    second, first = np.sort(backend.decoder.logits(0)[-1])[-2:]
+    backend.cells.truncate(0, 0)
     return float(first - second)
 
 
@@ -170,16 +175,16 @@ def test_messages_that_are_computed_as_tiles_are_answered_as_if_fresh(
     costs = recorder.engine._cycle._planner._pace.cost._model
     costs.rates = 1e-3, 1e-6, 1e-3, 1e-9  # outside a tile, tokens before a row cost most
     ids = [recorder.ask(turn) for turn in turns]
-    decode = backend.decode
+    decode = backend.decoder.decode
     computed: list[tuple[int, int]] = []
 
     def watched(segments: Many[Segment], *, within_s: float | None = None) -> bool:
         computed.extend((each.start, len(each.tokens)) for each in segments)
         return decode(segments, within_s=within_s)
 
-    monkeypatch.setattr(backend, "decode", watched)
+    monkeypatch.setattr(backend.decoder, "decode", watched)
     recorder.drain()
-    assert (len(turns[0]) - backend.tile, backend.tile) in computed
+    assert (len(turns[0]) - backend.decoder.tile, backend.decoder.tile) in computed
     assert recorder.cached(ids[0]) == len(turns[0]) - 21, "what it was told does not depend on that"
     for id, turn in zip(ids, turns, strict=True):
         assert_as_fresh(backend, turn, recorder.answer(id))
@@ -238,7 +243,7 @@ def strict(
     write: Callable[[Path], Path] = request.param[0]
     path = write(tmp_path_factory.mktemp("strict") / "model.gguf")
     with opened(loaded_library, path, flash_attn=request.param[1]) as backend:
-        assert not backend.can_rewind
+        assert not backend.cells.can_rewind
         yield backend
 
 
@@ -320,7 +325,7 @@ def converse(backend: LlamaBackend) -> list[tuple[list[int], list[int]]]:
 
 def test_a_mixture_of_experts_is_reused_like_any_attention(loaded_library: library.Library, tmp_path: Path) -> None:
     with opened(loaded_library, families.write_mixture(tmp_path / "model.gguf")) as backend:
-        assert backend.can_rewind
+        assert backend.cells.can_rewind
         for prompt, answer in converse(backend):
             assert_as_fresh(backend, prompt, answer)
 
@@ -330,7 +335,7 @@ def test_in_a_unified_cache_everybody_waits_for_room_and_answers_as_if_fresh(
     loaded_library: library.Library, tiny_model: Path, num_cells: int
 ) -> None:
     with opened(loaded_library, tiny_model, num_cells=num_cells) as backend:
-        assert backend.num_cells == num_cells
+        assert backend.cells.num_cells == num_cells
         for prompt, answer in converse(backend):
             assert_as_fresh(backend, prompt, answer)
 
@@ -374,9 +379,9 @@ def test_a_quantized_cache_answers_as_if_fresh_and_takes_less(
         answers = converse(backend)
         for prompt, answer in answers:
             assert_as_fresh(backend, prompt, answer)
-        backend.truncate(0, 0)
-        backend.decode([Segment(0, 0, answers[0][0], num_outputs=1)])
-        assert len(backend.save(0)) < 0.6 * len(answers[0][0]) * 2 * 2 * 2 * 64
+        backend.cells.truncate(0, 0)
+        backend.decoder.decode([Segment(0, 0, answers[0][0], num_outputs=1)])
+        assert len(backend.cells.save(0)) < 0.6 * len(answers[0][0]) * 2 * 2 * 2 * 64
 
 
 def test_a_cache_that_llama_cpp_cannot_make_says_what_to_change(
@@ -410,12 +415,12 @@ def test_a_shifted_cache_reads_as_if_its_tokens_stood_where_they_moved_to(
     path = write_llama(tmp_path / "model.gguf", n_layer=1)
     with opened(loaded_library, path) as backend:
         tokens = prompt_of(backend, 1, 100)
-        backend.decode([Segment(0, 0, tokens[:90], num_outputs=0)])
-        backend.shift(0, 10, 40)
-        backend.decode([Segment(0, 50, tokens[90:], num_outputs=1)])
-        shifted = backend.logits(0)[-1].copy()
-        backend.decode([Segment(1, 0, tokens[:10] + tokens[50:], num_outputs=1)])
-        assert np.abs(shifted - backend.logits(0)[-1]).max() < 0.02  # keys are F16, and were turned twice
+        backend.decoder.decode([Segment(0, 0, tokens[:90], num_outputs=0)])
+        backend.cells.shift(0, 10, 40)
+        backend.decoder.decode([Segment(0, 50, tokens[90:], num_outputs=1)])
+        shifted = backend.decoder.logits(0)[-1].copy()
+        backend.decoder.decode([Segment(1, 0, tokens[:10] + tokens[50:], num_outputs=1)])
+        assert np.abs(shifted - backend.decoder.logits(0)[-1]).max() < 0.02  # keys are F16, and were turned twice
 
 
 @pytest.mark.parametrize("kv_type", ["q8_0", "q4_0"])
@@ -425,17 +430,17 @@ def test_quantized_keys_move_if_llama_cpp_can_turn_them(
     """Those of heads of 32 end the process: they are never moved."""
     path = write_llama(tmp_path / "turned.gguf", n_layer=1, n_embd=256, n_head=4, n_kv=2)
     with opened(loaded_library, path, kv_type=kv_type) as backend:
-        assert backend.can_shift
+        assert backend.cells.can_shift
         tokens = prompt_of(backend, 1, 100)
-        backend.decode([Segment(0, 0, tokens[:90], num_outputs=0)])
-        backend.shift(0, 10, 40)
-        backend.decode([Segment(0, 50, tokens[90:], num_outputs=1)])
-        shifted = backend.logits(0)[-1].copy()
-        backend.decode([Segment(1, 0, tokens[:10] + tokens[50:], num_outputs=1)])
-        fresh = backend.logits(0)[-1]
+        backend.decoder.decode([Segment(0, 0, tokens[:90], num_outputs=0)])
+        backend.cells.shift(0, 10, 40)
+        backend.decoder.decode([Segment(0, 50, tokens[90:], num_outputs=1)])
+        shifted = backend.decoder.logits(0)[-1].copy()
+        backend.decoder.decode([Segment(1, 0, tokens[:10] + tokens[50:], num_outputs=1)])
+        fresh = backend.decoder.logits(0)[-1]
         assert np.abs(shifted - fresh).max() < (0.1 if kv_type == "q8_0" else 1.0) * fresh.std(), "quantized twice"
     with opened(loaded_library, families.write_wide_heads(tmp_path / "not.gguf"), kv_type=kv_type) as backend:
-        assert not backend.can_shift
+        assert not backend.cells.can_shift
         with pytest.raises(InvalidParameter, match="q8_0"):
             build_engine(backend, lambda _: None, context_shift=True)
 
@@ -473,11 +478,11 @@ def test_a_slot_that_a_client_gives_back_answers_as_if_fresh_in_every_layout(
 
 
 def test_what_a_failed_decode_left_behind_is_cut_off_too(backend: LlamaBackend) -> None:
-    backend.truncate(0, 0)
-    backend.decode([Segment(0, 0, prompt_of(backend, 1, 9), num_outputs=0)])
-    backend._tails.lengths[0] = (
+    backend.cells.truncate(0, 0)
+    backend.decoder.decode([Segment(0, 0, prompt_of(backend, 1, 9), num_outputs=0)])
+    backend.cells._tails.lengths[0] = (
         4  # as when a batch fails after its first part: its cells are there, and nobody counted them
     )
-    backend.truncate(0, 4)
-    assert backend.length(0) == 4
-    backend.truncate(0, 0)
+    backend.cells.truncate(0, 4)
+    assert backend.cells.length(0) == 4
+    backend.cells.truncate(0, 0)

@@ -17,7 +17,8 @@ from localllm.engine.sampling import native
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.errors import LocalLLMError
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.types import ResolvedSampling
 from tests.models.maker import write_llama
@@ -38,8 +39,13 @@ def backend(request: pytest.FixtureRequest, loaded_library: library.Library, tmp
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     flash_attn, layout = request.param
     num_cells = 512 if layout == "unified" else None
-    backend = LlamaBackend(
-        loaded_library, model, ctx=256, slots=2, threads=2, batch_tokens=64, flash_attn=flash_attn, num_cells=num_cells
+    backend = open_backend(
+        loaded_library,
+        model,
+        KvMemory(256, 2, num_cells=num_cells),
+        Batching(64),
+        threads=2,
+        attention=Attention(flash_attn),
     )
     yield backend
     backend.free()

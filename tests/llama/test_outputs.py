@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,9 +14,11 @@ import pytest
 from localllm.engine.backend import BackendError, Segment
 from localllm.gguf import read_model_info
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.planning.plan import compute_bytes, outputs_of, plan
+from localllm.types import FlashAttn
 from localllm.types.load_options import LoadOptions
 from tests.models.maker import write_llama
 
@@ -27,9 +28,23 @@ OPTIONS = LoadOptions(ctx=512, slots=4, ubatch=512, flash_attn="on")
 
 
 @contextmanager
-def opened(loaded_library: library.Library, path: Path, **options: Any) -> Iterator[LlamaBackend]:
+def opened(
+    loaded_library: library.Library,
+    path: Path,
+    max_outputs: int | None,
+    *,
+    num_cells: int | None = None,
+    flash_attn: FlashAttn = "auto",
+) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded_library, model, ctx=512, slots=4, threads=2, batch_tokens=512, **options)
+    backend = open_backend(
+        loaded_library,
+        model,
+        KvMemory(512, 4, num_cells=num_cells),
+        Batching(512, max_outputs=max_outputs),
+        threads=2,
+        attention=Attention(flash_attn),
+    )
     yield backend
     backend.free()
     model.close()
@@ -40,24 +55,24 @@ def test_more_rows_than_there_is_room_for_fail_their_batch_and_nothing_else(
     loaded_library: library.Library, tiny_model: Path, num_cells: int | None
 ) -> None:
     with opened(loaded_library, tiny_model, max_outputs=9, num_cells=num_cells) as backend:
-        assert backend.max_outputs == 9
+        assert backend.decoder.max_outputs == 9
         others = [Segment(slot, 0, [5 + slot], num_outputs=1) for slot in (1, 2)]
         with pytest.raises(BackendError, match="10 rows of logits; at most 9 fit"):
-            backend.decode([Segment(0, 0, [7] * 8, num_outputs=8), *others])
-        assert [backend.length(slot) for slot in range(4)] == [0] * 4
-        backend.decode([Segment(0, 0, [7] * 7, num_outputs=7), *others])
-        last = backend.logits(0)[-1].copy()
-        assert np.isfinite(backend.logits(2)[-1]).all()
-        backend.truncate(0, 0)
-        backend.decode([Segment(0, 0, [7] * 7, num_outputs=1)])
-        assert np.abs(backend.logits(0)[-1] - last).max() < 1e-3
+            backend.decoder.decode([Segment(0, 0, [7] * 8, num_outputs=8), *others])
+        assert [backend.cells.length(slot) for slot in range(4)] == [0] * 4
+        backend.decoder.decode([Segment(0, 0, [7] * 7, num_outputs=7), *others])
+        last = backend.decoder.logits(0)[-1].copy()
+        assert np.isfinite(backend.decoder.logits(2)[-1]).all()
+        backend.cells.truncate(0, 0)
+        backend.decoder.decode([Segment(0, 0, [7] * 7, num_outputs=1)])
+        assert np.abs(backend.decoder.logits(0)[-1] - last).max() < 1e-3
 
 
 def test_every_slot_has_its_row(loaded_library: library.Library, tiny_model: Path) -> None:
     with opened(loaded_library, tiny_model, max_outputs=1) as backend:
-        assert backend.max_outputs == 4
-        backend.decode([Segment(slot, 0, [9] * 100, num_outputs=1) for slot in range(4)])
-        assert np.isfinite(backend.logits(3)[-1]).all()
+        assert backend.decoder.max_outputs == 4
+        backend.decoder.decode([Segment(slot, 0, [9] * 100, num_outputs=1) for slot in range(4)])
+        assert np.isfinite(backend.decoder.logits(3)[-1]).all()
 
 
 def test_what_is_planned_for_logits_is_what_llama_cpp_makes_room_for(
@@ -71,7 +86,7 @@ def test_what_is_planned_for_logits_is_what_llama_cpp_makes_room_for(
     for max_outputs in (placement.max_outputs, None):
         mark = loaded_library.log.mark()
         with opened(loaded_library, path, max_outputs=max_outputs, flash_attn="on") as backend:
-            assert backend.max_outputs == (max_outputs or 512)
+            assert backend.decoder.max_outputs == (max_outputs or 512)
             lines = loaded_library.log.lines_since(mark)
         made.append(sum(float(found[1]) for line in lines if (found := COMPUTED.search(line))))
     assert compute_bytes(info, OPTIONS, flash=True) / MIB == pytest.approx(made[0], rel=0.1)

@@ -47,8 +47,8 @@ def logits_of_guesses(opened: AbstractContextManager[Headed]) -> npt.NDArray[np.
     tokens = [(11 * place * place) % 90 + 5 for place in range(12)]
     with opened as headed:
         target, heads = headed.target, headed.heads
-        target.decode([Segment(0, 0, tokens, 1)])
-        target.synchronize()
+        target.decoder.decode([Segment(0, 0, tokens, 1)])
+        target.decoder.synchronize()
         first = heads.earliest(0)
         heads.begins(0, first)
         heads.decode([Segment(0, 0, [*tokens[first:], 9], 1)])

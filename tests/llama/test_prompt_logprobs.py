@@ -18,7 +18,8 @@ from localllm.engine.requests.terms import Ending, ReportOptions, Request, Reuse
 from localllm.engine.sampling.native import load
 from localllm.engine.scheduling.pace import StepLimits
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.registry.resolve import carried
 from localllm.types import Delta, ResolvedSampling, TokenLogprob
@@ -46,10 +47,13 @@ def model(request: pytest.FixtureRequest, loaded_library: library.Library, tiny_
     path, tolerance = (carried("demo.gguf"), 0.5) if request.param == "demo" else (tiny_model, 0.02)
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     cells = 2048 if request.param == "tiny-unified" else None
-    backend = LlamaBackend(
-        loaded_library, model, ctx=512, slots=4, threads=2, batch_tokens=256, num_cells=cells,
-        max_outputs=9 if request.param == "tiny-few-rows" else None,
-    )  # fmt: skip
+    backend = open_backend(
+        loaded_library,
+        model,
+        KvMemory(512, 4, num_cells=cells),
+        Batching(256, max_outputs=9 if request.param == "tiny-few-rows" else None),
+        threads=2,
+    )
     yield Model(backend, path, tolerance)
     backend.free()
     model.close()
@@ -120,7 +124,7 @@ def prompt_of(deltas: list[Delta]) -> list[TokenLogprob]:
 
 
 def check(model: Model, tokens: list[int], logprobs: list[TokenLogprob], rows: npt.NDArray[np.float64]) -> None:
-    assert b"".join(each.piece for each in logprobs) == b"".join(map(model.backend.spelled, tokens))
+    assert b"".join(each.piece for each in logprobs) == b"".join(map(model.backend.vocab.spelled, tokens))
     assert math.isnan(logprobs[0].logprob)
     for token, each, row in zip(tokens[1:], logprobs[1:], rows[:-1], strict=True):
         assert each.logprob == pytest.approx(row[token], abs=model.tolerance)

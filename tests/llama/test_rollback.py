@@ -16,7 +16,8 @@ import pytest
 
 from localllm.engine.backend import Segment
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.types import KvType
 from tests.llama.test_rows import TOLERANCE, WRITERS
@@ -74,11 +75,19 @@ def backend(
     path = write(kind, tmp_path_factory.mktemp("rollback") / "model.gguf")
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     try:
-        backend = LlamaBackend(
-            loaded_library, model, ctx=CTX, slots=SLOTS, threads=1, batch_tokens=128, kv_type=kind.kv_type,
-            num_cells=CTX * SLOTS if kind.is_unified else None, ubatch_tokens=kind.ubatch_tokens,
-            snapshots=kind.snapshots,
-        )  # fmt: skip
+        backend = open_backend(
+            loaded_library,
+            model,
+            KvMemory(
+                CTX,
+                SLOTS,
+                num_cells=CTX * SLOTS if kind.is_unified else None,
+                kv_type=kind.kv_type,
+                snapshots=kind.snapshots,
+            ),
+            Batching(128, ubatch_tokens=kind.ubatch_tokens),
+            threads=1,
+        )
         yield backend
         backend.free()
     finally:
@@ -95,12 +104,12 @@ def text(seed: int, count: int) -> list[int]:
 
 def plain(backend: LlamaBackend, tokens: list[int], slot: int) -> list[Row]:
     """The row behind each token, in steps of one after a first of 40."""
-    backend.truncate(slot, 0)
-    backend.decode([Segment(slot, 0, tokens[:40], 1)])
-    rows = [backend.logits(0)[0].copy()]
+    backend.cells.truncate(slot, 0)
+    backend.decoder.decode([Segment(slot, 0, tokens[:40], 1)])
+    rows = [backend.decoder.logits(0)[0].copy()]
     for start, token in enumerate(tokens[40:], start=40):
-        backend.decode([Segment(slot, start, [token], 1)])
-        rows.append(backend.logits(0)[0].copy())
+        backend.decoder.decode([Segment(slot, start, [token], 1)])
+        rows.append(backend.decoder.logits(0)[0].copy())
     return rows
 
 
@@ -108,68 +117,68 @@ def test_rows_are_taken_back_as_if_they_had_never_been(backend: LlamaBackend) ->
     """One slot, 300 tokens, wrong ones behind the right ones in every step."""
     tokens, chooser = text(1, 300), random.Random(2)
     expected = plain(backend, tokens, 1)
-    most = min(MOST, backend.max_rollback)
+    most = min(MOST, backend.cells.max_rollback)
     assert most > 0
-    backend.truncate(1, 0)
-    backend.decode([Segment(1, 0, tokens[:40], 1)])
+    backend.cells.truncate(1, 0)
+    backend.decoder.decode([Segment(1, 0, tokens[:40], 1)])
     place, taken_back = 40, [0] * (most + 1)
     while place < len(tokens):
         num_right = chooser.randrange(1, most + 2)
         right = tokens[place : place + num_right]
         wrong = [(token + 1) % 80 + 5 for token in tokens[place + num_right :][: most + 1 - len(right)]]
-        backend.decode([Segment(1, place, [*right, *wrong], len(right) + len(wrong))])
-        for row, single in zip(backend.logits(0), expected[place - 39 :][: len(right)], strict=False):
+        backend.decoder.decode([Segment(1, place, [*right, *wrong], len(right) + len(wrong))])
+        for row, single in zip(backend.decoder.logits(0), expected[place - 39 :][: len(right)], strict=False):
             np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
         place += len(right)
-        assert backend.least(1) <= place, "the rows can be taken back"
-        backend.truncate(1, place)
-        assert backend.length(1) == place
+        assert backend.cells.least(1) <= place, "the rows can be taken back"
+        backend.cells.truncate(1, place)
+        assert backend.cells.length(1) == place
         taken_back[len(wrong)] += 1
     assert all(taken_back[1:])
-    backend.truncate(1, 0)
+    backend.cells.truncate(1, 0)
 
 
 def test_rows_of_several_slots_are_taken_back_beside_each_other(backend: LlamaBackend) -> None:
     """Unequal guesses made equally long by padding; slots leave and come back, and states are saved and restored."""
-    chooser, most = random.Random(3), min(MOST, backend.max_rollback)
+    chooser, most = random.Random(3), min(MOST, backend.cells.max_rollback)
     texts = [text(10 + slot, 160) for slot in range(SLOTS)]
     expected = [plain(backend, each, 0) for each in texts]
     for slot in range(SLOTS):
-        backend.truncate(slot, 0)
+        backend.cells.truncate(slot, 0)
     places = [40] * SLOTS
     for slot in (2, 0, 1):
-        backend.decode([Segment(slot, 0, texts[slot][:40], 1)])
+        backend.decoder.decode([Segment(slot, 0, texts[slot][:40], 1)])
     for step in range(200):
         chosen = [[0, 1, 2], [0, 1], [1, 2], [2], [0]][chooser.randrange(5)]
         chosen = [slot for slot in chosen if places[slot] < 150]
-        is_equal = backend.rolls_back_equals or step % 2
-        if not chosen or (backend.rolls_back_equals and chosen == [0, 2]):
+        is_equal = backend.cells.rolls_back_equals or step % 2
+        if not chosen or (backend.cells.rolls_back_equals and chosen == [0, 2]):
             continue
         segments, rights = [], []
         for slot in chosen:
             num_right, num_wrong = chooser.randrange(1, most + 2), chooser.randrange(most + 1)
             right = texts[slot][places[slot] : places[slot] + num_right]
             rows = (right + [7] * num_wrong)[: most + 1]
-            padding = most + 1 - len(rows) if is_equal and backend.num_cells is None else 0
+            padding = most + 1 - len(rows) if is_equal and backend.cells.num_cells is None else 0
             segments.append(Segment(slot, places[slot], rows, len(rows), padding))
             rights.append(len(right))
-        backend.decode(segments)
+        backend.decoder.decode(segments)
         for index, (slot, num_right) in enumerate(zip(chosen, rights, strict=True)):
             singles = expected[slot][places[slot] - 39 :]
-            for row, single in zip(backend.logits(index)[:num_right], singles, strict=False):
+            for row, single in zip(backend.decoder.logits(index)[:num_right], singles, strict=False):
                 np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
             places[slot] += num_right
-            assert backend.least(slot) <= places[slot]
-            backend.truncate(slot, places[slot])
-            assert backend.length(slot) == places[slot]
+            assert backend.cells.least(slot) <= places[slot]
+            backend.cells.truncate(slot, places[slot])
+            assert backend.cells.length(slot) == places[slot]
             if step % 7 == 3:  # with what was taken back still to be carried out
-                state = backend.save(slot)
-                backend.restore(slot, state, places[slot])
-            if step % 7 == 5 and not backend.can_rewind:
-                backend.rewind(slot, backend.checkpoint(slot), places[slot])
+                state = backend.cells.save(slot)
+                backend.cells.restore(slot, state, places[slot])
+            if step % 7 == 5 and not backend.cells.can_rewind:
+                backend.cells.rewind(slot, backend.cells.checkpoint(slot), places[slot])
     assert min(places) > 140
     for slot in range(SLOTS):
-        backend.truncate(slot, 0)
+        backend.cells.truncate(slot, 0)
 
 
 @pytest.mark.parametrize(
@@ -180,40 +189,40 @@ def test_rows_of_several_slots_are_taken_back_beside_each_other(backend: LlamaBa
 )
 def test_rows_are_taken_back_behind_a_shift(backend: LlamaBackend) -> None:
     """Keys move with the decode in which the rows are computed; and the next shift comes right after a cut."""
-    assert backend.can_shift
+    assert backend.cells.can_shift
     tokens, expected = text(1, 150), []
     for guesses in (False, True):
-        backend.truncate(1, 0)
-        backend.decode([Segment(1, 0, tokens[:100], 0)])
+        backend.cells.truncate(1, 0)
+        backend.decoder.decode([Segment(1, 0, tokens[:100], 0)])
         place, dropped, rows = 100, 0, []
         while place < len(tokens):
             if place % 10 == 0:
-                backend.shift(1, 10, 20)
+                backend.cells.shift(1, 10, 20)
                 dropped += 20
             right = tokens[place : place + (min(3, 10 - place % 10) if guesses else 1)]
             wrong = [7, 8, 9] if guesses else []
-            backend.decode([Segment(1, place - dropped, [*right, *wrong], len(right) + len(wrong))])
-            rows += [row.copy() for row in backend.logits(0)[: len(right)]]
+            backend.decoder.decode([Segment(1, place - dropped, [*right, *wrong], len(right) + len(wrong))])
+            rows += [row.copy() for row in backend.decoder.logits(0)[: len(right)]]
             place += len(right)
-            backend.truncate(1, place - dropped)
-            assert backend.length(1) == place - dropped
+            backend.cells.truncate(1, place - dropped)
+            assert backend.cells.length(1) == place - dropped
         if not guesses:
             expected = rows
     for row, single in zip(rows, expected, strict=False):
         np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
-    backend.truncate(1, 0)
+    backend.cells.truncate(1, 0)
 
 
 @pytest.mark.parametrize("backend", [Kind("gated"), Kind("short")], indirect=True, ids=lambda kind: kind.memory)
 def test_unequal_rows_of_recurrent_states_are_never_taken_back(backend: LlamaBackend) -> None:
     """llama.cpp would, and be wrong in 3 of 100 random cases: a later pass moves states without their snapshots."""
     for slot in (2, 0, 1):
-        backend.truncate(slot, 0)
-        backend.decode([Segment(slot, 0, text(slot, 20), 0)])
-    assert backend.rolls_back_equals
-    backend.decode([Segment(0, 20, [5] * 3, 1), Segment(1, 20, [5], 1), Segment(2, 20, [5] * 2, 1)])
-    assert [backend.least(slot) for slot in range(3)] == [23, 21, 22]
+        backend.cells.truncate(slot, 0)
+        backend.decoder.decode([Segment(slot, 0, text(slot, 20), 0)])
+    assert backend.cells.rolls_back_equals
+    backend.decoder.decode([Segment(0, 20, [5] * 3, 1), Segment(1, 20, [5], 1), Segment(2, 20, [5] * 2, 1)])
+    assert [backend.cells.least(slot) for slot in range(3)] == [23, 21, 22]
     with pytest.raises(AssertionError, match="cannot shorten"):
-        backend.truncate(0, 22)
+        backend.cells.truncate(0, 22)
     for slot in range(3):
-        backend.truncate(slot, 0)
+        backend.cells.truncate(slot, 0)

@@ -22,7 +22,8 @@ from localllm.engine.scheduling.rows import count_passes
 from localllm.engine.speculation.proposals import Proposal
 from localllm.engine.speculation.proposers import Proposers
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.model import LlamaModel
 from localllm.types import ResolvedSampling
 from tests.models import families
@@ -73,11 +74,13 @@ def opened(loaded_library: library.Library, folder: Path, layout: Layout) -> Ite
         WRITERS[layout.memory](path)
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     try:
-        backend = LlamaBackend(
-            loaded_library, model, ctx=CTX, slots=SLOTS, threads=1, batch_tokens=BATCH,
-            num_cells=CTX * SLOTS if layout.is_unified else None, ubatch_tokens=layout.ubatch_tokens,
-            snapshots=SNAPSHOTS,
-        )  # fmt: skip
+        backend = open_backend(
+            loaded_library,
+            model,
+            KvMemory(CTX, SLOTS, num_cells=CTX * SLOTS if layout.is_unified else None, snapshots=SNAPSHOTS),
+            Batching(BATCH, ubatch_tokens=layout.ubatch_tokens),
+            threads=1,
+        )
         yield backend
         backend.free()
     finally:
@@ -99,9 +102,9 @@ def one_by_one(backend: LlamaBackend, tokens: list[int]) -> list[npt.NDArray[np.
     """The row behind each token, each token in a decode of its own."""
     rows = []
     for start, token in enumerate(tokens):
-        backend.decode([Segment(0, start, [token], 1)])
-        rows.append(backend.logits(0)[0].copy())
-    backend.truncate(0, 0)
+        backend.decoder.decode([Segment(0, start, [token], 1)])
+        rows.append(backend.decoder.logits(0)[0].copy())
+    backend.cells.truncate(0, 0)
     return rows
 
 
@@ -129,17 +132,19 @@ def test_rows_are_those_of_single_tokens(
 ) -> None:
     """Of several slots with unequal lengths, and then of a few tokens behind them."""
     for slot in range(SLOTS):
-        backend.truncate(slot, 0)
+        backend.cells.truncate(slot, 0)
     texts = {slot: text_of(slot, count + 3) for slot, (count, _) in wanted.items()}
-    backend.decode([Segment(slot, 0, texts[slot][:count], outputs) for slot, (count, outputs) in wanted.items()])
+    backend.decoder.decode(
+        [Segment(slot, 0, texts[slot][:count], outputs) for slot, (count, outputs) in wanted.items()]
+    )
     for index, (slot, (count, outputs)) in enumerate(wanted.items()):
-        rows = backend.logits(index)
+        rows = backend.decoder.logits(index)
         assert len(rows) == outputs
         for row, single in zip(rows, alone[slot][count - outputs : count], strict=True):
             np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
-    backend.decode([Segment(slot, count, texts[slot][count:], 2) for slot, (count, _) in wanted.items()])
+    backend.decoder.decode([Segment(slot, count, texts[slot][count:], 2) for slot, (count, _) in wanted.items()])
     for index, (slot, (count, _)) in enumerate(wanted.items()):
-        for row, single in zip(backend.logits(index), alone[slot][count + 1 : count + 3], strict=True):
+        for row, single in zip(backend.decoder.logits(index), alone[slot][count + 1 : count + 3], strict=True):
             np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
 
 
@@ -150,18 +155,18 @@ def test_rows_thrown_away_leave_no_trace(
     with opened(loaded_library, folder, Layout("attention", False, ubatch_tokens)) as backend:
         texts = [text_of(slot, 14) for slot in range(SLOTS)]
         expected = [one_by_one(backend, text) for text in texts]
-        backend.decode([Segment(slot, 0, text[:10], 0) for slot, text in enumerate(texts)])
+        backend.decoder.decode([Segment(slot, 0, text[:10], 0) for slot, text in enumerate(texts)])
         rows = {0: (1, 3), 1: (2, 2), 3: (4, 0)}  # slot 2 is a gap, which is filled with as many rows
-        backend.decode([Segment(slot, 10, texts[slot][10 : 10 + n], n, pad) for slot, (n, pad) in rows.items()])
+        backend.decoder.decode([Segment(slot, 10, texts[slot][10 : 10 + n], n, pad) for slot, (n, pad) in rows.items()])
         for index, (slot, (count, _)) in enumerate(rows.items()):
-            assert backend.length(slot) == 10 + count
-            for row, single in zip(backend.logits(index), expected[slot][10:], strict=False):
+            assert backend.cells.length(slot) == 10 + count
+            for row, single in zip(backend.decoder.logits(index), expected[slot][10:], strict=False):
                 np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
-        assert backend.length(2) == 10
+        assert backend.cells.length(2) == 10
         ends = [10 + rows.get(slot, (0, 0))[0] for slot in range(SLOTS - 1)]
-        backend.decode([Segment(slot, end, texts[slot][end : end + 1], 1) for slot, end in enumerate(ends)])
+        backend.decoder.decode([Segment(slot, end, texts[slot][end : end + 1], 1) for slot, end in enumerate(ends)])
         for slot, end in enumerate(ends):
-            np.testing.assert_allclose(backend.logits(slot)[0], expected[slot][end], rtol=0, atol=TOLERANCE)
+            np.testing.assert_allclose(backend.decoder.logits(slot)[0], expected[slot][end], rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize(("held", "is_filled"), [(4, True), (200, False)])
@@ -172,10 +177,10 @@ def test_a_gap_is_filled_unless_that_looks_at_more_than_a_pass_is_worth(
         tmp_path / "wide.gguf", n_layer=8, n_kv=4, dtype=GGMLQuantizationType.Q4_0
     )  # much cache behind few weights
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded_library, model, ctx=CTX, slots=3, threads=1, batch_tokens=CTX)
-    backend.decode([Segment(1, 0, text_of(1, held), 0)])
-    backend.decode([Segment(slot, 0, text_of(slot, 1), 1) for slot in (0, 2)])
-    assert backend._batch.struct.n_tokens == (3 if is_filled else 2)
+    backend = open_backend(loaded_library, model, KvMemory(CTX, 3), Batching(CTX), threads=1)
+    backend.decoder.decode([Segment(1, 0, text_of(1, held), 0)])
+    backend.decoder.decode([Segment(slot, 0, text_of(slot, 1), 1) for slot in (0, 2)])
+    assert backend.decoder._batch.struct.n_tokens == (3 if is_filled else 2)
     backend.free()
     model.close()
 
@@ -205,7 +210,7 @@ def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling:
 
     def ask(proposer: Guesser | None) -> tuple[dict[int, list[int]], int]:
         for slot in range(SLOTS):
-            backend.truncate(slot, 0)
+            backend.cells.truncate(slot, 0)
         failures: list[object] = []
 
         def emit(output: StepOutput) -> None:
@@ -243,4 +248,4 @@ def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling:
     plain, num_steps = ask(None)
     guessed, num_steps_guessed = ask(Guesser(plain))
     assert guessed == plain
-    assert num_steps_guessed < 0.8 * num_steps if backend.max_rollback else num_steps_guessed == num_steps
+    assert num_steps_guessed < 0.8 * num_steps if backend.cells.max_rollback else num_steps_guessed == num_steps

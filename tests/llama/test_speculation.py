@@ -24,7 +24,7 @@ from localllm.engine.scheduling.pace import StepLimits
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.proposers import Proposers
 from localllm.llama import library
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend
 from localllm.types import Delta, DrySampling, ResolvedSampling, Speculative
 from localllm.types.details import Detail
 from tests.fakes import grouped
@@ -81,8 +81,8 @@ def ask(
 ) -> tuple[dict[int, list[Delta]], dict[int, list[int]], int]:
     """What three requests are told, their tokens, and the steps that it took. `cancelled`: which one, at which step.
     `stops`: the stop string of each."""
-    for slot in range(backend.num_slots):
-        backend.truncate(slot, 0)
+    for slot in range(backend.cells.num_slots):
+        backend.cells.truncate(slot, 0)
     told: dict[int, list[Delta]] = {}
 
     def emit(output: StepOutput) -> None:
@@ -98,11 +98,11 @@ def ask(
         Experience(),
         free,
     )
-    engine.scheduler.drafter.cost = cost if backend.max_rollback else engine.scheduler.drafter.cost
+    engine.scheduler.drafter.cost = cost if backend.cells.max_rollback else engine.scheduler.drafter.cost
     made = []
     for id in range(3):
         prompt = text_of(id, 9 + id)
-        dry = None if sampling.dry is None else Dry(sampling.dry, backend.token_bytes, prompt)
+        dry = None if sampling.dry is None else Dry(sampling.dry, backend.vocab.token_bytes, prompt)
         wanted = {"max_tokens": 40, "ignore_eos": True, "detail": Detail(tokens=True), **options}
         if stops:
             wanted["stop"] = [stops[id]]
@@ -146,8 +146,8 @@ def test_the_answer_with_a_prediction_is_the_one_without(backend: LlamaBackend, 
         assert plain_last is not None
         assert last.reason == plain_last.reason
         assert msgspec.structs.replace(last.usage, accepted_guesses=0, rejected_guesses=0) == plain_last.usage
-    guesses = backend.max_rollback and kind != "mirostat"
-    most = 0.85 if backend.rolls_back_equals else 0.7  # who guesses least says how many rows all get
+    guesses = backend.cells.max_rollback and kind != "mirostat"
+    most = 0.85 if backend.cells.rolls_back_equals else 0.7  # who guesses least says how many rows all get
     assert num_steps_guessed < most * num_steps if guesses else num_steps_guessed == num_steps
 
 
@@ -188,7 +188,7 @@ def test_a_context_that_shifts_has_the_same_answer(
     loaded_library: library.Library, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with opened(loaded_library, tmp_path_factory.mktemp("shifts"), LAYOUTS[0]) as backend:
-        sampling, limit = ResolvedSampling(temperature=0.7, seed=2), backend.slot_capacity + 150
+        sampling, limit = ResolvedSampling(temperature=0.7, seed=2), backend.cells.slot_capacity + 150
         plain_told, plain, num_steps = ask(backend, sampling, {"max_tokens": limit}, {}, shifts=True)
         answers = {id: [t for delta in deltas for t in delta.tokens] for id, deltas in plain_told.items()}
         predictions = {id: edited(tokens) for id, tokens in answers.items()}

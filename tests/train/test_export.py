@@ -24,7 +24,8 @@ from network import Network, Shape  # noqa: E402
 
 from localllm.engine.backend import Segment  # noqa: E402
 from localllm.llama import library  # noqa: E402
-from localllm.llama.context import LlamaBackend  # noqa: E402
+from localllm.llama.backend import LlamaBackend, open_backend  # noqa: E402
+from localllm.llama.context import Batching, KvMemory  # noqa: E402
 from localllm.llama.model import LlamaModel  # noqa: E402
 from localllm.llama.probes import selftest  # noqa: E402
 
@@ -50,7 +51,7 @@ def backend(words: Any, network: Any, home: Path, tmp_path_factory: pytest.TempP
     export.write_model(path, network, words, mix.TEMPLATE, "test")
     loaded = library.load(selftest.choose(home).choice)
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded, model, ctx=256, slots=1, threads=2, batch_tokens=256)
+    backend = open_backend(loaded, model, KvMemory(256, 1), Batching(256), threads=2)
     yield backend
     backend.free()
     model.close()
@@ -58,8 +59,8 @@ def backend(words: Any, network: Any, home: Path, tmp_path_factory: pytest.TempP
 
 def test_llama_cpp_computes_the_same_logits(backend: LlamaBackend, network: Any) -> None:
     tokens = random.Random(0).choices(range(20, 4096), k=60)
-    backend.decode([Segment(0, 0, tokens, num_outputs=1)])
-    theirs = backend.logits(0)[-1].copy()
+    backend.decoder.decode([Segment(0, 0, tokens, num_outputs=1)])
+    theirs = backend.decoder.logits(0)[-1].copy()
     with torch.no_grad():
         ours = network(torch.tensor([tokens]))[0, -1].numpy()
     # F16 weights, and llama.cpp rounds activations to F16 before it multiplies

@@ -22,7 +22,8 @@ from localllm.engine.requests.sequence import Sequence as Running
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.sampling.sampler import SampledToken, SamplerParams
 from localllm.engine.sampling.selection import Row
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Batching, KvMemory
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.vocab import Vocab
@@ -149,17 +150,16 @@ class ScriptedWorker:
 
 @contextmanager
 def scripted_worker(
-    library: Library, path: Path, *, template: str, format: ChatFormat, ctx: int, **given: Any
+    library: Library, path: Path, *, template: str, format: ChatFormat, ctx: int
 ) -> Iterator[ScriptedWorker]:
-    """`given`: of the backend."""
     model = LlamaModel(library, path, gpu_layers=0, devices=(), must_offload=False)
     child = TemplateChild()
     try:
-        backend = LlamaBackend(library, model, ctx=ctx, slots=1, threads=2, batch_tokens=512, **given)
+        backend = open_backend(library, model, KvMemory(ctx, 1), Batching(512), threads=2)
         info = {name: getattr(INFO, name) for name in INFO.__struct_fields__}
         loaded = LoadedModel(
             id="m", path=str(path), info=type(INFO)(**{**info, "chat_templates": {"default": template}}), ctx=ctx,
-            slots=1, memory=backend.memory_kind, format=format, threads=2, layers_per_device={}, backend="",
+            slots=1, memory=backend.cells.memory_kind, format=format, threads=2, layers_per_device={}, backend="",
             load_s=0.0, created_unix_s=0,
         )  # fmt: skip
         worker = ScriptedWorker(loaded, backend, child)

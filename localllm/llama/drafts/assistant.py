@@ -13,8 +13,8 @@ from typing import Any
 
 from localllm.engine.backend import BackendError, Segment
 from localllm.errors import LoadFailed
-from localllm.llama.drafts.drafting_backend import HeadedBackend
-from localllm.llama.drafts.next_symbols import NextFunctions
+from localllm.llama.backend import LlamaBackend
+from localllm.llama.context import Batching
 from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -29,36 +29,26 @@ class LlamaAssistant(LlamaHeads):
     is_own = False
     sees_last_only = True
 
-    def __init__(
-        self,
-        library: Library,
-        model: LlamaModel,
-        target: HeadedBackend,
-        functions: NextFunctions,
-        *,
-        threads: int,
-        **_: Any,
-    ) -> None:
+    def __init__(self, library: Library, model: LlamaModel, target: LlamaBackend, *, threads: int, **_: Any) -> None:
         """As `LlamaHeads`, in the target's layout."""
-        assert not any(target.length(slot) for slot in range(target.num_slots))
+        cells = target.cells
+        assert not any(cells.length(slot) for slot in range(cells.num_slots))
         super().__init__(
             library,
             model,
             target,
-            functions,
-            ctx=target.slot_capacity,
+            Batching(cells.num_slots),
+            ctx=cells.slot_capacity,
             threads=threads,
-            batch_tokens=target.num_slots,
-            max_outputs=target.num_slots,
             is_cropped=True,
             # Without flash attention values are transposed.
-            flash_attn="on" if target.flash_attn else "off",
+            flash_attn="on" if target.context.flash_attn else "off",
         )
 
     def earliest(self, slot: int) -> int:
         """The last token; the one after it where the vector before it is not known."""
-        assert self._target.next_rows is not None
-        return max(self._target.next_rows.first(slot) + 1, self._target.length(slot))
+        assert self._vectors.rows is not None
+        return max(self._vectors.rows.first(slot) + 1, self._target.cells.length(slot))
 
     def length(self, slot: int) -> int:
         return self._lengths[slot]
@@ -67,22 +57,22 @@ class LlamaAssistant(LlamaHeads):
         self._lengths[slot] = min(length, self._lengths[slot])
 
     def _place(self, slot: int, place: int) -> int:  # noqa: ARG002
-        return self._target.length(slot)
+        return self._target.cells.length(slot)
 
     def _configure(self, params: Any) -> None:
         super()._configure(params)
-        self._target.rope.apply(self._api, params)
+        self._target.context.rope.apply(self._api, params)
 
     def _check(self) -> None:
         """Guess from a token of the target. Raises `LoadFailed`."""
         try:
-            self._target.decode([Segment(0, 0, [0], 1)])
-            self._target.synchronize()
+            self._target.decoder.decode([Segment(0, 0, [0], 1)])
+            self._target.decoder.synchronize()
             self.begins(0, 1)
             self.decode([Segment(0, 0, [0], 1)])
         except BackendError as error:
             self.free()
             raise LoadFailed(f"{error}; {self.remedy}", param=self.param) from error
-        self._target.truncate(0, 0)
+        self._target.cells.truncate(0, 0)
         self.truncate(0, 0)
         self.begins(0, 0)

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment
 from localllm.errors import LoadFailed
-from localllm.llama.drafts.drafting_backend import HeadedBackend
-from localllm.llama.drafts.next_symbols import NextFunctions
+from localllm.llama.backend import LlamaBackend
+from localllm.llama.context import Batching
 from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -41,8 +41,7 @@ class LlamaBlocks(LlamaHeads):
         self,
         library: Library,
         model: LlamaModel,
-        target: HeadedBackend,
-        functions: NextFunctions,
+        target: LlamaBackend,
         *,
         block: DraftBlock,
         ctx: int,
@@ -56,18 +55,16 @@ class LlamaBlocks(LlamaHeads):
             library,
             model,
             target,
-            functions,
+            Batching(max(batch_tokens, 2 * target.cells.num_slots)),
             ctx=ctx,
             threads=threads,
-            batch_tokens=max(batch_tokens, 2 * target.num_slots),
-            max_outputs=max(batch_tokens, 2 * target.num_slots),
             is_cropped=not block.num_candidates,
             flash_attn=flash_attn,
         )
 
     def earliest(self, slot: int) -> int:
-        assert self._target.next_rows is not None
-        return self._target.next_rows.first(slot)
+        assert self._vectors.rows is not None
+        return self._vectors.rows.first(slot)
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:  # noqa: ARG002
         """Keep what the target's vectors of the tokens give, and for each segment with outputs guess that many tokens
@@ -92,32 +89,34 @@ class LlamaBlocks(LlamaHeads):
         return rows
 
     def free(self) -> None:
-        if hasattr(self, "_vectors"):
-            self._api.llama_batch_ext_free(self._vectors)
-            del self._vectors
+        if hasattr(self, "_batch_of_vectors"):
+            self._api.llama_batch_ext_free(self._batch_of_vectors)
+            del self._batch_of_vectors
         super().free()
 
     def _keep(self, places: Sequence[tuple[int, int]]) -> None:
         """Keep the keys and values of tokens, given as slot and place in its stream."""
-        api, known = self._api, self._target.next_rows
+        api, known = self._api, self._vectors.rows
         assert known is not None
         for first in range(0, len(places), self.batch_capacity):
-            api.llama_batch_ext_clear(self._vectors)
+            api.llama_batch_ext_clear(self._batch_of_vectors)
             for slot, place in places[first : first + self.batch_capacity]:
                 row = known.row(slot, self._firsts[slot] + place)
                 if row is None:
                     raise BackendError(f"there is no vector of a token for {self.name}")
                 self._add_vector(slot, place, row)
-            status = api.llama_process(self._context, api.LLAMA_PROCESS_TYPE_DECODE, self._vectors)
+            status = api.llama_process(self._context, api.LLAMA_PROCESS_TYPE_DECODE, self._batch_of_vectors)
             if status != 0:
                 raise BackendError(f"llama_process of vectors for {self.name} returned {status}")
 
     def _add_vector(self, slot: int, place: int, row: Row) -> None:
         pointer = row.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-        index = int(self._api.llama_batch_ext_add_embd(self._vectors, slot, self._api.llama_embd(pointer, 1, len(row))))
+        index = int(
+            self._api.llama_batch_ext_add_embd(self._batch_of_vectors, slot, self._api.llama_embd(pointer, 1, len(row)))
+        )
         # Four numbers, as rotary embeddings of several dimensions need; otherwise the first is read.
         positions = (ctypes.c_int32 * 4)(place, place, place, 0)
-        if index < 0 or not self._api.llama_batch_ext_set_pos(self._vectors, index, positions):
+        if index < 0 or not self._api.llama_batch_ext_set_pos(self._batch_of_vectors, index, positions):
             raise BackendError(f"llama.cpp took no vector for {self.name}")
 
     def _guess(self, segments: Sequence[Segment]) -> list[list[int]]:
@@ -169,12 +168,12 @@ class LlamaBlocks(LlamaHeads):
         """Keep a token, guess behind it, and drop it. Raises `LoadFailed`."""
         api: Any = self._api
         api.llama_set_causal_attn(self._context, self._block.is_causal)
-        self._vectors: Any = api.llama_batch_ext_init(self._context)
-        vector = np.zeros(self._target.row_width, np.float32)
+        self._batch_of_vectors: Any = api.llama_batch_ext_init(self._context)
+        vector = np.zeros(self._vectors.row_width, np.float32)
         try:
             for slot in range(self.num_slots):
                 self._add_vector(slot, 0, vector)
-            if api.llama_process(self._context, api.LLAMA_PROCESS_TYPE_DECODE, self._vectors) != 0:
+            if api.llama_process(self._context, api.LLAMA_PROCESS_TYPE_DECODE, self._batch_of_vectors) != 0:
                 raise BackendError(f"llama.cpp keeps no vectors for {self.name}")
             self._guess([Segment(slot, 1, [0], 1) for slot in range(self.num_slots)])
         except BackendError as error:

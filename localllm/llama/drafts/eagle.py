@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError
 from localllm.errors import LoadFailed
-from localllm.llama.drafts.drafting_backend import HeadedBackend
-from localllm.llama.drafts.next_symbols import NextFunctions
+from localllm.llama.backend import LlamaBackend
+from localllm.llama.context import Batching
 from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -36,8 +36,7 @@ class LlamaEagle(LlamaHeads):
         self,
         library: Library,
         model: LlamaModel,
-        target: HeadedBackend,
-        functions: NextFunctions,
+        target: LlamaBackend,
         *,
         ctx: int,
         threads: int,
@@ -49,24 +48,22 @@ class LlamaEagle(LlamaHeads):
             library,
             model,
             target,
-            functions,
+            Batching(batch_tokens),
             ctx=ctx,
             threads=threads,
-            batch_tokens=batch_tokens,
-            max_outputs=batch_tokens,
             is_cropped=True,
             flash_attn=flash_attn,
         )
         self._features: Any = self._api.llama_batch_ext_init(self._context)
         try:
-            self._encoded([np.zeros(target.row_width, np.float32)])
+            self._encoded([np.zeros(self._vectors.row_width, np.float32)])
         except BackendError as error:
             self.free()
             raise LoadFailed(f"{error}; {self.remedy}", param=self.param) from error
 
     def earliest(self, slot: int) -> int:
-        assert self._target.next_rows is not None
-        return self._target.next_rows.first(slot) + 1
+        assert self._vectors.rows is not None
+        return self._vectors.rows.first(slot) + 1
 
     def free(self) -> None:
         if hasattr(self, "_features"):

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment
 from localllm.errors import LoadFailed
-from localllm.llama.drafts.drafting_backend import HeadedBackend
-from localllm.llama.drafts.next_symbols import NextFunctions
+from localllm.llama.backend import LlamaBackend
+from localllm.llama.context import Batching
 from localllm.llama.enums import flash_attn_type
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -44,24 +44,25 @@ class LlamaHeads:
         self,
         library: Library,
         model: LlamaModel,
-        target: HeadedBackend,
-        functions: NextFunctions,
+        target: LlamaBackend,
+        batching: Batching,
         *,
         ctx: int,
         threads: int,
-        batch_tokens: int,
-        max_outputs: int,
-        is_cropped: bool = False,
+        is_cropped: bool,
         flash_attn: FlashAttn = "auto",
     ) -> None:
-        """Allocates `ctx` tokens for each of the target's slots. Raises `LoadFailed`.
+        """Allocates `ctx` tokens for each slot of the target, which keeps vectors. Raises `LoadFailed`.
 
         `is_cropped`: as in `gguf.rules.nextn.Form`; the vectors of other tokens are taken where it is wrong.
         """
+        assert target.vectors is not None
         api: Any = library.api
-        self._api, self._functions, self._target, self._model = api, functions, target, model
-        self.num_slots, self.batch_capacity = target.num_slots, max(batch_tokens, target.num_slots)
-        self.max_outputs = max(min(max_outputs, self.batch_capacity), self.num_slots)
+        self._api, self._model = api, model
+        self._target, self._vectors, self._functions = target, target.vectors, target.vectors.functions
+        self.num_slots = target.cells.num_slots
+        self.batch_capacity = max(batching.tokens, self.num_slots)
+        self.max_outputs = max(min(batching.max_outputs or self.batch_capacity, self.batch_capacity), self.num_slots)
         params = api.llama_context_default_params()
         params.n_ctx, params.n_seq_max = ctx * self.num_slots, self.num_slots
         params.n_batch = params.n_ubatch = self.batch_capacity
@@ -70,7 +71,7 @@ class LlamaHeads:
         params.kv_unified = False
         params.flash_attn_type = flash_attn_type(api, flash_attn)
         params.pooling_type = api.LLAMA_POOLING_TYPE_NONE  # else llama.cpp copies no vectors if the header states one
-        params.ctx_other = target.context
+        params.ctx_other = target.context.handle
         self._configure(params)
         params.no_perf = True
         mark = library.log.mark()
@@ -80,7 +81,7 @@ class LlamaHeads:
                 f"llama.cpp made no context for {self.name} ({library.log.errors_since(mark)}); {self.remedy}",
                 param=self.param,
             )
-        functions.set_rows(self._context, True, is_cropped)
+        self._functions.set_rows(self._context, True, is_cropped)
         self._memory = api.llama_get_memory(self._context)
         self._batch: Any = api.llama_batch_ext_init(self._context)
         self.slot_capacity = int(api.llama_n_ctx_seq(self._context))
@@ -103,8 +104,8 @@ class LlamaHeads:
 
     def earliest(self, slot: int) -> int:
         """The first token of the text that the slot's stream may begin with."""
-        assert self._target.next_rows is not None
-        first = self._target.next_rows.first(slot)
+        assert self._vectors.rows is not None
+        first = self._vectors.rows.first(slot)
         return first + 1 if first else 0
 
     def begins(self, slot: int, first: int) -> None:
@@ -168,7 +169,7 @@ class LlamaHeads:
         return rows
 
     def ends_generation(self, token: int) -> bool:
-        return self._target.ends_generation(token)
+        return self._target.vocab.ends_generation(token)
 
     def free(self) -> None:
         """Release the context, and a model of its own; before the target's context is freed. Idempotent."""
@@ -182,8 +183,8 @@ class LlamaHeads:
     def _before(self, segments: Sequence[Segment]) -> list[npt.NDArray[np.float32]]:
         """For each token, padding included, the vector of the one before it: the model's, else the heads' own, else
         zeros."""
-        assert self._target.next_rows is not None
-        known = self._target.next_rows
+        assert self._vectors.rows is not None
+        known = self._vectors.rows
         rows, others = list[npt.NDArray[np.float32] | None](), list[npt.NDArray[np.float32]]()
         for slot, start, tokens, _, num_padding in segments:
             own_at, own = self._own[slot]

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import State
+from localllm.llama.context import LlamaContext
+from localllm.llama.states.memory_trial import MemoryTraits
 from localllm.llama.states.save_buffers import BufferPool
 
 WHOLE = 0
@@ -25,25 +27,16 @@ EXPECTED_STEP = 64
 class SavedStates:
     """Used by one thread."""
 
-    def __init__(self, api: Any, context: Any, max_bytes: int, *, competes: bool) -> None:
+    def __init__(self, context: LlamaContext, traits: MemoryTraits, max_bytes: int, *, competes: bool) -> None:
         """`max_bytes`: for states in use and memory kept ready for the next ones; 0: none is kept ready. `competes`:
         the CPU computes the steps."""
-        self._api = api
-        self._context = context
+        self._api = context.api
+        self._context = context.handle
         self.pool = BufferPool(max_bytes, competes=competes)
-        self._token_bytes = self._fixed_bytes = 0
-        """Size of a whole state per token and besides, as far as known."""
+        self._token_bytes = traits.token_bytes
+        self._fixed_bytes = traits.fixed_bytes
+        """Of a memory whose `token_bytes` are unknown, the size of the last state."""
         self._expected_tokens = 0
-
-    @property
-    def token_bytes(self) -> int:
-        """Size of a state per token; 0: unknown."""
-        return self._token_bytes
-
-    def learn(self, num_tokens: int, num_bytes: int, token_bytes: int = 0) -> None:
-        """The state of a slot with `num_tokens` has `num_bytes`; each further token takes `token_bytes`; 0: unknown."""
-        self._token_bytes = token_bytes
-        self._fixed_bytes = num_bytes - token_bytes * num_tokens
 
     def expect(self, lengths: Sequence[int]) -> None:
         """After a step: the slots hold this many tokens, and the next states are theirs."""

@@ -14,27 +14,25 @@ Knows nothing of what the tokens are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from localllm.engine.backend import Segment
+from localllm.llama.context import LlamaContext
+from localllm.llama.states.memory_trial import MemoryTraits
 
 
 class Tails:
     """For one context; used by one thread."""
 
-    def __init__(
-        self, api: Any, memory: Any, *, slots: int, ubatch_tokens: int, window: int = 0, snapshots: int = 0
-    ) -> None:
-        self._api = api
-        self._memory = memory
-        self._ubatch_tokens = ubatch_tokens
-        self.can_lose_any = False
-        self.window = window
-        """Tokens that layers with a sliding window look back; 0: no such layers, or the memory is also recurrent."""
-        self.snapshots = snapshots
-        self.lengths = [0] * slots
+    def __init__(self, context: LlamaContext, traits: MemoryTraits) -> None:
+        self._api = context.api
+        self._memory = context.memory
+        self._ubatch_tokens = context.ubatch_capacity
+        self._can_lose_any = traits.can_rewind
+        self._window = traits.window
+        self._snapshots = traits.snapshots
+        self.lengths = [0] * context.num_slots
         """Tokens in each slot."""
-        self._snapshots_of = [0] * slots
+        self._snapshots_of = [0] * context.num_slots
         """Earlier states of each slot that can be restored."""
         self._padding: dict[int, int] = {}
         """Slot -> padding tokens after its own that are still there: snapshots can be restored only once."""
@@ -43,16 +41,16 @@ class Tails:
     def max_rollback(self) -> int:
         """Where the memory cannot drop any number."""
         # A cut leaves a hole in the ring of the window's cells: half of the cells beyond the window is safe.
-        return self._ubatch_tokens // 2 if self.window else self.snapshots
+        return self._ubatch_tokens // 2 if self._window else self._snapshots
 
     def least(self, slot: int) -> int:
         """The smallest number of tokens above 0 that the slot can be cut to without a checkpoint."""
-        if self.can_lose_any:
+        if self._can_lose_any:
             return 0
-        if not self.window:
+        if not self._window:
             return self.lengths[slot] + self._padding.get(slot, 0) - self._snapshots_of[slot]
         first = int(self._api.llama_memory_seq_pos_min(self._memory, slot))
-        return 0 if first <= 0 else first + self.window - 1
+        return 0 if first <= 0 else first + self._window - 1
 
     def length(self, slot: int) -> int:
         """As llama.cpp counts."""
@@ -77,6 +75,10 @@ class Tails:
         self._snapshots_of[slot] = 0
         self.lengths[slot] = length
 
+    def shortened(self, slot: int, drop: int) -> None:
+        """So many tokens were removed from within the slot."""
+        self.lengths[slot] -= drop
+
     def settle(self, slot: int | None = None) -> None:
         """Remove padding: of a slot, or of all before the next decode."""
         for padded in list(self._padding) if slot is None else [slot] if slot in self._padding else []:
@@ -84,15 +86,15 @@ class Tails:
 
     def decoded(self, segments: Sequence[Segment]) -> None:
         """These segments were computed."""
-        if self.snapshots:
+        if self._snapshots:
             self._snapshots_of = [0] * len(self.lengths)
             num_rows = [len(segment.tokens) + segment.num_padding for segment in segments]
             if self._is_one_ubatch(segments, num_rows):
                 for segment, rows in zip(segments, num_rows, strict=True):
-                    self._snapshots_of[segment.slot] = min(self.snapshots, rows - 1)
+                    self._snapshots_of[segment.slot] = min(self._snapshots, rows - 1)
         for slot, start, tokens, _, num_padding in segments:
             end = self.lengths[slot] = start + len(tokens)
-            if num_padding and self.snapshots:
+            if num_padding and self._snapshots:
                 self._padding[slot] = num_padding
             elif num_padding:
                 self._api.llama_memory_seq_rm(self._memory, slot, end, -1)

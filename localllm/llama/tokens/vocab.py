@@ -18,7 +18,7 @@ _SPM_SPACE = "\u2581"
 
 
 class Vocab:
-    """A view of a loaded model's vocabulary; the model must outlive it."""
+    """A view of a loaded model's vocabulary, which must outlive it. Implements `engine.backend.ModelVocabulary`."""
 
     def __init__(self, api: Any, handle: Any) -> None:
         self._api = api
@@ -118,6 +118,10 @@ class Vocab:
         if piece is None:
             piece = self._pieces[token] = self.piece(token, special=False)
         return piece
+
+    def spelled(self, token: int) -> bytes:
+        """The bytes that spell the token, including control tokens."""
+        return self.piece(token, special=True)
 
     def ends_generation(self, token: int) -> bool:
         ends = self._ends.get(token)

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from localllm.errors import LoadFailed
 from localllm.gguf.rules.target_states import GIVES_LAST, target_tokens
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend, open_backend
+from localllm.llama.context import Attention, Batching, KvMemory
 from localllm.llama.drafts.assistant import LlamaAssistant
 from localllm.llama.drafts.dflash import LlamaBlocks
-from localllm.llama.drafts.drafting_backend import HeadedBackend
+from localllm.llama.drafts.draft_model import LlamaDraft
 from localllm.llama.drafts.eagle import LlamaEagle
-from localllm.llama.drafts.next_symbols import find
 from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -31,20 +30,6 @@ MOST_OUTPUTS = 32
 """Rows of logits for all streams together, or for tokens that the draft is checked against."""
 HEAD_TOKENS = 64
 """Of a batch of a draft that guesses from hidden states, whose graph computes the logits of all of them."""
-
-
-class LlamaDraft(LlamaBackend):
-    """The backend of a draft model, which it owns."""
-
-    def __init__(self, library: Library, model: LlamaModel, **how: Any) -> None:
-        """`how`: as for a `LlamaBackend`. Raises `LoadFailed`."""
-        super().__init__(library, model, **how)
-        self._model = model
-
-    def free(self) -> None:
-        """Release the KV cache and the model."""
-        super().free()
-        self._model.close()
 
 
 def check_layers(library: Library, draft: DraftLoad, target: LlamaModel, architecture: str) -> None:
@@ -63,11 +48,11 @@ def check_layers(library: Library, draft: DraftLoad, target: LlamaModel, archite
 
 def load_draft(
     library: Library, load: Load, draft: DraftLoad, target: LlamaModel, backend: LlamaBackend, threads: int
-) -> LlamaBackend | LlamaHeads:
+) -> LlamaDraft | LlamaHeads:
     """Loads the draft model. Raises `LoadFailed`, naming what is incompatible, and `DeviceUnavailable`."""
-    if not backend.max_rollback:
+    if not backend.cells.max_rollback:
         raise LoadFailed(
-            f"a {backend.memory_kind} memory of this architecture cannot roll back rejected tokens; remove draft",
+            f"a {backend.cells.memory_kind} memory of this architecture cannot roll back rejected tokens; remove draft",
             param="draft",
         )
     placement, head = draft.placement, draft.info.draft_head
@@ -82,7 +67,7 @@ def load_draft(
         devices=tuple(dict.fromkeys((*placement.devices, *shared))),
         must_offload=placement.must_offload,
     )
-    made: LlamaDraft | None = None
+    made: LlamaBackend | None = None
     try:
         if difference := vocab_difference(library.api, target.vocab, model.vocab):
             raise LoadFailed(
@@ -92,20 +77,17 @@ def load_draft(
             )
         if head is not None:
             return _head(library, draft, head, model, backend, threads)
-        made = LlamaDraft(
+        made = open_backend(
             library,
             model,
-            ctx=placement.ctx,
-            slots=placement.slots,
+            KvMemory(placement.ctx, placement.slots),
+            Batching(BATCH_TOKENS, max_outputs=max(MOST_OUTPUTS, placement.slots)),
             threads=threads,
-            batch_tokens=BATCH_TOKENS,
-            max_outputs=max(MOST_OUTPUTS, placement.slots),
-            flash_attn=placement.flash_attn,
-            is_offloaded=placement.gpu_layers > 0,
+            attention=Attention(placement.flash_attn),
         )
-        if not made.can_rewind:
+        if not made.cells.can_rewind:
             raise LoadFailed(
-                f"{draft.id} has a {made.memory_kind} memory, which cannot roll back rejected tokens (draft)",
+                f"{draft.id} has a {made.cells.memory_kind} memory, which cannot roll back rejected tokens (draft)",
                 param="draft",
             )
     except BaseException:
@@ -113,14 +95,13 @@ def load_draft(
             made.free()
         model.close()
         raise
-    return made
+    return LlamaDraft(model, made)
 
 
 def _head(
     library: Library, draft: DraftLoad, head: DraftHead, model: LlamaModel, backend: LlamaBackend, threads: int
 ) -> LlamaHeads:
-    functions = find(library.api)
-    if functions is None or not isinstance(backend, HeadedBackend):
+    if backend.vectors is None:
         raise LoadFailed(
             f"{draft.id} guesses from hidden states ({head.kind}), and this llama.cpp has no functions for that; build "
             "one that has them with `localllm runtime build cpu`, or remove draft",
@@ -130,7 +111,6 @@ def _head(
         library,
         model,
         backend,
-        functions,
         ctx=draft.placement.ctx,
         threads=threads,
         batch_tokens=HEAD_TOKENS,

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from localllm.errors import LoadFailed
 from localllm.gguf.rules.nextn import FORMS
-from localllm.llama.context import LlamaBackend
-from localllm.llama.drafts.drafting_backend import HeadedBackend
-from localllm.llama.drafts.next_symbols import NextFunctions, find
+from localllm.llama.backend import LlamaBackend
+from localllm.llama.context import Batching
+from localllm.llama.drafts.next_symbols import find
 from localllm.llama.drafts.nextn import LlamaHeads
+from localllm.llama.drafts.target_vectors import KeptVectors
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.worker.messages import Load
@@ -25,14 +26,6 @@ class NextnOutcome(NamedTuple):
 
     heads: LlamaHeads | None
     reason: str = ""
-
-
-class KeptVectors(NamedTuple):
-    """What a backend keeps of its tokens, for guesses."""
-
-    functions: NextFunctions
-    layers: tuple[int, ...] = ()
-    """Layers of which a draft needs the inputs; none: what NextN layers and assistants need."""
 
 
 def kept_for(library: Library, load: Load) -> KeptVectors | None:
@@ -61,25 +54,22 @@ def load_heads(
         return NextnOutcome(None)
     if load.placement.no_heads or load.draft is not None:
         return NextnOutcome(None, load.placement.no_heads or "a draft model guesses instead")
-    functions = find(library.api)
-    if functions is None or not isinstance(backend, HeadedBackend):
+    if backend.vectors is None:
         return NextnOutcome(
             None, "this llama.cpp has no functions for them; `localllm runtime build cpu` builds one that has"
         )
-    if not backend.max_rollback:
-        return NextnOutcome(None, f"a {backend.memory_kind} memory cannot roll back wrong guesses here")
+    if not backend.cells.max_rollback:
+        return NextnOutcome(None, f"a {backend.cells.memory_kind} memory cannot roll back wrong guesses here")
     try:
         heads = LlamaHeads(
             library,
             model,
             backend,
-            functions,
+            Batching(BATCH_TOKENS, max_outputs=OUTPUTS),
             ctx=load.placement.heads_ctx,
             threads=threads,
-            batch_tokens=BATCH_TOKENS,
-            max_outputs=OUTPUTS,
             is_cropped=FORMS[load.info.architecture].is_cropped,
-            flash_attn="on" if backend.flash_attn else "off",
+            flash_attn="on" if backend.context.flash_attn else "off",
         )
     except LoadFailed as error:
         return NextnOutcome(None, error.message)

@@ -16,7 +16,7 @@ from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.fingerprint import Parts
 from localllm.kvdisk.named import NamedStates, named_bytes
-from localllm.llama.context import LlamaBackend
+from localllm.llama.backend import LlamaBackend
 from localllm.llama.library import Library
 from localllm.llama.rope import AS_TRAINED, rope_of
 from localllm.types import DeviceInfo
@@ -79,12 +79,14 @@ def _parts(library: Library, load: Load, backend: LlamaBackend, computed_by: dic
         adapters=(),
         kv_types=(load.options.kv_type, load.options.kv_type),
         layout=load.placement.kv,
-        slots=backend.num_slots,
-        slot_capacity=backend.slot_capacity,
-        flash_attention="on" if backend.flash_attn else "off",
+        slots=backend.cells.num_slots,
+        slot_capacity=backend.cells.slot_capacity,
+        flash_attention="on" if backend.context.flash_attn else "off",
         library_version=str(library.build),
         library_hash=library.build.fingerprint,
-        other={"cells": str(backend.num_cells), "memory": backend.memory_kind} | computed_by | _stretched(load),
+        other={"cells": str(backend.cells.num_cells), "memory": backend.cells.memory_kind}
+        | computed_by
+        | _stretched(load),
     )
 
 

@@ -458,7 +458,7 @@ def test_a_complete_text_ends_the_answer_where_the_request_forbids_the_rest_what
     answers = run(sequences, backend, proposer=Always(7, 7))
     assert any(len(segment.tokens) == 3 and segment.start == 3 for batch in backend.batches for segment in batch)
     assert answers.of(0).reason == "stop"
-    assert backend.cells[0] == [1, 9, 3, answers.of(0).tokens[3]]
+    assert backend.held[0] == [1, 9, 3, answers.of(0).tokens[3]]
 
 
 def test_who_ends_with_forced_tokens_needs_no_decode_for_them() -> None:

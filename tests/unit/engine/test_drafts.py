@@ -91,7 +91,7 @@ class Block(Draft):
             assert self.length(each.slot) == each.start, "the block before is gone"
         if any(each.tokens for each in kept):
             super().decode([each for each in kept if each.tokens], within_s=within_s)
-        self._guessed = [self._block([*self.cells[each.slot], each.tokens[-1]], each.num_outputs) for each in segments]
+        self._guessed = [self._block([*self.held[each.slot], each.tokens[-1]], each.num_outputs) for each in segments]
         return True
 
     def _block(self, cells: list[int], count: int) -> list[npt.NDArray[np.float32]]:
@@ -120,16 +120,14 @@ class Tied(Draft):
         self._firsts = [0] * self.num_slots
 
     def earliest(self, slot: int) -> int:
-        return len(self.target.cells[slot])
+        return len(self.target.held[slot])
 
     def begins(self, slot: int, first: int) -> None:
         self._firsts[slot] = first
 
     def decode(self, segments: Many[Any], *, within_s: float | None = None) -> bool:
         assert all(len(each.tokens) == each.num_outputs == 1 for each in segments)
-        texts = [
-            [*self.target.cells[each.slot][: self._firsts[each.slot]], *self.cells[each.slot]] for each in segments
-        ]
+        texts = [[*self.target.held[each.slot][: self._firsts[each.slot]], *self.held[each.slot]] for each in segments]
         self._made = [self._row([*text, *each.tokens]) for text, each in zip(texts, segments, strict=True)]
         return super().decode(segments, within_s=within_s)
 
@@ -178,7 +176,7 @@ def steps(
     for _ in range(4000):
         engine.step()
         engine.check_integrity()
-        held = draft.cells
+        held = draft.held
         assert drafts.is_off or all(stream.tokens == held[stream.slot] for stream in drafts._streams._streams)
         if not engine.scheduler.has_work:
             return answers, drafts
@@ -360,7 +358,7 @@ def test_a_draft_that_is_right_again_is_found_to_be_within_an_answer(way: str) -
     class Late(WAYS[way]):  # type: ignore[misc, valid-type]
         def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:
             row: npt.NDArray[np.float32] = 9 * np.eye(97, dtype=np.float32)[following(cells[-1])]
-            return row if len(backend.cells[0]) > 300 else np.roll(row, 1)
+            return row if len(backend.held[0]) > 300 else np.roll(row, 1)
 
     class Looping(Timed):
         def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:
@@ -408,7 +406,7 @@ def test_conversations_of_others_are_no_help_to_a_draft() -> None:
     streams = DraftStreams(backend)
     first = Sequence(Request(0, [1, 2, 3, 4, 5], sampling=GREEDY, reuse=Reuse(domain=Domain.of(cache_salt="one"))))
     stream = streams.follow(first, 8)
-    backend.cells[stream.slot] = [1, 2, 3, 4]
+    backend.held[stream.slot] = [1, 2, 3, 4]
     streams.computed(stream, [1, 2, 3, 4])
     streams.release(())
     same = streams.follow(

@@ -350,7 +350,7 @@ def test_a_request_that_cannot_be_computed_fails_alone_and_its_slot_serves_again
     assert "a token that nobody can compute" in str(collector.failures[2])
     assert collector.text == {1: text_of(alone([1, 2], 5)), 3: text_of(alone([5, 6], 5))}
     assert engine.scheduler.running == []
-    assert all(95 not in cells for cells in backend.cells)
+    assert all(95 not in cells for cells in backend.held)
     engine.check_integrity()
 
 
@@ -367,7 +367,7 @@ def test_a_model_that_computes_nonsense_fails_the_request_and_no_other(
     drain(engine)
     assert "not finite numbers" in str(collector.failures[1])
     assert collector.text == {2: text_of(alone([1, 2], 5))}
-    assert all(96 not in cells for cells in backend.cells), "nobody goes on from what it computed"
+    assert all(96 not in cells for cells in backend.held), "nobody goes on from what it computed"
 
 
 def test_a_cache_that_is_cleaned_while_a_failed_batch_is_computed_one_by_one_fails_the_culprit_only() -> None:
@@ -454,7 +454,7 @@ def test_the_engine_thread_sleeps_until_work_arrives_and_stops_when_told() -> No
 def test_in_debug_mode_an_idle_engine_notices_what_is_left_in_a_slot() -> None:
     backend = FakeBackend()
     engine = build_engine(backend, Collector(), debug=True)
-    backend.cells[2].append(7)
+    backend.held[2].append(7)
     with pytest.raises(AssertionError, match="slot 2 holds 1 tokens, not 0"):
         engine.run()
 

@@ -174,9 +174,9 @@ def test_who_finds_no_slot_ends_a_batch_only_where_that_costs_nothing() -> None:
     engine.submit(Sequence(Request(1, [5] * 400, sampling=GREEDY, max_tokens=1)))
     engine.step()
     at(fake, fake.now_s + 0.2, lambda: engine.submit(Sequence(Request(2, [6] * 10, sampling=GREEDY, max_tokens=2))))
-    before = len(fake.cells[0])
+    before = len(fake.held[0])
     engine.step()
-    assert len(fake.cells[0]) - before == 2 * UBATCH
+    assert len(fake.held[0]) - before == 2 * UBATCH
     assert fake.lost_s == pytest.approx(0.01), "the first token of the ubatch after"
     drain(engine)
     assert collector.text[2] == text_of(alone([6] * 10, 2))

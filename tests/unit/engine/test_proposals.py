@@ -267,7 +267,7 @@ def test_the_answer_with_guesses_is_the_answer_without(
         assert rejected >= 0
         assert plain.guesses(id) == (0, 0)
     if count == 1:
-        assert guessed_backend.cells == plain_backend.cells
+        assert guessed_backend.held == plain_backend.held
     if kind == "recurrent":
         batches = [batch for batch in guessed_backend.batches if batch[0].start >= 3]
         assert all(len(each.tokens) == 1 for batch in batches for each in batch), "what cannot rewind gets no guesses"
@@ -345,7 +345,7 @@ def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer(kind: str) 
     answers = run(sequences, backend, proposer=Always(95, 95))
     for sequence in sequences:
         assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.progress.tokens[:3], 9))
-    assert all(95 not in cells for cells in backend.cells)
+    assert all(95 not in cells for cells in backend.held)
 
 
 @pytest.mark.parametrize("kind", ["partitioned", "unified", "window", "recurrent", "snapshots"])

@@ -124,7 +124,7 @@ def test_no_cell_is_ever_used_for_another_salt(
         idle = [slot for slot in range(slots) if all(slot != one.slot for one in engine.scheduler.running)]
         if action == "keep" and engine.writeback is not None:
             engine.writeback.store_next()
-        elif action == "take" and idle and backend.cells[idle[0]]:
+        elif action == "take" and idle and backend.held[idle[0]]:
             taken.append(engine.slots.save(idle[0]))
         elif action == "put" and idle and taken and engine.scheduler.to_restore(idle[-1], taken[-1]) is not None:
             engine.slots.restore(idle[-1], taken[-1])

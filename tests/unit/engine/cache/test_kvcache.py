@@ -59,7 +59,7 @@ def entry_of(*tokens: int, domain: Domain = COMMON) -> HostEntry:
 
 def assert_sound(kv: KvCache, backend: FakeBackend) -> None:
     kv.check_integrity()
-    for held, cells in zip(kv.residency.held, backend.cells, strict=True):
+    for held, cells in zip(kv.residency.held, backend.held, strict=True):
         assert held.tokens.tolist() == cells
     assert kv.num_bytes <= kv.host.max_bytes
     assert all(list(entry.state) == entry.tokens.tolist() for entry in kv.host.entries)
@@ -77,7 +77,7 @@ def test_each_operation_is_carried_out_and_believed_in_order(memory: dict[str, A
     ]
     for operation, cells in operations:
         kv.apply([operation])
-        assert backend.cells[:3] == cells
+        assert backend.held[:3] == cells
         assert_sound(kv, backend)
     assert [entry.tokens.tolist() for entry in kv.host.entries] == [[5, 6]]
 
@@ -104,7 +104,7 @@ def test_rolling_back_keeps_as_much_as_the_memory_can_go_back_to(memory: dict[st
         kv.checkpoint(0)
     compute(kv, 0, [4, 5, 6])
     assert kv.cut(0, asked) == kept
-    assert backend.cells[0] == [1, 2, 3, 4, 5, 6][:kept]
+    assert backend.held[0] == [1, 2, 3, 4, 5, 6][:kept]
     assert_sound(kv, backend)
 
 
@@ -113,7 +113,7 @@ def test_rolling_back_drops_what_a_decode_left_behind_what_was_written(length: i
     kv, backend = filled([1, 2, 3])
     decode(kv, Segment(0, 3, [4, 5], False))
     assert kv.cut(0, length) == 3
-    assert backend.cells[0] == [1, 2, 3]
+    assert backend.held[0] == [1, 2, 3]
     assert_sound(kv, backend)
 
 
@@ -155,14 +155,14 @@ def test_no_operation_gives_a_domain_what_is_anothers(operation: Operation) -> N
     kv, backend = filled([1, 2, 3])
     with pytest.raises(AssertionError):
         kv.apply([operation])
-    assert backend.cells == [[1, 2, 3], [], [], []]
+    assert backend.held == [[1, 2, 3], [], [], []]
     assert_sound(kv, backend)
 
 
 def test_a_shifted_slot_is_cut_to_what_is_as_if_computed_before_it_is_saved() -> None:
     kv, backend = filled([1, 2, 3, 4, 5, 6])
     kv.shift(0, 2, 2)
-    assert backend.cells[0] == [1, 2, 5, 6]
+    assert backend.held[0] == [1, 2, 5, 6]
     with pytest.raises(AssertionError, match="shifted"):
         kv.apply([Save(0)])
     assert kv.cut(0, kv.residency.held[0].sound) == 2
@@ -179,7 +179,7 @@ def test_of_two_idle_slots_that_hold_the_same_one_is_saved_when_both_make_room()
         engine.slots.restore(slot, same)
     engine.submit(Sequence(Request(1, [6] * 200, sampling=GREEDY, max_tokens=2)))
     drain(engine)
-    assert [len(cells) for cells in backend.cells] == [0, 0, 201]
+    assert [len(cells) for cells in backend.held] == [0, 0, 201]
     assert [entry.tokens.tolist() for entry in engine.kv.host.entries] == [[5] * 80]
     assert_sound(engine.kv, backend)
 
@@ -191,7 +191,7 @@ def picture(kv: KvCache, backend: FakeBackend) -> object:
         for one in kv.residency.held
     ]
     pool = kv.residency.pool
-    cells = [list(cells) for cells in backend.cells]
+    cells = [list(cells) for cells in backend.held]
     return slots, cells, kv.residency.changes, kv.host.entries, None if pool is None else pool.num_used
 
 

@@ -413,13 +413,13 @@ def test_in_a_unified_cache_idle_slots_make_room_for_what_is_restored_and_runnin
     ask(engine, 2, [6] * 80)
     drain(engine)
     engine.slots.restore(1, entry)
-    assert [len(cells) for cells in backend.cells] == [0, 63, 0]
+    assert [len(cells) for cells in backend.held] == [0, 63, 0]
     ask(engine, 3, [7] * 40, max_tokens=20)
     engine.step()
     busy = engine.scheduler.running[0].slot
     free = next(slot for slot in (0, 2) if slot != busy)
     engine.slots.restore(free, entry)
-    assert [len(backend.cells[slot]) for slot in (1, free)] == [0, 63]
+    assert [len(backend.held[slot]) for slot in (1, free)] == [0, 63]
     engine.slots.erase(free)
     ask(engine, 4, [8] * 10, max_tokens=40)
     engine.step()
@@ -507,15 +507,15 @@ class Traffic(RuleBasedStateMachine):
                 self.saved.append(slots.save(slot))
             elif action == "erase":
                 slots.erase(slot)
-                assert self.backend.cells[slot] == []
+                assert self.backend.held[slot] == []
             elif self.saved:
                 given = self.saved[what % len(self.saved)]
                 slots.restore(slot, given)
-                assert self.backend.cells[slot] == given.tokens.tolist()
+                assert self.backend.held[slot] == given.tokens.tolist()
             assert not is_busy or (action == "put" and not self.saved)
         except InvalidParameter:
             assert action == "take"
-            assert self.backend.cells[slot] == []
+            assert self.backend.held[slot] == []
         except SlotBusy:
             assert is_busy or (action == "put" and self.backend.num_cells is not None and self.engine.scheduler.running)
 
@@ -523,7 +523,7 @@ class Traffic(RuleBasedStateMachine):
     def what_is_believed_of_the_cache_is_true(self) -> None:
         if hasattr(self, "engine"):
             self.engine.check_integrity()
-            for slot, cells in enumerate(self.backend.cells):
+            for slot, cells in enumerate(self.backend.held):
                 assert self.engine.kv.residency.held[slot].tokens.tolist() == cells
             host = self.engine.kv.host
             assert self.engine.kv.num_bytes <= host.max_bytes
