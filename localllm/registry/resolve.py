@@ -5,6 +5,7 @@ Knows nothing of networks: for a missing model, the error gives the command that
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,11 @@ from localllm.types import ModelDefaults
 if TYPE_CHECKING:
     from localllm.registry.disk.store import Store
     from localllm.registry.manifest import Manifest
+
+
+MAX_NAMED = 3
+"""Similar names in an error message."""
+MAX_COMPARED_CHARS = 200
 
 
 class ModelFile(NamedTuple):
@@ -114,6 +120,23 @@ def is_downloadable(name: str) -> bool:
 
         return catalog.load().find(wanted.name, wanted.tag) is not None
     return not isinstance(wanted, PathName)
+
+
+def unknown(name: str, here: Collection[str]) -> ModelNotFound:
+    """The error for a name from a client that is none of the models `here`: similar names, or how to get it."""
+    shown, typed = clipped(name), name.lower()
+    by_lower = {id.lower(): id for id in here}
+    close = difflib.get_close_matches(typed, by_lower, MAX_NAMED) if len(name) <= MAX_COMPARED_CHARS else []
+    longer = [id for id in by_lower if len(typed) > 1 and typed in id]
+    meant = [by_lower[id] for id in dict.fromkeys([*close, *longer])][:MAX_NAMED]
+    if is_downloadable(name):
+        remedy = f"localllm pull {shown} downloads it, as does POST /localllm/pull"
+    elif meant:
+        remedy = f"did you mean {' or '.join(meant)}?"
+    else:
+        more = ", ..." if len(by_lower) > MAX_NAMED else ""
+        remedy = f"there are: {', '.join([*by_lower.values()][:MAX_NAMED])}{more}" if here else "there are none yet"
+    return ModelNotFound(f"no model is called {shown!r} here; {remedy}", param="model")
 
 
 def not_here(name: ModelName) -> ModelNotFound:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.planning.draft_plan import DraftModel
 from localllm.planning.tuned import Tunings
 from localllm.settings.config import Settings
@@ -72,6 +72,13 @@ class Finder:
     def known(self, name: str, loaded: Collection[str]) -> str:
         """The id of the model with this name, if it is `loaded` or the owner had it loaded; else the name."""
         return among({*loaded, *self._started}, name) or name
+
+    async def unknown(self, name: str, loaded: Collection[str]) -> ModelNotFound:
+        """The error for a name that is none of the models on this machine, nor of those that are `loaded`."""
+        from localllm.registry.resolve import unknown
+
+        there = await self._threads.run(self.available)
+        return unknown(name, [*dict.fromkeys([*loaded, *(model.id for model in there)])])
 
     async def id_of(self, name: str) -> str:
         """The id under which the model of this name is loaded. Raises `InvalidParameter` for an invalid name."""
@@ -147,6 +154,10 @@ class Finder:
         finding.add_done_callback(self._pending.discard)
         try:
             return await asyncio.shield(finding)
+        except ModelNotFound as error:
+            if named[1] or error.param != "model":
+                raise
+            raise await self.unknown(str(model), ()) from None
         except asyncio.CancelledError:
             finding.add_done_callback(_let_go)  # the thread cannot be stopped; what it opens must be closed
             raise

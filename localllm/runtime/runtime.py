@@ -307,7 +307,7 @@ class Runtime:
                 model_id = self._finder.known(model_id, supervisor.ids())
                 try:
                     return await acquire(model_id, keep_alive_s, is_claimed=claimed is not None)
-                except ModelNotFound as error:
+                except ModelNotFound:
                     if model_id in supervisor.ids():
                         raise
                     if finding:  # one of these may be the model
@@ -315,17 +315,17 @@ class Runtime:
                         finding = set()
                         continue
                     if claimed is None:
-                        claimed = await self._name_to_load(model_id, error)
+                        claimed = await self._name_to_load(model_id)
                         claim.enter_context(supervisor.claimed(claimed))
                     model_id = await self._load_on_demand(model_id, claimed)
 
-    async def _name_to_load(self, model_id: str, not_loaded: ModelNotFound) -> str:
+    async def _name_to_load(self, model_id: str) -> str:
         if self._finder.started(model_id) is not None:
             return model_id
         try:
             return await self._finder.id_of(model_id)
         except LocalLLMError:
-            raise not_loaded from None
+            raise await self._finder.unknown(model_id, self._supervisor.ids()) from None
 
     async def widen(self, id: str, ctx: int) -> None:
         """Make sure that the context of the model with this id has `ctx` tokens: load it, or reload it if it is unused.

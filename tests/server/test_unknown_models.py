@@ -86,3 +86,20 @@ def test_one_setting_refuses_such_names_and_so_does_a_server_of_none_or_several(
     with serving(Settings(port=0, grace_s=0.1, unknown_models="refuse"), make_fake, model="tiny") as url:
         for path in ("/v1/chat/completions", "/v1/embeddings", "/api/chat"):
             assert _post(url, path, "gpt-4o").status_code == 404
+
+
+def test_a_name_that_is_not_here_is_answered_with_what_may_have_been_meant() -> None:
+    with serving(Settings(port=0, grace_s=0.1)) as url:
+        for name, remedy in (
+            ("Demo1", "did you mean demo?"),
+            ("gpt-4o", "there are: demo"),
+            ("qwen3:0.6b", "downloads it, as does POST"),
+            ("hf.co/a/b", "downloads it, as does POST"),
+            ("/etc/passwd", "there are: demo"),
+        ):
+            asked = [_post(url, path, name) for path in ("/v1/chat/completions", "/v1/embeddings", "/completion")]
+            asked += [httpx.post(f"{url}/models/load", json={"model": name})]
+            asked += [httpx.get(f"{url}/v1/models/{name}"), httpx.get(f"{url}/props", params={"model": name})]
+            for answer in asked:
+                assert answer.status_code == 404
+                assert remedy in answer.json()["error"]["message"], answer.url

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from localllm.errors import LocalLLMError
+from localllm.errors import LocalLLMError, ModelNotFound
+from localllm.registry import resolve
 from localllm.runtime.runtime import among
 from localllm.server.state import ServerState
 from localllm.types import Capability, LoadedModel, ModelInfo, capabilities
@@ -73,6 +74,13 @@ async def entry(state: ServerState, name: str) -> Entry | None:
     found = {each.id: each for each in await entries(state)}
     meant = among(found, state.aliased(name))
     return None if meant is None else found[meant]
+
+
+async def missing(state: ServerState, name: str) -> ModelNotFound:
+    """The error for a name that no model here has."""
+    loaded = [model.id for model in state.runtime.loaded()]
+    there = await state.listing.run(state.runtime.available)
+    return resolve.unknown(name, [*dict.fromkeys([*loaded, *(model.id for model in there)])])
 
 
 def of_loaded(model: LoadedModel) -> list[Capability]:

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from localllm.errors import ModelNotFound, clipped
 from localllm.server.answers import catalog
 from localllm.server.apis.anthropic import models as anthropic
 from localllm.server.apis.openai import models as openai
@@ -44,7 +43,7 @@ async def get_model(request: Request) -> Response:
     if is_anthropics(request.scope):
         found = found or await catalog.entry(state, state.named(id))
     if found is None:
-        raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
+        raise await catalog.missing(state, id)
     if is_anthropics(request.scope):
         return json_response(anthropic.model_info(found))
     (entry,) = openai.model_list([found], state.runtime.running()).data

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm import __version__
-from localllm.errors import InvalidParameter, ModelNotFound, clipped
+from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.server.answers import catalog
 from localllm.server.errors import FeatureDisabled, NotServed
 from localllm.server.requests.body import json_response, read_json
@@ -99,7 +99,7 @@ async def get_props(request: Request) -> Response:
         return json_response(props_of(loaded.id, loaded.info, loaded, is_sleeping=False))
     found = await catalog.entry(state, id)
     if found is None:
-        raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
+        raise await catalog.missing(state, id)
     if found.info is None:
         raise ModelNotFound(f"{found.id} is not loaded, and its file cannot be read now", param="model")
     last = state.metrics.known.get(found.id)  # without names of tensors

@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, clipped
+from localllm.errors import InvalidParameter, LocalLLMError, clipped
+from localllm.registry import resolve
 from localllm.runtime.runtime import among
 from localllm.server.apis.llamacpp.props import Success
 from localllm.server.edge import log
@@ -85,5 +86,5 @@ async def _asked(request: Request) -> tuple[ServerState, str, str | None, dict[s
         phases = dict.fromkeys((model.id for model in there), None) | phases
     id = among(phases, name)
     if id is None:
-        raise ModelNotFound(f"no model is called {clipped(name)!r} here", param="model")
+        raise resolve.unknown(name, phases)
     return state, id, phases[id], headers

@@ -6,7 +6,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import ModelNotFound, clipped
 from localllm.server.answers import catalog
 from localllm.server.apis.lmstudio import models as listed
 from localllm.server.requests.body import json_response
@@ -37,7 +36,7 @@ async def get_model(request: Request) -> Response:
     id = request.path_params["model_id"]
     found = await catalog.entry(state, id)
     if found is None:
-        raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
+        raise await catalog.missing(state, id)
     return json_response(listed.model(found))
 
 
