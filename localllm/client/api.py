@@ -19,7 +19,7 @@ from localllm.client.messages import to_json_values
 from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
 from localllm.client.replies import ModelEntry, RankedTexts
 from localllm.client.sse import EventDecoder
-from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter
+from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter, sentence_of
 from localllm.system.cancel import Cancel
 from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage, wire
 from localllm.types.states import AvailableModel, PullState
@@ -360,4 +360,9 @@ def _to_error(body: bytes) -> LocalLLMError:
 
 
 def _server_gone(error: httpx.HTTPError) -> ServerGone:
-    return ServerGone(f"the server does not answer: {error or type(error).__name__}")
+    """httpx repeats the system's error with its number; the words are in the error that caused it."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    why = sentence_of(cause, is_in_home=False) if cause is not None else str(error) or type(error).__name__
+    return ServerGone(f"the server does not answer: {why}")

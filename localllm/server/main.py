@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.errors import InvalidParameter, LocalLLMError, sentence_of
 from localllm.runtime.runtime import Runtime
 from localllm.server.edge import log
 from localllm.server.edge.callers import KeyRing
@@ -186,7 +186,8 @@ def bind(settings: Settings, *, has_key: bool) -> socket.socket:
     try:
         address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, OverflowError, UnicodeError) as error:
-        raise InvalidParameter(f"--host {settings.host} --port {settings.port}: {error}", param="host") from error
+        why = sentence_of(error, is_in_home=False) if isinstance(error, OSError) else str(error)
+        raise InvalidParameter(f"--host {settings.host} --port {settings.port}: {why}", param="host") from error
     # Decided on the bound addresses, not on the user's spelling.
     if not has_key and not ipaddress.ip_address(address[4][0]).is_loopback:
         if settings.allow_remote_without_key:

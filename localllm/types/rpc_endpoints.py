@@ -10,7 +10,7 @@ import re
 import socket
 from typing import NamedTuple
 
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, sentence_of
 from localllm.types.upstream import MAX_RPC_SERVERS
 
 DEFAULT_PORT = 50052
@@ -63,8 +63,9 @@ def check_bind(endpoint: Endpoint, *, allow_public: bool) -> ipaddress.IPv4Addre
         found = socket.getaddrinfo(endpoint.host, endpoint.port, socket.AF_INET, socket.SOCK_STREAM)
         address = ipaddress.IPv4Address(found[0][4][0])
     except (OSError, ValueError) as error:
+        why = sentence_of(error, is_in_home=False) if isinstance(error, OSError) else str(error)
         raise InvalidParameter(
-            f"rpc: {endpoint.host!r} is not an address of this machine: {error}", param="rpc"
+            f"rpc: {endpoint.host!r} is not an address of this machine: {why}", param="rpc"
         ) from error
     if not allow_public and not is_private(address):
         everywhere = " is every address of this machine" if address.is_unspecified else " is a public address"

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from localllm import Cancel, Cancelled, DiskFull, Loading
-from localllm.client.api import Client, ServerGone
+from localllm.client.api import Client, KeyRequired, ServerGone
 from localllm.errors import InternalError, ModelNotFound, QueueFull, WorkerCrashed
 from localllm.types import CallDelta, Delta, Message, SamplingParams, ToolCall, whole_calls
 from localllm.types.states import PullState
@@ -104,7 +104,7 @@ def test_closing_the_generator_cancels_the_answer(served: Served, client: Client
 def test_the_token_is_sent(guarded: Served) -> None:
     with Client(guarded.url, "sesame") as client:
         assert client.models()
-    with Client(guarded.url, "wrong") as client, pytest.raises(InternalError, match="API key"):
+    with Client(guarded.url, "wrong") as client, pytest.raises(KeyRequired, match="--api-key"):
         client.models()
 
 
