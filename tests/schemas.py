@@ -210,7 +210,7 @@ OLDER: list[Schema] = [
 
 
 REFUSED: list[tuple[Any, str, str]] = [
-    ({"type": "array", "uniqueItems": True}, ".uniqueItems", "repeated"), ({"$dynamicRef": "#a"}, ".$dynamicRef",
+    ({"type": "array", "uniqueItems": 1}, ".uniqueItems", "true or false"), ({"$dynamicRef": "#a"}, ".$dynamicRef",
     "anchor"), ({"not": {"multipleOf": 3}, "type": "integer"}, ".not", "cannot be written"),
     ({"if": {"format": "uri"}, "then": {"maxLength": 3}}, ".if", "opposite"), ({"contains": True, "minContains": 3,
     "maxContains": 2}, ".maxContains", "less than"),

@@ -18,6 +18,7 @@ from localllm.grammar.calls.preface import with_preface
 from localllm.grammar.calls.tags import grammars_of_tags, regex
 from localllm.grammar.refusals import under
 from localllm.grammar.rules import Grammar
+from localllm.grammar.schema.checks import split
 from localllm.grammar.schema.documents import json_of
 from localllm.grammar.schema.loosening import loosened
 from localllm.grammar.schema.notes import Notes
@@ -40,7 +41,9 @@ class ComposedGrammar(NamedTuple):
     grammar: str
     """Input for llguidance."""
     notes: tuple[str, ...] = ()
-    """Notes on parts of the request that are not enforced, because it did not ask for strictness."""
+    """Notes on parts of the request that are not enforced."""
+    checks: str = ""
+    """What a document is checked for while it is written; see `schema.checks`."""
 
 
 def grammar_of(structure: Structure, preface: Preface | None = None) -> str:
@@ -62,7 +65,12 @@ def composed(
     `loose`: indexes of functions whose schemas need not be enforced; None: all of them. `dropped`,
     `without_formats`: see `Notes`.
     """
-    said = Notes(is_loose=not structure.is_strict, dropped=dropped, without_formats=without_formats)
+    said = Notes(
+        is_loose=not structure.is_strict,
+        dropped=dropped,
+        without_formats=without_formats,
+        is_checked=structure.kind == "json_schema",
+    )
     if structure.kind == "answer":
         thought = preface.thought if preface is not None and not preface.is_open else None
         grammars, notes = grammars_of_answer(
@@ -73,29 +81,32 @@ def composed(
             said = Notes(is_loose=not source.text.is_strict)
             first, *rest = _OF_KIND[source.text.kind](source.text, said)
             grammars += [{**first, "name": TEXT}, *rest]
+            said.checks = ""  # where the text begins among calls is not known
     else:
         grammars, notes = _OF_KIND[structure.kind](structure, said), []
     if preface is not None:
         grammars = with_preface(grammars, preface, literals)
-    return ComposedGrammar(_text(grammars), (*notes, *said.all))
+    return ComposedGrammar(_text(grammars), (*notes, *said.all), said.checks)
 
 
 def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:
     """The same for a rewritten part of the structure's schema."""
-    return _text([_json(structure, schema)])
+    return _text([_json(structure, split(schema)[0])])
 
 
 def _text(grammars: list[Grammar]) -> str:
     return json.dumps({"grammars": grammars}, ensure_ascii=False)
 
 
-def _of_json_object(structure: Structure, _notes: Notes) -> list[Grammar]:
+def _of_json_object(structure: Structure, notes: Notes) -> list[Grammar]:
+    notes.checks = "true"
     return [_json(structure, {"type": "object"})]
 
 
 def _of_json_schema(structure: Structure, notes: Notes) -> list[Grammar]:
     schema, param = json_of(structure), structure.param
     written = loosened(schema, param, notes) if notes.is_loose else checked(schema, param, notes)
+    written, notes.checks = split(written)
     return [_json(structure, written)]
 
 

@@ -30,7 +30,7 @@ SCHEMA = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-NESTED = {"type": "object", "properties": {"tags": {"type": "array", "uniqueItems": True, "items": {}}}}
+NESTED = {"type": "object", "properties": {"tags": {"type": "string", "pattern": "\\bx"}}}
 
 
 @dataclasses.dataclass
@@ -117,11 +117,43 @@ def test_a_streamed_document_is_the_whole_one_and_its_result_has_the_value(llm: 
     asyncio.run(scenario())
 
 
+COLOURS = {
+    "type": "object",
+    "properties": {
+        "few": {"type": "array", "items": {"enum": ["a", "ab", "b"]}, "uniqueItems": True, "minItems": 3},
+        "some": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "uniqueItems": True},
+    },
+    "required": ["few", "some"],
+    "additionalProperties": {"type": "null"},
+    "maxProperties": 7,
+}
+
+
+def test_what_must_be_distinct_is_so_alone_among_others_and_streamed(tiny_chat_model: Path) -> None:
+    async def scenario() -> None:
+        async with AsyncLLM(tiny_chat_model, slots=4, threads=1) as llm:
+            alone = [(await llm.chat(ASKED, schema=COLOURS, params=hot(seed, 250))).text for seed in range(4)]
+            together = await asyncio.gather(
+                *(llm.chat(ASKED, schema=COLOURS, params=hot(seed, 250)) for seed in range(4))
+            )
+            assert [chat.text for chat in together] == alone
+            stream = await llm.chat(ASKED, schema=COLOURS, params=hot(0, 250), stream=True)
+            assert "".join([delta.text async for delta in stream]) == alone[0]
+            for chat in together:
+                if chat.finish.reason == "stop":
+                    pairs = json.loads(chat.text, object_pairs_hook=list)
+                    assert len({name for name, _ in pairs}) == len(pairs)
+                    jsonschema.validate(dict(pairs), COLOURS)
+            assert any(chat.finish.reason == "stop" for chat in together)
+
+    asyncio.run(scenario())
+
+
 def test_what_cannot_be_kept_is_refused_by_its_path_before_any_token(llm: LLM) -> None:
     for stream in (False, True):
         with pytest.raises(InvalidParameter) as caught:
             llm.chat(ASKED, schema=NESTED, stream=stream)
-        assert caught.value.param == "schema.properties.tags.uniqueItems"
+        assert caught.value.param == "schema.properties.tags.pattern"
     with pytest.raises(InvalidParameter) as caught:
         llm.complete("x", thinking_budget=3)
     assert caught.value.param == "thinking_budget"
@@ -138,4 +170,4 @@ def test_the_command_line_prints_the_document_and_nothing_else(cli: Cli, tiny_ch
     refused = cli("run", tiny_chat_model, "Mira", "--schema", file, "--threads", "1")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith(f"localllm: {file}: ")
-    assert "properties.tags.uniqueItems" in refused.stderr
+    assert "properties.tags.pattern" in refused.stderr

@@ -18,8 +18,10 @@ import numpy as np
 
 from localllm.engine.constraint.budget import ThoughtBudget
 from localllm.engine.constraint.constraint import ConstraintFailed
+from localllm.engine.constraint.distinctness import Distinctness
 from localllm.engine.sampling.parameters import Mask
 
+_REPEATED = "every continuation would repeat an item of uniqueItems, or a property's name"
 FORGETTING = 0.9
 """Factor by which a slow mask's weight decays with every later one."""
 
@@ -64,12 +66,13 @@ class MatcherConstraint:
         param: str = "response_format",
         notes: tuple[str, ...] = (),
         budget: ThoughtBudget | None = None,
+        distinctness: Distinctness | None = None,
         row_length: int | None = None,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """`num_tokens`: size of the tokenizer's vocabulary; `row_length`: of a row of logits, if longer; `budget`: for
-        the reasoning before the text, with nothing taken yet; `clock`: CPU time of the calling thread, so that a busy
-        machine makes no constraint look slow.
+        the reasoning before the text, with nothing taken yet; `distinctness`: of its document, which has not begun;
+        `clock`: CPU time of the calling thread, so that a busy machine makes no constraint look slow.
 
         Raises `ConstraintFailed` if no text satisfies it, or its first mask exceeds its limits.
         """
@@ -78,6 +81,7 @@ class MatcherConstraint:
         """Parts of the request that it does not enforce."""
         self.end_tokens = tuple(end_tokens)
         self._budget = budget
+        self._distinctness = distinctness
         self.cost_s = 0.0
         self._matcher = matcher
         self._mask_bytes = (num_tokens + 31) // 32 * 4
@@ -123,6 +127,7 @@ class MatcherConstraint:
             raise self._failure()
         if self._budget is not None:
             self._budget.take(token)
+        self._follow(token)
         self._consumed()
 
     def allows(self, token: int, num_behind: int) -> bool:
@@ -139,6 +144,9 @@ class MatcherConstraint:
             if not mask[token // 32] >> token % 32 & 1:
                 return False
         if self._matcher.try_consume_tokens([token]):
+            if self._distinctness is not None and not self._distinctness.allows(token, self._matcher):
+                self._matcher.rollback(1)
+                return False
             self._drawn = token
             return True
         if self._matcher.is_error():
@@ -153,7 +161,9 @@ class MatcherConstraint:
         if len(tokens) <= len(forced):
             return len(tokens)
         end = next((place for place, token in enumerate(tokens) if token in self.end_tokens), len(tokens))
-        return len(forced) + self._matcher.validate_tokens(self._within_budget(tokens[len(forced) : end]))
+        guessed = self._within_budget(tokens[len(forced) : end])
+        guessed = guessed[: self._matcher.validate_tokens(guessed)]
+        return len(forced) + (len(guessed) if self._distinctness is None else self._distinctness.num_allowed(guessed))
 
     def masks(self, ahead: Sequence[int], num_rows: int) -> list[Mask]:
         if self._first and not ahead and num_rows == 1:
@@ -173,6 +183,7 @@ class MatcherConstraint:
                     mask[must[0] // 32] = 1 << must[0] % 32
                 else:
                     self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, self._mask_bytes)
+                    self._forbid(mask, ahead[len(forced) : place])
             if len(forced) <= place < len(ahead):
                 if not self._matcher.validate_tokens([ahead[place]]) or not self._matcher.consume_token(ahead[place]):
                     break
@@ -203,10 +214,22 @@ class MatcherConstraint:
             raise self._failure()
         self._is_healing = not self._is_stopped and len(matcher.compute_ff_bytes()) > 0
 
+    def _forbid(self, mask: Mask, ahead: Sequence[int]) -> None:
+        """Remove tokens with which the document would repeat something."""
+        may_follow = self._distinctness is None or self._distinctness.forbid(mask, self._matcher, ahead)
+        if not may_follow and not ahead:
+            raise ConstraintFailed(_REPEATED)
+
+    def _follow(self, token: int) -> None:
+        if self._distinctness is not None and not self._distinctness.feed(token):
+            raise ConstraintFailed(_REPEATED)
+
     def _force(self, tokens: list[int]) -> None:
         if tokens:
             self._matcher.consume_tokens(tokens)
             self._forced += tokens
+            for token in tokens:
+                self._follow(token)
             if self._budget is not None:
                 for token in tokens:
                     self._budget.take(token)

@@ -67,7 +67,7 @@ class _Search:
         if self._tries > MAX_TRIES:
             return True
         try:
-            notes = Notes(is_loose=not self._structure.is_strict, dropped=self._dropped)
+            notes = Notes(is_loose=not self._structure.is_strict, dropped=self._dropped, is_checked=True)
             schema = DocumentRewriter(self.root, self._structure.param, notes).result(part)
         except InvalidParameter:
             return False

@@ -41,6 +41,9 @@ REFUSED: dict[str, str] = {
 }
 """Keywords that affect validity but cannot be enforced, with the remedy."""
 
+CHECKED = "uniqueItems"
+"""A keyword that no grammar can express: checked while a document is written (see `checks`)."""
+
 WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
     "uniqueItems": (False,),
     "not": (False,),

@@ -11,14 +11,25 @@ from collections.abc import Collection
 class Notes:
     """Of one structure."""
 
-    def __init__(self, *, is_loose: bool = False, dropped: Collection[str] = (), without_formats: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        is_loose: bool = False,
+        dropped: Collection[str] = (),
+        without_formats: bool = False,
+        is_checked: bool = False,
+    ) -> None:
         """`is_loose`: keywords that cannot be enforced are left out; so are the `dropped` ones, given by their paths.
-        `without_formats`: each `format` beside a `pattern` is, since llguidance cannot examine both together."""
+        `without_formats`: each `format` beside a `pattern` is, since llguidance cannot examine both together.
+        `is_checked`: documents are checked while they are written, so that `uniqueItems` is only marked."""
         self.is_loose = is_loose
+        self.is_checked = is_checked
         self.dropped = dropped
         self.without_formats = without_formats
         self.left_out: dict[str, None] = {}
         """Paths of keywords that were left out, in order."""
+        self.checks = ""
+        """What documents are checked for (see `checks`)."""
         self.annotations: dict[str, str] = {}
         """Notes on keywords and formats that JSON Schema tells to ignore."""
 

@@ -21,6 +21,7 @@ from localllm.grammar.schema.keywords import (
     ANNOTATIONS,
     APPLIED,
     AS_CASES,
+    CHECKED,
     KEPT,
     OF_TYPE,
     REFERENCES,
@@ -127,6 +128,8 @@ class DocumentRewriter:
         if types is not None and (simple or not ({"enum", "const"} & applied.keys())):
             simple = {"type": types[0] if len(types) == 1 else types} | simple
         out = _in_order(named, simple, applied)
+        if self._notes.is_checked and schema.get(CHECKED) is True and (types is None or "array" in types):
+            out[CHECKED] = True
         if "oneOf" in out:
             options = [Located(one, under(path, "oneOf", index), base) for index, one in enumerate(named["oneOf"])]
             self._one_ofs.append(_OneOf(out, under(path, "oneOf"), options, self.is_part))
@@ -182,7 +185,10 @@ class DocumentRewriter:
             if is_dropped:
                 self._notes.leave_out(under(path, name))
             return not is_dropped and not asks_for_nothing(name, value)
-        if name in REFUSED:
+        if name == CHECKED and self._notes.is_checked:
+            if not isinstance(value, bool):
+                raise refused(under(path, name), "must be true or false")
+        elif name in REFUSED:
             if not asks_for_nothing(name, value):
                 if not self._notes.is_loose:
                     raise unsupported(under(path, name), REFUSED[name])

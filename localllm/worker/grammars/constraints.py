@@ -7,6 +7,7 @@ nothing of prompts.
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 from collections import OrderedDict
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from localllm.engine.constraint.budget import ThoughtBudget
 from localllm.engine.constraint.constraint import ConstraintFailed
+from localllm.engine.constraint.distinct import DistinctTracker
+from localllm.engine.constraint.distinctness import Distinctness, TokenBytes
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.grammar.texts.literals import Literals
@@ -80,6 +83,7 @@ class _Template(NamedTuple):
 
     matcher: LLMatcher
     notes: tuple[str, ...]
+    checks: str
 
 
 class Later(Generic[T]):
@@ -124,6 +128,8 @@ class Grammars:
         self._lock = threading.Lock()
         self._kept: OrderedDict[_Key, _Template] = OrderedDict()
         self._waiting: dict[_Key, list[_Taker]] = {}
+        self._token_bytes: TokenBytes | None = None
+        """Made for the first document that is checked while it is written."""
         self._slow = _Lane("slow-grammars", self, lambda: start_child(limits))
         self._quick = _Lane("grammars", self, lambda: child, deadline_s=QUICK_S, slower=self._slow)
 
@@ -179,7 +185,7 @@ class Grammars:
                 f"{key.structure.param} is too large or too complex to compile; simplify it", param=key.structure.param
             )
         matcher.compute_ff_tokens()
-        template = _Template(matcher, written.notes)
+        template = _Template(matcher, written.notes, written.checks)
         self._keep(key, template)
         self._give(template, key, self._taken(key))
 
@@ -208,6 +214,17 @@ class Grammars:
             if taker.is_wanted():
                 taker.done(self._constraint(template, key))
 
+    def _distinctness(self, template: _Template, preface: Preface | None) -> Distinctness | None:
+        if not template.checks:
+            return None
+        vocabulary = self._vocabulary()
+        if self._token_bytes is None:
+            tokenizer, spellings = vocabulary.tokenizer, dict(vocabulary.special)
+            pieces = [spellings.get(token) or tokenizer.decode_bytes([token]) for token in range(vocabulary.size)]
+            self._token_bytes = TokenBytes(vocabulary.size, pieces.__getitem__, vocabulary.end_tokens)
+        tracker = _tracker(template.checks, preface)
+        return Distinctness(tracker, self._token_bytes, (vocabulary.size + 31) // 32 * 4)
+
     def _constraint(self, template: _Template, key: _Key) -> Result:
         vocabulary, param = self._vocabulary(), key.structure.param
         try:
@@ -219,11 +236,24 @@ class Grammars:
                     param=param,
                     notes=template.notes,
                     budget=_budget(key.preface, vocabulary),
+                    distinctness=self._distinctness(template, key.preface),
                 )
         except ConstraintFailed as failure:
             return InvalidParameter(f"{param}: {failure}", param=param)
         except InternalError as error:
             return error
+
+
+def _tracker(checks: str, preface: Preface | None) -> DistinctTracker:
+    """For a document behind this preface."""
+    schema = json.loads(checks)
+    if preface is None:
+        return DistinctTracker(schema)
+    thought, skipped = preface.thought, None
+    if thought is not None:
+        skipped = b"" if preface.is_open else thought.opening.strip().encode(), thought.closing.strip().encode()
+    opening = "" if preface.text is None else preface.text.opening
+    return DistinctTracker(schema, skipped=skipped, opening=opening.encode())
 
 
 class _Lane:

@@ -30,12 +30,15 @@ class Written(msgspec.Struct, frozen=True, omit_defaults=True):
     grammar: str = ""
     notes: tuple[str, ...] = ()
     """Parts of the request that are not enforced."""
+    checks: str = ""
+    """What documents are checked for while they are written."""
     error: ErrorInfo | None = None
 
 
 class Composed(NamedTuple):
     grammar: str
     notes: tuple[str, ...] = ()
+    checks: str = ""
 
 
 class GrammarChild:
@@ -66,7 +69,7 @@ class GrammarChild:
             answer = self._loosely(request, whole_s)
         if answer.error is not None:
             raise from_info(answer.error)
-        return Composed(answer.grammar, answer.notes)
+        return Composed(answer.grammar, answer.notes, answer.checks)
 
     def _loosely(self, request: GrammarRequest, whole_s: float) -> Written:
         try:

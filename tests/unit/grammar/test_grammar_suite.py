@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from llguidance import LLMatcher
 
+from localllm.engine.constraint.distinct import DistinctTracker
 from localllm.errors import InvalidParameter
-from localllm.grammar.compose import grammar_of
+from localllm.grammar.compose import composed
 from localllm.types.structures import Structure
 from tests.nonsense import TOKENIZER, accepts
 
@@ -38,15 +39,17 @@ def test_the_official_suite_agrees(draft: str, least: int) -> None:
     wrong, agreed = [], 0
     for name, schema, tests in cases(draft):
         try:
-            grammar = grammar_of(Structure(kind="json_schema", source=json.dumps(schema), whitespace="minimal"))
+            found = composed(Structure(kind="json_schema", source=json.dumps(schema), whitespace="minimal"))
         except InvalidParameter:
             continue
-        matcher = LLMatcher(TOKENIZER, grammar, log_level=0)
+        matcher = LLMatcher(TOKENIZER, found.grammar, log_level=0)
         if matcher.is_error():
             continue
         for test in tests:
             text = json.dumps(test["data"], separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
             taken = accepts(matcher, text)
+            if taken and found.checks:
+                taken = DistinctTracker(json.loads(found.checks)).allows(text)
             agreed += taken == test["valid"]
             if taken and not test["valid"]:
                 wrong.append(f"{name}: {test['description']}")
