@@ -3,7 +3,7 @@
 An object that lists properties, without keywords for others, has only those, unless another schema adds to it.
 
 A grammar cannot keep the names of unlisted properties distinct: a document may have one of them twice, of which readers
-take the last. So a `minProperties` that counts more than one of them is rejected.
+take the last. So a `minProperties` that counts more than one of them is rejected where that is not checked otherwise.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str) -
         _name(rewriter, found, named["propertyNames"], under(path, "propertyNames"), base)
     elif not rewriter.is_part and _lists_all(found):
         found["additionalProperties"] = False
-    _count(found, path)
+    _count(found, path, names_are_distinct=rewriter.names_are_distinct)
     _check_required(found, path)
     return found
 
@@ -148,7 +148,7 @@ def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base
     found["additionalProperties"] = False
 
 
-def _count(found: dict[str, Any], path: str) -> None:
+def _count(found: dict[str, Any], path: str, *, names_are_distinct: bool) -> None:
     """Drop `minProperties` and `maxProperties` if other keywords imply them; reject what cannot be enforced."""
     num_required = len(found.get("required", ()))
     required = set(found.get("required", ()))
@@ -165,9 +165,12 @@ def _count(found: dict[str, Any], path: str) -> None:
     elif is_closed and least > num_required + len(optional):
         raise refused(under(path, "minProperties"), "exceeds the number of properties that the schema allows")
     elif least > num_required + max(1, len(optional)):
-        raise unsupported(
-            under(path, "minProperties"), f"at most {num_required + 1} here; list more of them in required"
-        )
+        if not names_are_distinct:
+            raise unsupported(
+                under(path, "minProperties"), f"at most {num_required + 1} here; list more of them in required"
+            )
+        if optional:  # llguidance counts only where none is optional
+            found["required"], optional = [*found.get("required", ()), *optional], []
     if optional and {"minProperties", "maxProperties"} & found.keys():
         _count_optional(found, optional, path)
 

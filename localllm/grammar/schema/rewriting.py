@@ -14,6 +14,10 @@ class Rewriter(Protocol):
     def is_part(self) -> bool:
         """Whether a document must also match other schemas than the one being rewritten."""
 
+    @property
+    def names_are_distinct(self) -> bool:
+        """Whether documents are checked for names that come twice in an object."""
+
     def schema(self, schema: Any, path: str, base: str) -> Schema:
         """Rewrite a schema and its subschemas."""
 

@@ -135,6 +135,11 @@ class DocumentRewriter:
             self._one_ofs.append(_OneOf(out, under(path, "oneOf"), options, self.is_part))
         return out
 
+    @property
+    def names_are_distinct(self) -> bool:
+        """Whether documents are checked for names that come twice in an object."""
+        return self._notes.is_checked
+
     def reference(self, reference: Any, path: str, base: str, *, is_dynamic: bool = False) -> str:
         """The `$ref` to its definition, which is queued for rewriting."""
         find = self._references.dynamic_target if is_dynamic else self._references.target

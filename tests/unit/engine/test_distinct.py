@@ -92,12 +92,15 @@ def test_items_are_distinct_and_no_choice_of_few_values_ends_in_a_dead_end(schem
     assert num_ended > 6
 
 
-def test_names_are_distinct() -> None:
-    schema = {"type": "object", "additionalProperties": {"type": "null"}, "propertyNames": {"maxLength": 1}}
+def test_names_are_distinct_so_that_they_can_be_counted() -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "null"}, "minProperties": 4, "maxProperties": 6}
+    num_ended = 0
     for seed in range(12):
         text = b"".join(TOKENS[token] for token in tokens_of(constraint(schema), random.Random(seed)))
-        if text.endswith(b"}"):
-            json.loads(text, object_pairs_hook=pairs_once)
+        if text.endswith(b"null}"):
+            assert 4 <= len(json.loads(text, object_pairs_hook=pairs_once)) <= 6
+            num_ended += 1
+    assert num_ended > 6
 
 
 def test_only_items_of_marked_arrays_must_be_distinct() -> None:
