@@ -39,6 +39,25 @@ class Disjointness:
                     return index, other
         return None
 
+    def separator(self, options: list[Schema]) -> str | None:
+        """A property that tells these objects apart if all of them have it; None if none does."""
+        bodies = [self._body(one) for one in options]
+        if any(one.get("type") != "object" for one in bodies):
+            return None
+        for name in bodies[0].get("properties", {}):
+            values = [_property(one, name) for one in bodies]
+            if all(self._disjoint(one, other, 0) for index, one in enumerate(values) for other in values[index + 1 :]):
+                return str(name)
+        return None
+
+    def _body(self, schema: Schema) -> dict[str, Any]:
+        """The schema, or what it only refers to."""
+        for _ in range(MAX_DEPTH):
+            if not (isinstance(schema, dict) and schema.keys() == {"$ref"}):
+                break
+            schema = self._definitions.get(schema["$ref"].removeprefix("#/$defs/"), True)
+        return schema if isinstance(schema, dict) else {}
+
     def _disjoint(self, one: Schema, other: Schema, depth: int) -> bool:
         self._comparisons_left -= 1
         if one is False or other is False:

@@ -267,6 +267,8 @@ class DocumentRewriter:
     ) -> list[Schema]:
         """The options, each without the documents of others. Raises `InvalidParameter` if none can be written so."""
         found: list[Schema] = []
+        if (name := disjointness.separator(options)) is not None:
+            return [{"allOf": [one, {"type": "object", "required": [name]}]} for one in options]
         negation = self._negation.among(sources)
         for index, source in enumerate(sources if len(sources) <= MAX_OVERLAPPING else ()):
             others = [one for place, one in enumerate(sources) if place != index
