@@ -28,6 +28,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int = 0
     slots: int = 0
     chat_template: bool = True
+    chat_template_note: str = ""
     capabilities: list[str] = []
     """Of a loaded model, e.g. `tools` and `thinking`."""
     chat_format: ChatFormatEntry | None = None

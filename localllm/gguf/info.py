@@ -6,12 +6,14 @@ models have 0 heads in recurrent layers), the largest is used.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from localllm.gguf.cursor import invalid_file
 from localllm.gguf.header import Header, TensorInfo, read_header
+from localllm.gguf.purpose import Purpose, purpose_of
 from localllm.gguf.rules.assistants import shared_keys
 from localllm.gguf.rules.draft_heads import draft_head
 from localllm.gguf.rules.encoders import has_ranking_head, is_causal, pooling_of
@@ -26,6 +28,8 @@ from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
 
 MAX_LAYERS = 4_096
 """Eight times as many as llama.cpp takes."""
+MAPPED_ALIGNMENT = 32
+"""TENSOR_ALIGNMENT of ggml-backend.cpp and ggml-cpu.cpp: tensors that are mapped begin at multiples of it."""
 MAX_SIZE = 2**24
 """Limit on the size of a head, a window or a state; no real model comes close, and larger values break plans."""
 
@@ -51,6 +55,10 @@ _BLOCK_NAME = re.compile(r"(?:(?:enc|dec)\.)?blk\.(\d{1,4})\.")
 def read_model_info(path: Path) -> ModelInfo:
     """Reads the headers of all of a model's shards. Raises `ModelNotFound`, `LoadFailed` or `InvalidModelFile`."""
     headers = read_all_shards(read_header(path))
+    for header in headers:
+        if header.data_start % MAPPED_ALIGNMENT:  # llama.cpp would end its process
+            reason = f"general.alignment {header.alignment} puts its tensors where llama.cpp cannot map them"
+            raise invalid_file(header.path, reason, header.data_start)
     return model_info(headers, fills_in_middle=fills_in_middle(headers[0]))
 
 
@@ -62,6 +70,9 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
     first = headers[0]
     tensors = [tensor for header in headers for tensor in header.tensors]
     keys = _Keys(first)
+    keys.check_finite(
+        "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon", "rope.freq_base", "rope.scaling.factor"
+    )
     num_layers = keys.num_layers(tensors)
     layer_bytes, other_bytes = _bytes_per_layer(tensors, num_layers)
     of_heads, no_heads = heads(keys, {tensor.name for tensor in tensors}, num_layers)
@@ -73,7 +84,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         size_bytes=sum(tensor.n_bytes for tensor in tensors),
         quantization=_quantization(tensors),
         file_type=keys.file_type(),
-        context_length=keys.model_count("context_length"),
+        context_length=keys.context_length(),
         num_layers=num_layers,
         embedding_length=keys.model_count("embedding_length"),
         feed_forward_length=keys.model_count("feed_forward_length"),
@@ -82,6 +93,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         vocabulary_size=vocabulary_size,
         tokenizer=keys.text("tokenizer.ggml.model"),
         chat_templates=keys.chat_templates(),
+        purpose=keys.purpose(),
         sampling=keys.sampling(),
         layer_bytes=layer_bytes,
         other_bytes=other_bytes,
@@ -125,6 +137,14 @@ class _Keys:
             return value
         raise self._wrong(key, "a number")
 
+    def check_finite(self, *keys: str) -> None:
+        """Raises `InvalidModelFile` for a value with which llama.cpp ends its process or computes no numbers."""
+        for key in keys:
+            full = f"{self.architecture}.{key}"
+            value = self._value(full)
+            if isinstance(value, float) and not (math.isfinite(value) and value >= 0):
+                raise self._wrong(full, "a finite number from 0 on")
+
     def count(self, key: str) -> int | None:
         """A count, or the largest one if there is one per layer."""
         value = self._value(key)
@@ -137,7 +157,19 @@ class _Keys:
         return max(counts)
 
     def model_count(self, key: str) -> int | None:
-        return self.count(f"{self.architecture}.{key}")
+        """As `count`, at most `MAX_SIZE`."""
+        found = self.count(f"{self.architecture}.{key}")
+        if found is not None and found > MAX_SIZE:
+            raise self._wrong(f"{self.architecture}.{key}", f"a count up to {MAX_SIZE:,}")
+        return found
+
+    def context_length(self) -> int | None:
+        """None also for 0, which says nothing."""
+        key = f"{self.architecture}.context_length"
+        found = self.count(key)
+        if found is not None and found >= 2**32:
+            raise self._wrong(key, "a 32-bit number")
+        return found or None
 
     def size(self, key: str) -> int | None:
         """One count for all layers, at most `MAX_SIZE`; None if it is missing or given per layer."""
@@ -184,8 +216,8 @@ class _Keys:
         if layers is None:
             blocks = (_block_of(tensor.name) for tensor in tensors)
             layers = max((block + 1 for block in blocks if block is not None), default=0)
-        if layers > MAX_LAYERS:
-            raise self._wrong(f"{self.architecture}.block_count", f"at most {MAX_LAYERS}")
+        elif not 1 <= layers <= MAX_LAYERS:
+            raise self._wrong(f"{self.architecture}.block_count", f"from 1 to {MAX_LAYERS}")
         return layers
 
     def num_kv_heads(self) -> int | None:
@@ -218,9 +250,18 @@ class _Keys:
         for key in self._header.metadata:
             name = "default" if key == _TEMPLATE else key.removeprefix(f"{_TEMPLATE}.")
             template = self.text(key) if name != key else None
-            if template is not None:
+            if template is not None and template.strip():  # a blank one would leave out every message
                 found[name] = template
         return found
+
+    def purpose(self) -> Purpose:
+        """What the names in the header and the file's own name say."""
+        values = [self._value(f"general.{key}") for key in ("name", "basename", "finetune", "size_label")]
+        tags = self._value("general.tags")
+        return purpose_of(
+            [value for value in (*values, self._header.path.name) if isinstance(value, str)],
+            [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, tuple) else (),
+        )
 
     def sampling(self) -> dict[str, float]:
         """Recommended sampling parameters, except those out of range."""

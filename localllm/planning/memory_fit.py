@@ -27,6 +27,7 @@ from localllm.planning.plan import (
 )
 from localllm.types import DeviceInfo, KvType, ModelInfo
 from localllm.types.load_options import LoadOptions
+from localllm.types.loading import MAX_CTX
 from localllm.types.placement import DeviceShare
 
 LEAST_CTX = 1024
@@ -161,7 +162,7 @@ def largest_ctx(
 def _largest_ctx(info: ModelInfo, options: LoadOptions, memory: Memory) -> int | None:
     if not info.causal:
         return None
-    trained = info.context_length or context_of(info, options)
+    trained = min(info.context_length or context_of(info, options), MAX_CTX)
     low, high = 0, max(1, -(-trained // CTX_STEP))
     while low < high:
         middle = (low + high + 1) // 2

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from localllm.errors import InvalidModelFile
 from localllm.gguf import read_model_info
+from localllm.gguf.purpose import purpose_of
 from localllm.registry.making.templates import with_template
 from localllm.registry.resolve import ModelFile
 from localllm.types import ModelInfo
@@ -24,4 +27,6 @@ def read_info(file: ModelFile, chat_template: str | None = None) -> ModelInfo:
             path=str(file.path),
             public=f"{file.id} cannot be loaded: its file is damaged",
         ) from error
+    if not info.purpose:
+        info = replace(info, purpose=purpose_of([file.id]))
     return with_template(info, file.template, chat_template)

@@ -266,6 +266,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Template name -> Jinja source; the unnamed one is `default`."""
     chat_template_source: str = ""
     """Source of `default`: the `file`, the `manifest`, the `architecture` (if the file has none), or an `option`."""
+    purpose: Literal["chat", "base", ""] = ""
+    """What its names say that it is: a chat model, a base model; empty: nothing."""
     sampling: dict[str, float]
     """The model's own `general.sampling.*` numbers: temperature, top_k, top_p, min_p."""
     layer_bytes: tuple[int, ...]

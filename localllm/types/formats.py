@@ -149,6 +149,8 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the template reads `reasoning_effort`."""
     shows_tools: bool = False
     """Whether the template renders the tools; otherwise they are described in the system message."""
+    omits_messages: bool = False
+    """Whether a prompt lacks the user's message."""
 
     @property
     def literals(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ device = partial(Setting, group="CPU and GPU", who="clients")
 speed = partial(Setting, group="Speed", who="clients")
 memory = partial(Setting, group="Memory", who="clients")
 
+MIN_CTX, MAX_CTX = 8, 2**24
 SLOTS = model("Concurrent answers", "N", 1, 256, affects_speed=False)
 KvDiskMb = Annotated[
     int,
@@ -37,7 +38,7 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
 
     # fmt: off
     ctx: Annotated[int | None, model(
-        "Context per slot", "TOKENS", 8, 2**24, default="the model's, as memory allows", affects_speed=False,
+        "Context per slot", "TOKENS", MIN_CTX, MAX_CTX, default="the model's, as memory allows", affects_speed=False,
         more="By default the trained context, at most 8,192, or what there is memory for."
     )] = None
     slots: Annotated[int | None, SLOTS] = None
@@ -155,6 +156,7 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         "Context as a multiple of the trained one, with --rope-scaling", "X", 1.0, 256.0
     )] = None
     yarn_orig_ctx: Annotated[int | None, model(
-        "Trained context for YaRN", "TOKENS", 8, 2**24, default="the model's", more="In tokens, before any scaling."
+        "Trained context for YaRN", "TOKENS", MIN_CTX, MAX_CTX, default="the model's",
+        more="In tokens, before any scaling."
     )] = None
     # fmt: on

@@ -22,6 +22,7 @@ NO_FACTS = {
     "localllm.system.files:_lock_region": "a struct of Windows",
     "localllm.registry.making.templates:NAMED": "our own templates",
     "localllm.registry.making.templates:OF_ARCHITECTURE": "our own templates; a new architecture has none",
+    "localllm.registry.making.templates:_CHATS_BY_DEFAULT": "how vendors name their models",
     "localllm.llama.runtimes.archives:_LIBRARY": "names of files",
     "localllm.llama.backends:_STEM": "names of devices, as users write them",
     "localllm.llama.backends:_MISSING": "messages of the system's loader",

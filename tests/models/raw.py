@@ -71,23 +71,31 @@ def gguf(
 
 
 class Naive:
-    """Reads a well-formed header from bytes the plainest way: `keys` name -> (type, value), `tensors` in order."""
+    """Reads a well-formed header from bytes the plainest way: `keys` name -> (type, value), `tensors` in order.
+
+    `written`: each key's bytes, the name included; `table`: the bytes of the tensor table.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 4
         self.version, num_tensors, num_keys = self._scalar(U32), self._scalar(U64), self._scalar(U64)
         self.keys: dict[str, tuple[int, Any]] = {}
+        self.written: dict[str, bytes] = {}
         for _ in range(num_keys):
+            start = self._at
             name = self._scalar(STRING)
             kind = self._scalar(U32)
             self.keys[name] = (kind, self._array() if kind == ARRAY else self._scalar(kind))
+            self.written[name] = data[start : self._at]
+        table_start = self._at
         self.tensors: list[tuple[str, tuple[int, ...], int, int]] = []
         for _ in range(num_tensors):
             name = self._scalar(STRING)
             dims = tuple(self._scalar(U64) for _ in range(self._scalar(U32)))
             self.tensors.append((name, dims, self._scalar(U32), self._scalar(U64)))
         self.end = self._at
+        self.table = data[table_start : self.end]
 
     def _array(self) -> tuple[Any, ...]:
         kind, count = self._scalar(U32), self._scalar(U64)

@@ -174,6 +174,20 @@ def test_a_header_says_that_messages_were_moved(served: Served, stream: bool) ->
 
 
 @pytest.mark.parametrize("stream", [False, True])
+def test_a_header_says_that_the_file_has_no_template_or_one_without_messages(served: Served, stream: bool) -> None:
+    (model,) = served.runtime.models
+    replace = msgspec.structs.replace
+    assert "x-localllm-template" not in ask(served, HI, stream=stream).headers
+    served.runtime.models = [replace(model, info=replace(model.info, chat_template_source="architecture"))]
+    assert "that of llama models is used" in ask(served, HI, stream=stream).headers["x-localllm-template"]
+    served.runtime.models = [replace(model, format=replace(model.format, omits_messages=True))]
+    assert "leaves out" in ask(served, HI, stream=stream).headers["x-localllm-template"]
+    response = served.http.post("/v1/responses", json={"model": "tiny", "input": "Hi", "stream": stream})
+    assert "leaves out" in response.headers["x-localllm-template"]
+    assert "leaves out" in served.http.get("/v1/models").json()["data"][0]["chat_template_note"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
 def test_a_header_and_ps_say_that_fewer_layers_are_on_gpus(served: Served, stream: bool) -> None:
     assert "x-localllm-placement" not in ask(served, HI, stream=stream).headers
     note = "out of memory on Vulkan0 with 9 of 9 layers: 6 of 9 layers there instead"

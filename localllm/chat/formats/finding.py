@@ -140,6 +140,7 @@ def _with(format: ChatFormat, facts: Facts) -> ChatFormat:
         switch=facts.words if thought else ("", ""),
         efforts=facts.efforts,
         shows_tools=facts.shows_tools,
+        omits_messages=facts.omits_messages,
     )
 
 

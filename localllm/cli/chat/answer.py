@@ -42,6 +42,8 @@ class Talk:
     """The tools that it may call."""
     document: DocumentFormat | None = None
     """The format of every answer; None: text."""
+    template_note = ""
+    """That the model has no chat template of its own, or one that leaves out messages."""
 
     def __init__(
         self,

@@ -37,6 +37,8 @@ def chat(
         report.say(f"{talk.model_id} has no chat template, or --raw was given: it continues each line. /help for help")
     else:
         report.say(f"{talk.model_id}: /help for help, Ctrl-D to leave")
+    if talk.template_note:
+        report.say(f"{talk.model_id}: {talk.template_note}")
     return conversation.run(editor.read)
 
 

@@ -112,6 +112,7 @@ def _talk(client: Client, model_id: str, options: RunOptions, found: McpTools | 
         raise InvalidParameter(f"{model_id} does not generate text; use localllm embed", param="model")
     raw = options.raw or not model.chat_template
     talk = Talk(client, model_id, options.params, raw=raw, ctx=model.ctx or None, document=options.document)
+    talk.template_note = model.chat_template_note
     talk.think, talk.tools = options.think, options.tools if found is None else found
     return talk
 
@@ -130,8 +131,9 @@ def _check_raw(options: RunOptions) -> None:
 
 def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> int:
     """Print the answer; returns the exit code: an incomplete document or call is a failure, since programs read it."""
-    if talk.raw and not options.raw:
-        report.say(f"localllm: {talk.model_id} has no chat template, so it continues the prompt")
+    if not options.raw and talk.template_note:
+        continues = " (the prompt is continued)" if talk.raw else ""
+        report.say(f"localllm: {talk.model_id}: {talk.template_note}{continues}")
     printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
     if isinstance(talk.tools, McpTools):
         printed = _answer_with(talk.tools, talk, prompt, options)

@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 
+from localllm.chat.template_note import template_note
 from localllm.cli.render.units import size
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter
 from localllm.settings.config import Settings
 from localllm.system.printable import one_line
-from localllm.types import ModelInfo
+from localllm.types import ChatFormat, ModelInfo
 
 
 def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool) -> int:
@@ -50,7 +51,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
             shown["tuned"] = tunings
         report.write_json(msgspec.json.encode(shown))
         return report.OK
-    rows = table(info) + ([] if format is None else formats.rows(format))
+    rows = table(info, format) + ([] if format is None else formats.rows(format))
     abilities = ", ".join(formats.abilities(info, format))
     rows.append(("capabilities", abilities or "none by itself: it guesses for the model it was made for (--draft)"))
     rows += [] if manifest is None else _manifest_rows(manifest)
@@ -105,7 +106,7 @@ def _projector(manifest: Any) -> str | None:
     return "unused: images are not supported yet" if has_one else None
 
 
-def table(info: ModelInfo) -> list[tuple[str, str]]:
+def table(info: ModelInfo, format: ChatFormat | None = None) -> list[tuple[str, str]]:
     """The rows of known values, formatted with units."""
     heads = f"{info.num_heads}, {info.num_kv_heads} for keys and values" if info.num_heads else None
     sampling = ", ".join(f"{name} {value:g}" for name, value in info.sampling.items())
@@ -125,20 +126,16 @@ def table(info: ModelInfo) -> list[tuple[str, str]]:
         ("heads", heads),
         ("vocabulary", f"{info.vocabulary_size} tokens" + (f", {info.tokenizer}" if info.tokenizer else "")),
         ("sampling", sampling),
-        ("chat template", _templates(info)),
+        ("chat template", _templates(info, format)),
     ]
     return [(name, str(value)) for name, value in rows if value not in (None, "")]
 
 
-def _templates(info: ModelInfo) -> str:
-    names = ", ".join(info.chat_templates)
+def _templates(info: ModelInfo, format: ChatFormat | None) -> str:
+    names, note = ", ".join(info.chat_templates), template_note(info, format)
     if not names:
-        return "none: `run` continues text"
-    return (
-        f"{names} (not in the file; the default for {info.architecture} models)"
-        if info.chat_template_source == "architecture"
-        else names
-    )
+        return f"none: `run` continues text{f' ({note})' if info.causal and note else ''}"
+    return f"{names}{f' ({note})' if note else ''}"
 
 
 def _count(number: int) -> str:

@@ -16,9 +16,8 @@ import msgspec
 from localllm.errors import InvalidParameter
 from localllm.types import SamplingParams
 from localllm.types.declared import declared
+from localllm.types.loading import MAX_CTX, MIN_CTX
 
-MIN_CTX, MAX_CTX = 8, 2**24
-"""The range of `LoadOptions.ctx`."""
 MAX_TEXT_CHARS = 4096
 """Longer texts are not parsed as numbers."""
 MAX_NOTICES = 20

@@ -69,6 +69,8 @@ OF_ARCHITECTURE = {
     "phi3": "phi3",
 }
 """Architectures whose chat models all use one template. `llama` is missing: too many kinds of models report it."""
+_CHATS_BY_DEFAULT = frozenset({"qwen3", "qwen3moe", "phi3"})
+"""Those of them whose chat models have plain names, and base models are called so; elsewhere it is the reverse."""
 
 
 def with_template(info: ModelInfo, manifest: str | None = None, asked: str | None = None) -> ModelInfo:
@@ -82,7 +84,8 @@ def with_template(info: ModelInfo, manifest: str | None = None, asked: str | Non
         return _with(info, manifest, "manifest")
     if "default" in info.chat_templates:
         return replace(info, chat_template_source="file")
-    name = OF_ARCHITECTURE.get(info.architecture) if info.causal else None
+    chats = info.causal and (info.purpose or ("chat" if info.architecture in _CHATS_BY_DEFAULT else "base")) == "chat"
+    name = OF_ARCHITECTURE.get(info.architecture) if chats else None
     return info if name is None else _with(info, NAMED[name], "architecture")
 
 

@@ -15,7 +15,8 @@ ALLOWED_HEADERS = (
     "anthropic-dangerous-direct-browser-access",
 )  # fmt: skip
 EXPOSED_HEADERS = (
-    "x-request-id, x-localllm-ignored, x-localllm-model, x-localllm-placement, x-localllm-truncated, retry-after"
+    "x-request-id, x-localllm-ignored, x-localllm-model, x-localllm-placement, x-localllm-template, "
+    "x-localllm-truncated, retry-after"
 )
 MAX_AGE_S = 7200
 """Seconds that browsers cache a preflight, their maximum."""

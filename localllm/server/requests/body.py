@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from localllm.chat.template_note import template_note
 from localllm.errors import UnknownParameter, clipped
 from localllm.server.edge import log
 from localllm.server.edge.sse import ClientGone
@@ -201,6 +202,12 @@ def placement_header(loaded: LoadedModel | None) -> dict[str, str]:
     """The header that says why a model has fewer layers on GPUs than it would have alone."""
     note = "" if loaded is None else _printable(loaded.placement_note)
     return {"x-localllm-placement": note} if note else {}
+
+
+def template_header(loaded: LoadedModel | None) -> dict[str, str]:
+    """The header that says that a model has no chat template of its own, or one that leaves out messages."""
+    note = "" if loaded is None else template_note(loaded.info, loaded.format)
+    return {"x-localllm-template": _printable(note)} if note else {}
 
 
 def _printable(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from localllm.chat.template_note import template_note
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
@@ -331,6 +332,7 @@ class Preparer:
         raise InternalError(f"the worker knows no method {method!r}")
 
     def _no_template(self) -> NoChatTemplate:
+        note = template_note(self._model.info, None)
         return NoChatTemplate(
-            f"{self._model.id} has no chat template; use /v1/completions (`run --raw`)", param="messages"
+            f"{self._model.id} cannot chat: {note}, or use /v1/completions (`run --raw`)", param="messages"
         )

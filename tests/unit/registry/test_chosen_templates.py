@@ -30,8 +30,18 @@ def test_what_was_asked_for_comes_first_and_says_so() -> None:
     assert with_template(OWN) == replace(OWN, chat_template_source="file")
 
 
+def test_a_base_model_gets_no_template_unless_it_is_asked_for() -> None:
+    """Gemma 3 270M writes nonsense in a conversation's format that it never saw."""
+    gemma, qwen3 = replace(NONE, architecture="gemma3"), replace(NONE, architecture="qwen3")
+    for base in (gemma, replace(gemma, purpose="base"), replace(qwen3, purpose="base")):
+        assert with_template(base) == base
+    for chats in (replace(gemma, purpose="chat"), qwen3):  # a plain Qwen 3 chats
+        assert with_template(chats).chat_template_source == "architecture"
+    assert with_template(gemma, None, "gemma").chat_template_source == "option"
+
+
 def test_only_architectures_that_are_known_have_one_of_their_own() -> None:
-    known = with_template(NONE)
+    known = with_template(replace(NONE, purpose="chat"))
     assert (known.chat_templates, known.chat_template_source) == ({"default": NAMED["chatml"]}, "architecture")
     for other in (replace(NONE, architecture="llama"), replace(NONE, causal=False)):
         assert with_template(other) == other

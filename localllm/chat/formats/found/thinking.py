@@ -63,6 +63,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Prompts with thinking, without it, and by default."""
     efforts: bool = False
     shows_tools: bool = False
+    omits_messages: bool = False
 
     @property
     def words(self) -> tuple[str, str]:
@@ -95,6 +96,7 @@ def facts_of(made: Renderings) -> Facts:
     thought, behind = _thought(made, used)
     text = _text_tags(made, thought)
     efforts = _takes_efforts(made)
+    prompts = [prompt for tools in (True, False) if (prompt := made.prompt(tools=tools)) is not None]
     return Facts(
         thought=thought,
         behind_thought=behind,
@@ -104,6 +106,7 @@ def facts_of(made: Renderings) -> Facts:
         prompts=_three(made, used),
         efforts=efforts,
         shows_tools=made.shows_tools and NAME in (made.prompt() or ""),
+        omits_messages=bool(prompts) and all(USER not in prompt for prompt in prompts),
     )
 
 

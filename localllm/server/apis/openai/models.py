@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from localllm.chat.template_note import template_note
 from localllm.server.answers.catalog import Entry, can_chat
 from localllm.types import Capability, ChatFormat, KvLayout, MemoryKind, ModelInfo, Pooling, SourceName
 from localllm.types.states import ModelPhase, RunningModel
@@ -81,6 +82,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     chat_template: bool | msgspec.UnsetType = msgspec.UNSET
     chat_template_source: str | msgspec.UnsetType = msgspec.UNSET
     """Its origin: `file`, `manifest`, `option`, or `architecture` if the file has none."""
+    chat_template_note: str | msgspec.UnsetType = msgspec.UNSET
+    """That it has none of its own, or one that leaves out messages."""
     capabilities: list[Capability] | msgspec.UnsetType = msgspec.UNSET
     architecture: Architecture | msgspec.UnsetType = msgspec.UNSET
     chat_format: FormatEntry | msgspec.UnsetType = msgspec.UNSET
@@ -189,6 +192,7 @@ def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
         ctx=ctx,
         chat_template=bool(model.info.chat_templates),
         chat_template_source=model.info.chat_template_source or msgspec.UNSET,
+        chat_template_note=template_note(model.info, model.format) or msgspec.UNSET,
         chat_format=_format(model.format) if can_chat(model) else msgspec.UNSET,
         context_length=ctx,
         max_model_len=ctx,

@@ -287,6 +287,13 @@ def test_thoughts_and_their_switch_are_found_by_rendering(
     assert found.turn_end == "<|end|>\n"
 
 
+def test_a_template_that_leaves_out_the_users_message_is_noticed() -> None:
+    lost = "{% for message in messages %}<|{{ message.role }}|>{% endfor %}"
+    assert format_of(lost).omits_messages
+    assert not format_of("{% for message in messages %}{{ message.content }}{% endfor %}").omits_messages
+    assert not format_of("{{ raise_exception('never') }}").omits_messages
+
+
 def test_efforts_count_only_where_they_change_the_prompt() -> None:
     reads = CHAT.replace("BEFORE", "{{ reasoning_effort if reasoning_effort in ['low', 'high'] }}")
     assert format_of(reads.replace("OPENING", "")).efforts
