@@ -4,7 +4,8 @@ Three kinds, all in the store's `locks` folder:
 
     gate        shared and brief: operations that make content needed; exclusive: `gc` while it decides and deletes
     claim-ID    exclusive: the download of one file
-    hold-...    exclusive, one owner: a list of what it needs, which `gc` reads and keeps
+    hold-...    exclusive, one owner: a list of what it needs, which `gc` reads and keeps. On a full disk the list is in
+                the names of empty files, hold-....ITEM, so that a model that is there can still be used
 
 Other locks are opened only under the gate, so the exclusive holder, `gc`, can safely delete the files of dead owners.
 A lock belongs to a file descriptor, so threads exclude each other just as processes do. Knows nothing of models.
@@ -18,10 +19,11 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from urllib.parse import quote, unquote
 
-from localllm.errors import DiskFull, InvalidParameter, Unavailable, sentence_of
+from localllm.errors import InvalidParameter, Unavailable
 from localllm.registry.disk.layout import Layout
 from localllm.registry.names.digest import Digest
 from localllm.registry.remote import Cancelled
@@ -96,7 +98,8 @@ class Hold:
 
     def __init__(self, locks: Locks, lock: FileLock) -> None:
         self._locks = locks
-        self._lock = lock
+        self._held = [lock]
+        """The lock of the list, and those of items for which the disk has no room."""
 
     def add(self, *digests: Digest) -> None:
         """Protects these blobs from `gc`, whether or not they are in the store yet."""
@@ -104,10 +107,21 @@ class Hold:
 
     def add_lines(self, *lines: str) -> None:
         with self._locks.gate(exclusive=False):
-            _write(self._lock.fd, "".join(f"{line}\n" for line in lines).encode())
+            self.note(lines, lines)
+
+    def note(self, text: Iterable[str], items: Iterable[str]) -> None:
+        """Writes the text, or else puts the items into names. The caller holds the gate."""
+        listed = self._held[0]
+        try:
+            _write(listed.fd, "".join(f"{line}\n" for line in text).encode())
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._held += [_new_lock(listed.path.with_name(f"{listed.path.name}.{quote(item)}")) for item in items]
 
     def close(self) -> None:
-        self._lock.release(remove=True)
+        for lock in self._held:
+            lock.release(remove=True)
 
     def __enter__(self) -> Hold:
         return self
@@ -166,18 +180,13 @@ class Locks:
         """A new hold on `lines`. `what` is shown to users: `qwen3:0.6b is loaded`."""
         with self.gate(exclusive=False):
             path = self._layout.locks / f"hold-{os.getpid()}-{secrets.token_hex(8)}"
-            lock = try_lock(path, exclusive=True)
-            assert lock is not None, "its name is random, so no other process has it open"
-            first = " ".join(f"{what} (process {os.getpid()})".split())
+            hold = Hold(self, _new_lock(path))
             try:
-                _write(lock.fd, "".join(f"{line}\n" for line in (first, *lines)).encode())
-            except OSError as error:
-                lock.release(remove=True)
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                    raise
-                full = sentence_of(OSError(error.errno, error.strerror, str(path)))
-                raise DiskFull(full, public="the disk with the models is full") from error
-        return Hold(self, lock)
+                hold.note((" ".join(f"{what} (process {os.getpid()})".split()), *lines), lines)
+            except OSError:
+                hold.close()
+                raise
+        return hold
 
     def survey(self) -> dict[str, str]:
         """Held items -> their owners, for display. Deletes dead holds. The caller holds the gate exclusively."""
@@ -187,8 +196,8 @@ class Locks:
             if lock is not None:
                 lock.release(remove=True)
                 continue
-            what, *lines = _read_hold(path) or [""]
-            held.update(dict.fromkeys(lines, what))
+            what, *lines = _read_hold(path) or [f"process {path.name.split('-')[1]} uses it"]
+            held.update(dict.fromkeys((*lines, *map(unquote, path.suffix.split(".")[1:])), what))
         return held
 
     def busy(self, id: str) -> bool:
@@ -205,6 +214,12 @@ class Locks:
     def claim_ids(self) -> list[str]:
         """The ids of all claims, including dead ones."""
         return [path.name.removeprefix("claim-") for path in _entries(self._layout.locks, "claim-")]
+
+
+def _new_lock(path: Path) -> FileLock:
+    lock = try_lock(path, exclusive=True)
+    assert lock is not None, "its name is random, so no other process has it open"
+    return lock
 
 
 def _entries(folder: Path, prefix: str) -> list[Path]:

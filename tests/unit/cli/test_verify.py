@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from localllm.cli.app import run_app
-from localllm.errors import DiskFull, InvalidModelFile, LoadFailed, ModelNotFound
+from localllm.errors import InvalidModelFile, LoadFailed, ModelNotFound
 from localllm.registry import listing
 from localllm.registry.again import again
 from localllm.registry.disk import locks
@@ -293,21 +292,6 @@ def test_a_list_with_a_damaged_manifest_says_so_once_and_in_words(store: Store, 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert [line.partition(" ")[0] for line in done.stderr.splitlines()] == ["localllm:"], done.stderr
-
-
-def test_a_load_that_finds_no_room_for_its_hold_says_so_and_leaves_nothing(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manifest = put(store, "mine", b"mine")
-
-    def full(fd: int, data: bytes) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(locks, "_write", full)
-    with pytest.raises(DiskFull, match="localllm gc") as refusal:
-        store.open_model(manifest)
-    assert str(store.root) not in refusal.value.public
-    assert not list((store.root / "locks").glob("hold-*"))
 
 
 def test_a_loaded_model_that_is_removed_says_when_its_bytes_go_and_they_go_then(run: Run, store: Store) -> None:

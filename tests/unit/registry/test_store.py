@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import shutil
 import stat
@@ -479,6 +480,28 @@ def test_folders_pipes_and_what_is_not_there_are_refused_at_once(store: Store, t
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(InvalidParameter, match="not a regular file"):
             store.add_file(tmp_path / "pipe")
+
+
+def test_a_full_disk_forbids_neither_opening_a_model_nor_protecting_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty file takes no block, so what is needed stands in the names of some."""
+    manifest = put(store, "big", b"1", b"2")
+
+    def full(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        opened = store.open_model(manifest)
+    store.remove(CatalogName("big"))
+    report = store.gc(keep_partials_s=0, dry_run=True)
+    assert report.removed == ()
+    assert {item.reason for item in report.kept} == {f"process {os.getpid()} uses it"}
+    assert contents_of(opened.path, 2) == [b"1", b"2"]
+    opened.close()
+    assert [file for file in files_below(store.root / "locks") if file != "gate"] == []
+    assert len(store.gc(keep_partials_s=0).removed) == 3
 
 
 # --- Split models ----------------------------------------------------------------------------------------------------
