@@ -13,6 +13,9 @@ def main() -> None:
     """The `localllm` command; ends the process with an exit code of `cli.shared.report`."""
     # `import httpx` tries to import its own command line, whose rich and pygments were a seventh of what `run` imports.
     sys.modules["httpx._main"] = None  # type: ignore[assignment]
+    from localllm.system.terminals import open_standard_streams
+
+    open_standard_streams()
     from localllm.cli.app import run_app
 
     raise SystemExit(run_app())

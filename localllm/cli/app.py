@@ -55,6 +55,8 @@ def run_app() -> int:
         code = end.code
     except LocalLLMError as error:
         return report.complain(error)
+    except UnicodeEncodeError as error:
+        code = report.not_text(error)
     except OSError as error:
         code = report.refused(error)
     return report.end_output(code if isinstance(code, int) else report.OK)

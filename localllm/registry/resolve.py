@@ -6,6 +6,7 @@ Knows nothing of networks: for a missing model, the error gives the command that
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -197,7 +198,7 @@ def carried(file_name: str) -> Path:
 
 def model_id(path: Path) -> str:
     """`dir/tiny-Q8_0.gguf` is `tiny-Q8_0`; `big-00001-of-00003.gguf` is `big`."""
-    stem = path.name.removesuffix(".gguf")
+    stem = os.fsencode(path.name).decode("utf-8", "replace").removesuffix(".gguf")
     head, _, tail = stem.rpartition("-of-")
     base, _, number = head.rpartition("-")
     return base if base and tail.isdigit() and number.isdigit() and len(tail) == len(number) == 5 else stem

@@ -7,13 +7,14 @@ Knows nothing of what is loaded now.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.errors import InvalidParameter, LoadFailed, ModelNotFound
 from localllm.planning.draft_plan import DraftModel
 from localllm.planning.tuned import Tunings
 from localllm.settings.config import Settings
@@ -210,6 +211,17 @@ def _with_draft(candidate: Candidate, wanted: str, data_dir: Path) -> Candidate:
     return candidate._replace(draft=DraftModel(file.id, file.path, info), release=release_both)
 
 
+def _check_encoding(path: Path) -> None:
+    """Raises `LoadFailed` for a path that no message to a worker can carry."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "replace")
+        raise LoadFailed(
+            f"the path {shown} is not in UTF-8; rename the file, or link to it under another name"
+        ) from None
+
+
 def _candidate(
     model: str | Path, data_dir: Path, allow_paths: bool, wanted: OptionsOf | None
 ) -> tuple[Candidate, int | None]:
@@ -218,6 +230,7 @@ def _candidate(
 
     file = resolve(model, data_dir, allow_paths=allow_paths)
     try:
+        _check_encoding(file.path)
         options = None if wanted is None else wanted(file.id)
         info = read_info(file, None if options is None else options.chat_template)
         tunings = Tunings(data_dir).of(file.path)

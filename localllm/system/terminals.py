@@ -9,6 +9,24 @@ import sys
 from collections.abc import Iterator
 
 
+def open_standard_streams() -> None:
+    """Open the null device on whichever of 0, 1 and 2 is closed, as some services start programs.
+
+    Otherwise Python has no such stream, and the next file that is opened becomes, say, the standard output.
+    """
+    for fd, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(fd)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDONLY if mode == "r" else os.O_WRONLY)
+            if opened != fd:
+                os.dup2(opened, fd)
+                os.close(opened)
+            os.set_inheritable(fd, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(fd, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def has_terminal() -> bool:
     """Whether this process has a terminal that can take Ctrl-C and has not been closed."""
     if sys.platform == "win32":

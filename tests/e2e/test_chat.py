@@ -25,7 +25,8 @@ def test_without_a_prompt_on_a_terminal_there_is_a_chat_until_ctrl_d(tiny_chat_m
         terminal.type(b"/help\r")
         terminal.until(b"/bye")
         terminal.until(PROMPT)
-        terminal.type(b"Hello\r")
+        terminal.type(b"caf\xe9\r")  # Latin-1: it is told, and the chat stays
+        terminal.until(b"not valid UTF-8")
         terminal.until(PROMPT)
         terminal.type(b"\x04")
         assert terminal.end() == 0

@@ -12,6 +12,7 @@ from localllm.cli.chat.answer import Talk
 from localllm.cli.chat.conversation import Conversation, Leave, Switch
 from localllm.cli.chat.questions import LineDropped, ReadLine, read_message
 from localllm.cli.shared import report
+from localllm.cli.shared.given_text import typed
 from localllm.client.api import ServerGone
 from localllm.errors import ContextLengthExceeded, LocalLLMError
 
@@ -50,7 +51,7 @@ class Chat(Conversation):
         self.read_line = read_line
         while True:
             try:
-                text = read_message(read_line)
+                text = typed(read_message(read_line))
             except EOFError:
                 return self.exit_code
             except LineDropped:

@@ -17,6 +17,7 @@ from localllm.cli.chat.schema import DocumentFormat
 from localllm.cli.chat.thinking import Think
 from localllm.cli.chat.tools import Tools
 from localllm.cli.shared import report, sidecar
+from localllm.cli.shared.given_text import decoded
 from localllm.cli.shared.model_names import is_here
 from localllm.errors import InvalidParameter, NoChatTemplate
 from localllm.settings import config
@@ -204,7 +205,7 @@ def read_prompt(argument: str | None) -> str:
     """The prompt from the argument, from stdin, or from both with an empty line between. Raises `InvalidParameter`."""
     piped = ""
     if argument == "-" or not sys.stdin.isatty():
-        piped = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
+        piped = decoded(sys.stdin.buffer.read(), "the standard input").rstrip("\r\n")
     prompt = "\n\n".join(part for part in (argument if argument != "-" else None, piped) if part)
     if not prompt:
         raise InvalidParameter("no prompt: give one as an argument or on stdin", param="prompt")

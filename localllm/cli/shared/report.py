@@ -51,6 +51,15 @@ def refused(error: OSError) -> int:
     return FAILURE
 
 
+def not_text(error: UnicodeEncodeError) -> int:
+    """Report that an argument, or what else should be text, has bytes that are no text; returns the exit code."""
+    if not any("\udc80" <= char <= "\udcff" for char in error.object[error.start : error.end]):
+        raise error
+    raw = error.object.encode("utf-8", "surrogateescape")
+    say(f"localllm: {raw[:80]!r} is not valid UTF-8, so it cannot be used as text; give it in UTF-8")
+    return USAGE
+
+
 def end_output(code: int) -> int:
     """Flush stdout; returns the exit code, or that of a failure if the output could not be written."""
     try:

@@ -1,0 +1,55 @@
+"""Text that users give in bytes: piped, typed or on the command line. Finds its encoding, and says what it cannot read.
+
+Knows no command.
+"""
+
+from __future__ import annotations
+
+import codecs
+
+from localllm.cli.shared import report
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+"""UTF-32's mark begins with UTF-16's."""
+
+
+def decoded(data: bytes, source: str) -> str:
+    """The text: UTF-8, or UTF-16 as PowerShell pipes it; a line on stderr says if bytes had to be replaced."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return _read(data[len(mark) :], encoding, source)
+    return _read(data, _without_mark(data), source)
+
+
+def typed(text: str) -> str:
+    """Text in which bytes that are not UTF-8 stand as surrogates, which nothing can encode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return decoded(text.encode("utf-8", "surrogateescape"), "the line")
+    return text
+
+
+def _without_mark(data: bytes) -> str:
+    """UTF-16 without a mark has a zero byte in nearly every Latin character; UTF-8 text has none."""
+    head = data[:4096]
+    for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
+        if zeros and zeros.count(0) * 2 > len(zeros):
+            return encoding
+    return "utf-8"
+
+
+def _read(data: bytes, encoding: str, source: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        report.say(
+            f"localllm: {source} is not valid {encoding.upper()} from byte {error.start:,} on; what cannot be read "
+            "is replaced"
+        )
+        return data.decode(encoding, "replace")
