@@ -26,6 +26,8 @@ def _set_up(target: Target, place: AgentFolders) -> Setup:
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(target.max_output),
         # Without this, a line of the system prompt that changes with every request would end the cached prefix.
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+        # Likewise: how many tokens are left, in the system prompt and after the calls' results.
+        "CLAUDE_CODE_TOTAL_TOKENS_REMINDER": "off",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "API_TIMEOUT_MS": "3600000",
     }

@@ -431,6 +431,8 @@ def test_log_probabilities_are_in_the_lines_of_their_tokens(served: Served) -> N
 
 def test_the_root_says_what_ollamas_clients_look_for(served: Served) -> None:
     assert served.http.get("/").text == "Ollama is running"
+    assert served.http.get("/v1", headers={"accept": "text/html"}).headers["location"] == "./"
+    assert "GET /v1/models" in served.http.get("/v1").json()["error"]["message"]
     assert served.http.head("/").status_code == 200
     assert re.fullmatch(r"\d+\.\d+\.\d+", served.http.get("/api/version").json()["version"])
 

@@ -61,7 +61,7 @@ class Editor:
         shown = FormattedText([("class:prompt", prompt)])
         hint, nothing = FormattedText([("class:placeholder", placeholder)]), FormattedText()
         try:
-            return session.prompt(shown, placeholder=lambda: nothing if session.app.is_done else hint)
+            return session.prompt(shown, placeholder=lambda: nothing if _shows_text(session) else hint)
         except KeyboardInterrupt:
             if session.default_buffer.text:
                 raise LineDropped from None
@@ -70,6 +70,11 @@ class Editor:
     def _is_command(self) -> bool:
         text = self._session.default_buffer.text
         return text.startswith("/") and "\n" not in text
+
+
+def _shows_text(session: PromptSession[str]) -> bool:
+    """Whether the line shows something although it is empty: what was sent, or what a search has found."""
+    return session.app.is_done or session.app.layout.is_searching
 
 
 class PrivateHistory(FileHistory):

@@ -185,7 +185,7 @@ def story(info: ModelInfo, found: Fit) -> Iterator[str]:
 
     yield f"{clean(info.name or info.architecture)}: {_setup(found.ctx, found.slots, found.kv_type)}"
     head = ("device", "layers", "weights", "KV cache", "computing", "worker", "draft", "together", "free", "")
-    yield table(head, [_row(share) for share in found.shares]).rstrip("\n")
+    yield table(head, [_row(share) for share in found.shares], report.screen_columns()).rstrip("\n")
     if info.layer_bytes:
         least, most = min(info.layer_bytes), max(info.layer_bytes)
         each = size(most) if least == most else f"{size(least)} to {size(most)}"

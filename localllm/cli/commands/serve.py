@@ -29,7 +29,7 @@ def serve_model(settings: Settings, models: Sequence[str], *, ready: ReadyLines 
     models = [settings.sections().model_named(model) for model in models]
     log.configure(settings.log_level, settings.log_format)
     if ready is None:
-        return asyncio.run(serve(settings, models, HumanAnnouncer()))
+        return asyncio.run(serve(settings, models, HumanAnnouncer(has_page=settings.ui)))
     if settings.tls_cert_file is not None:
         # The parent would not know the certificate, and the traffic stays on this machine.
         log.event(logging.WARNING, "a_sidecar_answers_over_http", ignored="tls_cert_file")
@@ -48,12 +48,16 @@ def serve_model(settings: Settings, models: Sequence[str], *, ready: ReadyLines 
 class HumanAnnouncer:
     """One line on stderr once the server is ready."""
 
+    def __init__(self, *, has_page: bool) -> None:
+        self._has_page = has_page
+
     def loading(self, fraction: float) -> None:
         """Nothing: the ready line is enough."""
 
     def ready(self, url: str, model_id: str | None) -> None:
         what = f"serving {model_id}" if model_id else "serving models on demand"
-        report.say(f"localllm: {what} at {url}/v1 (Ctrl-C to stop)")
+        page = f", its page at {url}/" if self._has_page else ""
+        report.say(f"localllm: {what} at {url}/v1{page} (Ctrl-C to stop)")
 
 
 class ParentAnnouncer:

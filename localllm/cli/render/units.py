@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 import time
 from collections.abc import Sequence
 
@@ -40,9 +42,38 @@ def ago(unix_s: int) -> str:
     return f"{duration(time.time() - unix_s)} ago"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of minimal width, two spaces apart, without trailing spaces."""
+def wrapped(text: str, columns: int) -> str:
+    """Lines of at most `columns`, broken between words; a longer word, such as a path, is left to the terminal."""
+    return "\n".join("\n".join(_words_in(line, columns)) for line in text.split("\n"))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None = None) -> str:
+    """Columns of minimal width, two spaces apart, without trailing spaces. The cells of wide ones are wrapped between
+    words, so that a line has at most `columns` if the words allow it."""
     head, rows = tuple(map(one_line, head)), [tuple(map(one_line, row)) for row in rows]
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    every = [head, *rows]
+    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
+    if columns is not None:
+        _narrow(widths, every, columns - 2 * (len(head) - 1))
+    lines = []
+    for row in every:
+        parts = [_words_in(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for cells in itertools.zip_longest(*parts, fillvalue=""):
+            lines.append("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)))
     return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def _narrow(widths: list[int], rows: Sequence[Sequence[str]], columns: int) -> None:
+    """Takes columns from the widest ones, down to their longest words."""
+    least = [max(len(word) for row in rows for word in row[column].split(" ")) for column in range(len(widths))]
+    while sum(widths) > columns:
+        room, widest = max((widths[at] if widths[at] > least[at] else 0, at) for at in range(len(widths)))
+        if not room:
+            return
+        widths[widest] -= 1
+
+
+def _words_in(line: str, columns: int) -> list[str]:
+    if len(line) <= columns:
+        return [line]
+    return textwrap.wrap(line, columns, break_long_words=False, break_on_hyphens=False) or [line]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, TextIO
 
@@ -74,7 +75,12 @@ def end_output(code: int) -> int:
 
 def say(text: str) -> None:
     """A message for the user, on stderr: stdout is for data."""
-    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
+    text = printable(text)
+    if sys.stderr.isatty():
+        from localllm.cli.render.units import wrapped
+
+        text = wrapped(text, shutil.get_terminal_size().columns)
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def ask(question: str) -> str:
@@ -98,7 +104,12 @@ def write_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     """A table on stdout; every cell is flattened to one line."""
     from localllm.cli.render.units import table
 
-    sys.stdout.write(table(tuple(head), tuple(map(tuple, rows))))
+    sys.stdout.write(table(tuple(head), tuple(map(tuple, rows)), screen_columns()))
+
+
+def screen_columns() -> int | None:
+    """The width of the terminal that stdout is; None if it is none."""
+    return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
 
 
 def write_json(document: bytes, *, indented: bool = True) -> None:

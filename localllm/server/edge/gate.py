@@ -24,7 +24,7 @@ from localllm.server.edge.cors import APPS, Cors, is_app
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 from localllm.settings.config import Settings
 
-OPEN_PATHS = frozenset({"/", "/docs", "/health", "/v1/health", "/ready"})
+OPEN_PATHS = frozenset({"/", "/v1", "/docs", "/health", "/v1/health", "/ready"})
 OPEN_FOLDERS = ("/ui/", "/docs/")
 """Paths that need no key: the page's files and the documentation contain no user data."""
 

@@ -13,7 +13,7 @@ import re
 from typing import NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from localllm.errors import clipped
@@ -47,7 +47,7 @@ class File(NamedTuple):
 
 def routes() -> list[Route]:
     """Endpoints of this module."""
-    return [Route("/", root), Route("/ui/{name}", file)]
+    return [Route("/", root), Route("/v1", base), Route("/ui/{name}", file)]
 
 
 @functools.cache
@@ -70,6 +70,13 @@ async def root(request: Request) -> Response:
     if request.app.state.server.settings.ui and "text/html" in request.headers.get("accept", ""):
         return _response(request, files()[INDEX])
     return PlainTextResponse("Ollama is running", headers={"vary": "accept"})
+
+
+async def base(request: Request) -> Response:
+    """`GET /v1`, which `serve` prints for clients: browsers are led to the page."""
+    if request.app.state.server.settings.ui and "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse("./", headers={"vary": "accept"})
+    raise NotFound("/v1 is the base URL of the API, for example of GET /v1/models and POST /v1/chat/completions")
 
 
 async def file(request: Request) -> Response:

@@ -67,6 +67,7 @@ def test_claude_code_has_all_its_tiers_on_the_model_and_compacts_in_time() -> No
     assert setup.environment["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:11435"  # it adds /v1 itself
     assert setup.environment["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == str(CTX)
     assert setup.environment["CLAUDE_CODE_ATTRIBUTION_HEADER"] == "0"
+    assert setup.environment["CLAUDE_CODE_TOTAL_TOKENS_REMINDER"] == "off"
     assert "ANTHROPIC_API_KEY" in setup.unset
 
 
