@@ -212,9 +212,12 @@ def test_a_model_that_is_too_slow_to_measure_has_flash_attention_and_says_so(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flash_attention_probe, "SETUP_S", -60.0)
+    monkeypatch.setattr(flash_attention_probe, "BUSY_SHARE", -1.0)
     settled = opened.settle()
     assert settled.flash_attn == "auto"
     assert "too slow" in settled.reason
+    monkeypatch.setattr(flash_attention_probe, "BUSY_SHARE", 1000.0)  # its threads had less than that
+    assert "something else used the CPU" in opened.settle(threads=2).reason
 
 
 def test_what_is_asked_for_or_settled_is_not_measured(opened: Opened) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -47,6 +47,8 @@ class Figures(Repeated, frozen=True, kw_only=True):
     points: tuple[Point, ...] = ()
     """In order of depth; empty if measuring would have taken too long."""
     took_s: float = 0.0
+    obstacle: Literal["", "busy", "memory"] = ""
+    """Why there are no points, if not because the model is slow."""
 
     @property
     def is_noisy(self) -> bool:
@@ -62,10 +64,16 @@ class Choice(NamedTuple):
 
 def choose(figures: Figures, ctx: int) -> Choice:
     """For slots of `ctx` tokens."""
+    later = "" if figures.is_final else ", so a later load measures again"
     if not figures.points:
-        return Choice(True, "this model is too slow here for a short measurement, and flash attention saves memory")
+        why = {
+            "": "this model is too slow here for a short measurement",
+            "busy": f"something else used the CPU while this was measured{later}",
+            "memory": f"there was too little memory to measure{later}",
+        }[figures.obstacle]
+        return Choice(True, f"{why}; flash attention saves memory")
     without = Gain(math.log(gain_without(figures.points, ctx)), math.log1p(figures.spread))
-    again = "" if figures.is_final else "; something else used the CPU, so a later load measures again"
+    again = later and f"; something else used the CPU{later}"
     return Choice(not without.is_above(MARGIN), describe(figures.points) + again)
 
 
@@ -111,7 +119,7 @@ def merged(before: Figures | None, now: Figures, ctx: int) -> Figures:
 def fastest(one: Figures, other: Figures) -> Figures:
     """Of two measurements made one after the other; other work only ever makes a pass slower."""
     if not one.points or not other.points:
-        return Figures(took_s=one.took_s + other.took_s)
+        return Figures(took_s=one.took_s + other.took_s, obstacle=one.obstacle or other.obstacle)
     points = tuple(
         Point(first.depth, *(min(getattr(first, name), getattr(second, name)) for name in _SECONDS))
         for first, second in zip(one.points, other.points, strict=True)

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from localllm.llama.enums import flash_attn_type
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -36,6 +38,8 @@ PARAMETER_S = 1.5e-10
 SETUP_S = 0.2
 MAX_PASSES = 70
 """Bound on a measurement: `SETUP_S` and this many target durations. A longer one is skipped."""
+BUSY_SHARE = 0.75
+"""A measurement that took too long while its threads had less of their cores than this says nothing about the model."""
 MIN_ROUNDS, MAX_ROUNDS = 2, 3
 ALL = -1
 """As a number of layers: the whole model with its output head."""
@@ -160,9 +164,12 @@ def measure(
         for flash in (True, False):
             both = threads, threads_batch or threads
             probes.append(Probe(library, model, flash=flash, cells=deep + rows, rows=rows, threads=both))
-        return _measure(probes, shape, deep, rows, lambda: clock() - began_s)
+        started_s, used_s = clock(), time.process_time()
+        found = _measure(probes, shape, deep, rows, lambda: clock() - began_s)
+        share = (time.process_time() - used_s) / max(1e-9, (clock() - started_s) * threads)
+        return found if found.points or share > BUSY_SHARE else msgspec.structs.replace(found, obstacle="busy")
     except MemoryError:
-        return Figures(took_s=round(clock() - began_s, 3))
+        return Figures(took_s=round(clock() - began_s, 3), obstacle="memory")
     finally:
         for probe in probes:
             probe.free()

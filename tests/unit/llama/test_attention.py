@@ -90,6 +90,8 @@ def test_what_was_measured_is_said_as_speed_with_flash_attention() -> None:
     assert "prompts 0.80 x, decoding 1.24 x as fast behind 4,096 tokens" in reason
     assert "prompts 1.00 x, decoding 1.00 x as fast behind 192 tokens" in reason
     assert "too slow" in choose(Figures(), 8192).reason
+    assert "too slow" not in choose(Figures(obstacle="busy"), 8192).reason
+    assert "too little memory" in choose(fastest(Figures(obstacle="memory"), Figures()), 8192).reason
 
 
 def test_a_noisy_measurement_is_made_again_but_not_for_ever() -> None:
