@@ -16,6 +16,7 @@ import msgspec
 from localllm.errors import InvalidParameter, ModelNotFound, clipped
 from localllm.registry.again import again
 from localllm.registry.names.model_names import DEFAULT_TAG, CatalogName, Demo, ModelName, PathName, parse
+from localllm.registry.sources.quants import split_shard
 from localllm.types import ModelDefaults
 
 if TYPE_CHECKING:
@@ -71,7 +72,25 @@ def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> Mo
             param="model",
             public=f"the file of {model_id(path)} no longer exists",
         )
-    return ModelFile(model_id(path), path.resolve())
+    path = _in_folder(path) if path.is_dir() else path
+    # Its own name stays: in Hugging Face's cache, names are links to files called by their digests.
+    return ModelFile(model_id(path), path.parent.resolve() / path.name)
+
+
+def _in_folder(folder: Path) -> Path:
+    """The only model in a folder: its GGUF file, or the first of its shards."""
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".gguf" and _is_model(path.name))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ModelNotFound(f"there is no GGUF file in the folder {clipped(str(folder))!r}", param="model")
+    names = ", ".join(path.name for path in found[:5]) + (" ..." if len(found) > 5 else "")
+    raise InvalidParameter(f"the folder {clipped(str(folder))!r} has several models: {names}; name one", param="model")
+
+
+def _is_model(name: str) -> bool:
+    _, number, count = split_shard(name)
+    return (count == 1 or number == 1) and "mmproj" not in name.lower()
 
 
 def canonical(name: ModelName) -> ModelName:

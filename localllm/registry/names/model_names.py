@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from localllm.errors import InvalidParameter, clipped
 from localllm.system.windows_names import is_device
@@ -133,8 +133,9 @@ def parse(text: str) -> ModelName:
     for prefix in _HUB:
         if lower.startswith(prefix):
             return _hub_repo(text[len(prefix) :], text)
-    if lower.startswith("hf:"):
-        return _hub_file(text[3:], text)
+    for prefix in ("hf://", "hf:"):
+        if lower.startswith(prefix):
+            return _hub_file(text[len(prefix) :], text)
     if lower.startswith("ollama:"):
         return _registry(text[7:], text)
     if looks_like_path(text):
@@ -219,13 +220,25 @@ def _url(text: str) -> ModelName:
     except ValueError as error:
         raise _wrong(text, str(error)) from error
     path = parts.path.strip("/")
-    if host in ("hf.co", "huggingface.co") and path.count("/") == 1 and not (parts.query or parts.fragment):
-        return _hub_repo(path, text)  # as copied from a browser's address bar
+    if host in ("hf.co", "huggingface.co") and (page := _hub_page(path, parts.query)) is not None:
+        return _hub_file(page, text)
     if not host or parts.username is not None or parts.fragment or " " in text:
         raise _wrong(text, "a URL needs a host and must not have a user, a fragment or a space")
     if not path.lower().endswith(".gguf"):
         raise _wrong(text, "the path of a URL must end with .gguf")
     return UrlName(text)
+
+
+def _hub_page(path: str, query: str) -> str | None:
+    """What a page of the hub shows, as copied from a browser's address bar: a repository, or a file of it."""
+    user, _, rest = path.partition("/")
+    repo, _, view = rest.partition("/")
+    kind, _, revision = view.partition("/")
+    if not repo or kind not in ("", "tree"):
+        return None
+    shown = parse_qs(query).get("show_file_info", [""])[0]
+    at = "" if revision in ("", "main") else f"@{revision}"
+    return f"{user}/{repo}/{shown}{at}" if shown else f"{user}/{repo}{at}"
 
 
 def _part(part: str, what: str, text: str, *, most: int = MAX_PART_CHARS) -> str:

@@ -32,6 +32,34 @@ def test_a_file_is_found_by_its_path_and_called_by_its_name(tmp_path: Path, monk
     assert resolve("user/repo", NOWHERE).path == tmp_path / "user" / "repo", "it could mean nothing else"
 
 
+def test_a_link_keeps_its_name_as_in_hugging_faces_cache(tmp_path: Path) -> None:
+    """There, names are links to files called by their digests, and shards are found by name."""
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshots").mkdir()
+    paths = []
+    for number in (1, 2):
+        (tmp_path / "blobs" / str(number)).write_bytes(b"GGUF")
+        paths.append(tmp_path / "snapshots" / f"big-0000{number}-of-00002.gguf")
+        paths[-1].symlink_to(Path("..") / "blobs" / str(number))
+    found = resolve(paths[0], tmp_path)
+    assert (found.id, found.path.name) == ("big", paths[0].name)
+    assert found.path.samefile(tmp_path / "blobs" / "1")
+    assert resolve(paths[0].parent, tmp_path).path == found.path, "the folder has this one model"
+
+
+def test_a_folder_means_its_only_model(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    with pytest.raises(ModelNotFound, match="no GGUF file in the folder"):
+        resolve(folder, tmp_path)
+    for name in ("a.gguf", "mmproj-a.gguf", "README.md"):
+        (folder / name).touch()
+    assert resolve(str(folder), tmp_path).path == folder / "a.gguf"
+    (folder / "b.gguf").touch()
+    with pytest.raises(InvalidParameter, match=r"several models: a.gguf, b.gguf; name one"):
+        resolve(folder, tmp_path)
+
+
 def test_the_carried_model_is_found_wherever_one_is_even_beside_a_file_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
