@@ -26,6 +26,7 @@ from localllm.registry.fetch.net import Net, NetOptions, SmallResponse, origin_o
 from localllm.registry.fetch.pacing import OnWait
 from localllm.registry.fetch.partial import discard
 from localllm.registry.fetch.width import Width
+from localllm.registry.foreign.header_facts import check_is_model
 from localllm.registry.listing import described, store_of
 from localllm.registry.logins.credentials import hub_token, registry_login
 from localllm.registry.manifest import Manifest, StoredFile
@@ -45,7 +46,6 @@ from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.resolve import canonical, not_here
 from localllm.registry.sources import hugging_face, oci, web
 from localllm.registry.sources.headers import Measure, Offer, plan_offer
-from localllm.registry.sources.ollama_only import refused_header
 from localllm.registry.sources.source import CancellableFetch, Fetch
 from localllm.settings.config import Settings
 from localllm.system import memory
@@ -275,10 +275,7 @@ class Puller:
         return StoredFile(role=file.role, file_name=file.file_name, size_bytes=size_bytes, digest=digest)
 
     def _check(self, manifest: Manifest) -> ModelInfo:
-        """Facts from the file's header.
-
-        Raises `InvalidModelFile` for a file that is not a GGUF model, `LoadFailed` for one that only Ollama can read.
-        """
+        """Facts from the file's header. Raises `InvalidModelFile` for a file that is no model, or only Ollama's."""
         from localllm.gguf import read_header, read_model_info
 
         with self._store.open_model(manifest) as opened:
@@ -289,10 +286,7 @@ class Puller:
                 raise InvalidModelFile(
                     f"the download from {manifest.source} is not a usable model: {error.message}"
                 ) from error
-            architecture = header.metadata["general.architecture"].value
-            reason = refused_header(str(architecture), (tensor.name for tensor in header.tensors))
-            if reason is not None:
-                raise LoadFailed(f"{manifest.name}: {reason}", param="model")
+            check_is_model(header)
         return info
 
 

@@ -31,10 +31,13 @@ from localllm.settings.config import Settings
 from localllm.types import SamplingParams
 from localllm.types.states import AvailableModel, PullState
 from tests.foreign_stores import write_fused
+from tests.models import raw
 from tests.models.maker import shards_of, write_llama
 from tests.registry.hub_server import HubServer, Repo
 from tests.registry.loopback import Answer, Asked, ranged
 from tests.registry.oci_server import OciServer
+
+ARCHITECTURE = raw.key("general.architecture", raw.STRING, "llama")
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +200,9 @@ def test_two_pulls_of_one_model_share_one_download(settings: Settings, hub: HubS
     [
         (b"<html>not a model</html>", InvalidModelFile, "is not a usable model"),
         (b"GGUF", InvalidModelFile, "is not a usable model"),
+        (raw.gguf([ARCHITECTURE, raw.key("general.type", raw.STRING, "adapter")], []), InvalidModelFile, "LoRA"),
+        (raw.gguf([raw.key("general.architecture", raw.STRING, "clip")], []), InvalidModelFile, "projector"),
+        (raw.gguf([ARCHITECTURE], []), InvalidModelFile, "a vocabulary but no weights"),
     ],
 )
 def test_what_is_no_model_never_gets_a_name(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm.errors import LocalLLMError
+from localllm.errors import InvalidModelFile, LocalLLMError
 from localllm.gguf import Header, read_header
 from localllm.registry.manifest import Role
 from localllm.registry.sources.ollama_only import refused_header
@@ -51,6 +51,13 @@ def facts_of(header: Header, role: Role) -> Facts:
         license=_text(header, "general.license"),
         problem=_not_a_model(header, architecture) if role == "model" else _not_a_projector(header, architecture),
     )
+
+
+def check_is_model(header: Header) -> None:
+    """Raises `InvalidModelFile` for an adapter, a projector, a matrix or a vocabulary alone."""
+    problem = _not_a_model(header, _text(header, "general.architecture"))
+    if problem is not None:
+        raise InvalidModelFile(f"{header.path.name} {problem}", path=str(header.path))
 
 
 def _not_a_model(header: Header, architecture: str | None) -> str | None:

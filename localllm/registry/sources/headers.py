@@ -12,6 +12,7 @@ import msgspec
 
 from localllm.errors import InvalidModelFile, LocalLLMError, PullFailed
 from localllm.gguf import Header, model_info
+from localllm.registry.foreign.header_facts import check_is_model
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.sources.choose import Candidate
 from localllm.registry.sources.quants import without_quant
@@ -110,6 +111,7 @@ def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> Model
 
 def _resized(header: Header, size_bytes: int, quant: str | None, *, is_whole: bool) -> ModelInfo:
     """The header's model in a file of that size and quantization, which may differ from the header's."""
+    check_is_model(header)
     read = model_info([header])
     info = resized(read, size_bytes, is_whole=is_whole)
     if is_whole and header.size_bytes == size_bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from localllm.gguf import read_model_info
 from localllm.gguf.purpose import purpose_of
@@ -21,13 +22,12 @@ def test_whole_words_of_names_and_tags_tell_what_a_model_is() -> None:
 
 
 def test_the_header_and_the_files_own_name_are_asked(tmp_path: Path) -> None:
-    for number, (name, extra, expected) in enumerate(
-        [
-            ("x-it.gguf", {}, "chat"),
-            ("x.gguf", {"general.finetune": "Instruct"}, "chat"),
-            ("x.gguf", {"general.basename": "x-base", "general.tags": ["text-generation"]}, "base"),
-            ("x.gguf", {"general.tags": [1, 2]}, ""),
-        ]
-    ):
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("x-it.gguf", {}, "chat"),
+        ("x.gguf", {"general.finetune": "Instruct"}, "chat"),
+        ("x.gguf", {"general.basename": "x-base", "general.tags": ["text-generation"]}, "base"),
+        ("x.gguf", {"general.tags": [1, 2]}, ""),
+    ]
+    for number, (name, extra, expected) in enumerate(cases):
         (tmp_path / str(number)).mkdir()
         assert read_model_info(write_llama(tmp_path / str(number) / name, extra=extra)).purpose == expected
