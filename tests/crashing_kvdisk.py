@@ -21,7 +21,7 @@ import numpy.typing as npt
 from localllm.kvdisk import folder as kv_folder
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.file import DiskCheckpoint
-from localllm.kvdisk.folder import all_items
+from localllm.kvdisk.folder import Folder, all_items
 from localllm.kvdisk.survey import clear
 from tests.crashing_store import die_at_step, in_child, no_flush
 from tests.kvdisks import OTHER_PARTS, PARTS, TIMEOUT_S, complaints, holds
@@ -41,7 +41,8 @@ def state_of(tokens: npt.NDArray[np.int32]) -> bytes:
 
 def open_cache(folder: Path, parts_number: int, max_bytes: int, warnings: list[str]) -> DiskCache:
     parts = (PARTS, OTHER_PARTS)[parts_number]
-    return DiskCache(folder / "kv", model="tiny", parts=parts, max_bytes=max_bytes, warn=complaints(warnings))
+    root = Folder(folder / "kv", model="tiny", parts=parts, max_bytes=max_bytes)
+    return DiskCache(root, warn=complaints(warnings))
 
 
 def work(folder: Path, seed: float, max_bytes: int) -> None:

@@ -15,6 +15,7 @@ import pytest
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.entry import DiskEntry, is_beginning
 from localllm.kvdisk.fingerprint import Parts
+from localllm.kvdisk.folder import Folder
 
 PARTS = Parts(
     model="sha256:00", adapters=(), kv_types=("f16", "f16"), layout="partitioned", slots=4, slot_capacity=1024,
@@ -40,9 +41,18 @@ def unexpected(text: str) -> None:
 
 
 @contextmanager
-def opened(root: Path, *, parts: Parts = PARTS, model: str = "tiny", **options: Any) -> Iterator[DiskCache]:
+def opened(
+    root: Path,
+    *,
+    parts: Parts = PARTS,
+    model: str = "tiny",
+    max_bytes: int = 64 * MIB,
+    beside_bytes: Callable[[], int] = lambda: 0,
+    **options: Any,
+) -> Iterator[DiskCache]:
     """Closed in the end; by default with room, and without a word."""
-    cache = DiskCache(root, model=model, parts=parts, **{"max_bytes": 64 * MIB, "warn": unexpected, **options})
+    folder = Folder(root, model=model, parts=parts, max_bytes=max_bytes, beside_bytes=beside_bytes)
+    cache = DiskCache(folder, **{"warn": unexpected, **options})
     try:
         yield cache
     finally:

@@ -84,9 +84,8 @@ def build_engine(
         report_last=reporter.report_last,
     )
     stepper = Stepper(
-        decoder,
+        step_decoder,
         scheduler,
-        step_decoder=step_decoder,
         pace=pace,
         scorer=scorer,
         drawer=Drawer(decoder, sampler, masking, team),

@@ -6,11 +6,13 @@ Knows nothing of what becomes of the result.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence as Many
 from typing import NamedTuple
 
 from localllm.engine.backend import BackendError, BatchDecoder
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.constraint.masking import Masking
+from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.scheduling.whole import Interruptions
 from localllm.engine.threads.team import Team
@@ -51,9 +53,18 @@ class StepDecoder:
         self._report_last = report_last
 
     @property
+    def is_asynchronous(self) -> bool:
+        """Whether a device computes by itself after `BatchDecoder.decode` returns."""
+        return self._decoder.is_asynchronous
+
+    @property
     def num_threads(self) -> int:
         """Threads of the last decode; 0: nobody chooses them."""
         return 0 if self._team is None else self._team.num_threads
+
+    def logits(self, index: int) -> Many[Row]:
+        """As `BatchDecoder.logits`."""
+        return self._decoder.logits(index)
 
     def decode(self, plan: StepPlan, *, within_s: float | None) -> DecodeResult:
         """Compute the plan's batch. With `within_s` it may be interrupted, and is after that many seconds.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from localllm.engine.answers.answering import Answers
 from localllm.engine.answers.scrubbing import scrub
-from localllm.engine.backend import BackendError, BatchDecoder
+from localllm.engine.backend import BackendError
 from localllm.engine.constraint.masking import Masking
 from localllm.engine.decoding import StepDecoder
 from localllm.engine.inbox import StepOutput
@@ -32,10 +32,9 @@ class Stepper:
 
     def __init__(
         self,
-        decoder: BatchDecoder,
+        decoder: StepDecoder,
         scheduler: Scheduler,
         *,
-        step_decoder: StepDecoder,
         pace: Pace,
         scorer: PromptScorer,
         drawer: Drawer,
@@ -46,7 +45,6 @@ class Stepper:
         self._decoder = decoder
         self._kv = scheduler.kv
         self._scheduler = scheduler
-        self._step_decoder = step_decoder
         self._pace = pace
         self._scorer = scorer
         self._drawer = drawer
@@ -66,7 +64,7 @@ class Stepper:
     @property
     def num_threads(self) -> int:
         """Threads of the last step; 0: unknown."""
-        return self._step_decoder.num_threads
+        return self._decoder.num_threads
 
     def stop(self) -> None:
         """From any thread: no further step follows."""
@@ -88,7 +86,7 @@ class Stepper:
         """
         self._report_prompts(plan, output)
         try:
-            decoded = self._step_decoder.decode(plan, within_s=within_s)
+            decoded = self._decoder.decode(plan, within_s=within_s)
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -22,7 +21,6 @@ import numpy.typing as npt
 
 from localllm.kvdisk.entry import DiskEntry, find, is_beginning, read
 from localllm.kvdisk.file import Bytes, DamagedFile, DiskCheckpoint, Foreign, SavedConversation, encode
-from localllm.kvdisk.fingerprint import Parts
 from localllm.kvdisk.folder import Busy, Folder, Item, NoRoom, WritingStopped
 from localllm.kvdisk.prefetch import Prefetcher
 
@@ -42,12 +40,8 @@ class DiskCache:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Folder,
         *,
-        model: str,
-        parts: Parts,
-        max_bytes: int,
-        beside_bytes: Callable[[], int] = lambda: 0,
         max_queue_bytes: int = MAX_QUEUE_BYTES,
         max_prefetched_bytes: int = MAX_PREFETCHED_BYTES,
         on_read: Callable[[DiskEntry], None] | None = None,
@@ -55,13 +49,11 @@ class DiskCache:
     ) -> None:
         """Reads the heads and tokens of existing files, not their states. Must be closed with `close`.
 
-        `folder` is `kv` in the data directory. `max_bytes` bounds all of it, over all fingerprints, together with
-        `beside_bytes()`; 0: the disk is not touched. `model` is a name for people. `on_read(entry)` is called on the
-        reader thread when a prefetch is done, `warn` on any thread; neither may raise.
+        With `max_bytes` 0 of the folder the disk is not touched. `on_read(entry)` is called on the reader thread when a
+        prefetch is done, `warn` on any thread; neither may raise.
         """
-        self._folder = Folder(folder, model=model, parts=parts, max_bytes=max_bytes, beside_bytes=beside_bytes)
-        self.fingerprint = self._folder.fingerprint
-        self._max_bytes = max_bytes
+        self._folder = folder
+        self.fingerprint = folder.fingerprint
         self._max_queue_bytes = max_queue_bytes
         self._warn = warn
         self._warned: set[str] = set()
@@ -75,7 +67,7 @@ class DiskCache:
         self._touching = False
         self._ignored: set[str] = set()
         """Names of files that are not ours or could not be read."""
-        self._closing = max_bytes == 0
+        self._closing = folder.max_bytes == 0
         self._stop = self._closing
         self._prefetcher: Prefetcher | None = None
         self._writer: threading.Thread | None = None
@@ -122,7 +114,7 @@ class DiskCache:
             ]
             waiting_bytes = sum(other.num_bytes for other in self._queued) - sum(other.num_bytes for other in replaced)
             too_much = waiting_bytes > 0 and waiting_bytes + num_bytes > self._max_queue_bytes
-            if too_much or num_bytes + entry.tokens.nbytes > self._max_bytes:
+            if too_much or num_bytes + entry.tokens.nbytes > self._folder.max_bytes:
                 return None
             for other in replaced:
                 self._forget(other)

@@ -83,13 +83,15 @@ class Folder:
     def __init__(
         self, root: Path, *, model: str, parts: Parts, max_bytes: int, beside_bytes: Callable[[], int] = lambda: 0
     ) -> None:
-        """`beside_bytes`: what else counts against `max_bytes` and is not ours to remove; it may raise `OSError`."""
+        """`root` is `kv` in the data directory. `max_bytes` bounds all of it, over all fingerprints, together with
+        `beside_bytes()`: what else counts and is not ours to remove; it may raise `OSError`. `model` is a name for
+        people."""
         self.root = root
         self._beside_bytes = beside_bytes
         self.fingerprint = fingerprint(parts)
         self.path = root / self.fingerprint[:FOLDER_DIGITS]
         self._about = About(model=model, parts=parts, created_unix_s=int(time.time()))
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
 
     def items(self) -> list[Item]:
         """Files of this fingerprint, oldest first. Raises `OSError`."""
@@ -145,7 +147,7 @@ class Folder:
         """For a file of that name, or for none. Returns the remaining other files of this fingerprint."""
         items = [item for item in all_items(self.root) if not (item.is_temporary and remove_leftover(item))]
         used_bytes = sum(item.size_bytes for item in items)
-        max_bytes = min(self._max_bytes - self._beside_bytes(), used_bytes + room_on_disk(self.root))
+        max_bytes = min(self.max_bytes - self._beside_bytes(), used_bytes + room_on_disk(self.root))
         leaving = to_remove(items, size_bytes, max(0, max_bytes))
         gone = {item.path for item in leaving}
         own = [item for item in items if item.path.parent == self.path and not item.is_temporary]

@@ -16,7 +16,6 @@ from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.llama.library import Library
 from localllm.llama.log_text import layers_per_device, shortage, unknown_architecture
 from localllm.llama.spread import AS_USUAL, Spread
-from localllm.types import Repack
 
 
 class LlamaModel:
@@ -30,7 +29,6 @@ class LlamaModel:
         gpu_layers: int,
         devices: tuple[str, ...],
         must_offload: bool,
-        repack: Repack = "auto",
         spread: Spread = AS_USUAL,
         has_heads: bool = False,
         on_progress: Callable[[float], None] | None = None,
@@ -44,7 +42,7 @@ class LlamaModel:
         self._api = api
         params = api.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
-        if repack == "on" and not library.choice.extra_bufts:
+        if spread.repack == "on" and not library.choice.extra_bufts:
             raise LoadFailed(
                 "repack on was requested, but this llama.cpp does not work with repacked weights here; leave it out",
                 param="repack",
@@ -52,7 +50,7 @@ class LlamaModel:
         if has_heads:
             params.load_mtp = True
         # llama.cpp would lock the mapped file, but not the repacked copies that are computed with.
-        params.use_extra_bufts = library.choice.extra_bufts and repack != "off" and not spread.mlock
+        params.use_extra_bufts = library.choice.extra_bufts and spread.repack != "off" and not spread.mlock
         self.backend = msgspec.structs.replace(library.choice, extra_bufts=params.use_extra_bufts).label()
         """CPU backend in use."""
         self.devices = devices

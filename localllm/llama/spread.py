@@ -17,6 +17,7 @@ from localllm.llama import log_text
 from localllm.llama.devices import Ggml, buffer_types
 from localllm.llama.enums import numa_strategy, split_mode
 from localllm.llama.layouts import BufferOverride
+from localllm.types import Repack
 from localllm.types.devices import Numa, Split
 
 
@@ -31,6 +32,8 @@ class Spread(NamedTuple):
     mmap: bool | None = None
     mlock: bool = False
     direct_io: bool = False
+    repack: Repack = "auto"
+    """Whether weights are rearranged for the CPU's fastest code (`LlamaModel`)."""
 
     def apply(self, api: Any, params: Any, ggml: Ggml) -> list[Any]:
         """Writes it into `params`; the result must live until the model is loaded. Raises `LoadFailed`."""

@@ -81,7 +81,6 @@ def load_model(
         gpu_layers=placement.gpu_layers,
         devices=placement.devices,
         must_offload=placement.must_offload,
-        repack=load.options.repack,
         spread=_spread(load),
         has_heads=has_heads(load, kept),
         on_progress=on_progress,
@@ -181,6 +180,7 @@ def _spread(load: Load) -> Spread:
         mmap=options.mmap,
         mlock=options.mlock,
         direct_io=options.direct_io,
+        repack=options.repack,
     )
 
 

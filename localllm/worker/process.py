@@ -68,6 +68,7 @@ from localllm.worker.prompts.preparer import Preparer
 from localllm.worker.prompts.rendering import Renderer
 from localllm.worker.prompts.template_child import TemplateChild
 from localllm.worker.prompts.text_preparer import TextPreparer
+from localllm.worker.prompts.tokenized import PromptRules
 from localllm.worker.states.slot_files import SlotFiler
 
 if TYPE_CHECKING:  # see `Worker.run`
@@ -318,9 +319,7 @@ class Worker:
             None if templates is None else Renderer(templates),
             engine,
             self.outbox.put,
-            load.defaults,
-            context_shift=load.options.context_shift,
-            thinking=load.options.thinking,
+            PromptRules(load.defaults, load.options.thinking, load.options.context_shift),
             grammars=None
             if tokens is None or grammar_child is None
             else Grammars(tokens, load.options.grammar, child=grammar_child),

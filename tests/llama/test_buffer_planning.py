@@ -107,7 +107,7 @@ def hollow(
     """
     path = hollow_file(request.param)
     mark = loaded_library.log.mark()
-    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False, repack="off")
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False, spread=Spread(repack="off"))
     yield read_model_info(path), model, reported_bytes(loaded_library, mark)
     model.close()
 

@@ -35,9 +35,7 @@ from localllm.types import (
     LoadedModel,
     Making,
     Message,
-    ModelDefaults,
     Rendering,
-    ThinkingDefault,
     Timings,
     Usage,
 )  # fmt: skip
@@ -50,11 +48,11 @@ from localllm.worker.prompts.prompt_parts import Source, Tokenizer
 from localllm.worker.prompts.rendering import Render, Renderer
 from localllm.worker.prompts.reworded import AnswerMemory
 from localllm.worker.prompts.sequences import Sequences
-from localllm.worker.prompts.tokenized import Prompt, Prompts, RenderedPrompt, source_of
+from localllm.worker.prompts.tokenized import Prompt, PromptRules, Prompts, RenderedPrompt, source_of
 from localllm.worker.prompts.uncancelled import UncancelledRequests
 from localllm.worker.refusals import errors_to
 
-NO_DEFAULTS = ModelDefaults()
+NO_RULES = PromptRules()
 PIECES_A_STEP = 1000
 
 
@@ -81,15 +79,12 @@ class Preparer:
         renderer: Renderer | None,
         engine: Engine | EncoderEngine,
         send: Callable[[Up], None],
-        defaults: ModelDefaults = NO_DEFAULTS,
+        rules: PromptRules = NO_RULES,
         *,
-        context_shift: bool = False,
-        thinking: ThinkingDefault = "auto",
         grammars: Grammars | None = None,
         experience: Experience | None = None,
     ) -> None:
-        """`defaults`: for requests without values of their own; `grammars`: for structured answers; `experience`: for
-        guesses, None if none are made."""
+        """`grammars`: for structured answers; `experience`: for guesses, None if none are made."""
         self._model = model
         self._vocab = vocab
         self._renderer = renderer
@@ -98,8 +93,8 @@ class Preparer:
         self._experience = experience
         self._send = send
         markers = frozenset[int]() if renderer is None else control_tokens(model.format.literals, vocab)
-        self._sequences = Sequences(model, vocab, defaults, markers)
-        self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift, thinking=thinking)
+        self._sequences = Sequences(model, vocab, rules.defaults, markers)
+        self._prompts = Prompts(model, vocab, rules)
         self.remembered = AnswerMemory(model.format, vocab)
         self._lock = threading.Lock()
         self._wanted = UncancelledRequests(send)

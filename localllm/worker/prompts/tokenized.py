@@ -27,6 +27,7 @@ ENDING = 256
 SPELLED_A_STEP = 1000
 MOST_COUNTED = 2
 """Multiple of the context up to which tokens of an overlong prompt are counted, so that the error can give a number."""
+NO_DEFAULTS = ModelDefaults()
 
 
 class Prompt(NamedTuple):
@@ -73,6 +74,16 @@ def source_of(request: GenerationRequest) -> Source:
     )
 
 
+class PromptRules(NamedTuple):
+    """What the prompts of one model's requests have in common."""
+
+    defaults: ModelDefaults = NO_DEFAULTS
+    """For requests without values of their own."""
+    thinking: ThinkingDefault = "auto"
+    context_shift: bool = False
+    """Whether the beginning of a full context may be removed."""
+
+
 class Prompts:
     """Makes the prompts of one model."""
 
@@ -80,16 +91,13 @@ class Prompts:
         self,
         model: LoadedModel,
         vocab: Tokenizer,
-        defaults: ModelDefaults,
-        *,
-        context_shift: bool,
-        thinking: ThinkingDefault = "auto",
+        rules: PromptRules,
     ) -> None:
         self._model = model
         self._vocab = vocab
-        self._defaults = defaults
-        self._context_shift = context_shift
-        self._thinking = thinking
+        self._defaults = rules.defaults
+        self._context_shift = rules.context_shift
+        self._thinking = rules.thinking
 
     def render(
         self,

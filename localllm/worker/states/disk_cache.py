@@ -45,10 +45,14 @@ def open_disk(
     conversations, slots = data_dir / folder.FOLDER, data_dir / named.FOLDER
 
     def open_cache(on_read: Callable[[DiskEntry], None]) -> DiskCache:
-        return DiskCache(
-            conversations, model=load.model_id, parts=parts, max_bytes=max_bytes, on_read=on_read,
-            beside_bytes=lambda: named_bytes(slots), warn=lambda text: logger.warning("%s", text),
-        )  # fmt: skip
+        root = folder.Folder(
+            conversations,
+            model=load.model_id,
+            parts=parts,
+            max_bytes=max_bytes,
+            beside_bytes=lambda: named_bytes(slots),
+        )
+        return DiskCache(root, on_read=on_read, warn=lambda text: logger.warning("%s", text))
 
     states = NamedStates(slots, conversations, model=load.model_id, parts=parts, max_bytes=max_bytes)
     return DiskStates(open_cache, states)

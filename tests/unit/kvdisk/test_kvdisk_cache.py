@@ -18,7 +18,7 @@ from localllm.kvdisk import folder as kv_folder
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.file import DiskCheckpoint
-from localllm.kvdisk.folder import MIN_FREE_BYTES, Item, NoRoom, all_items, to_remove
+from localllm.kvdisk.folder import MIN_FREE_BYTES, Folder, Item, NoRoom, all_items, to_remove
 from tests.kvdisks import (
     MIB,
     OTHER_PARTS,
@@ -445,7 +445,7 @@ def test_closing_gives_up_what_takes_too_long_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = Door(monkeypatch)
-    cache = DiskCache(tmp_path, model="tiny", parts=PARTS, max_bytes=MIB)
+    cache = DiskCache(Folder(tmp_path, model="tiny", parts=PARTS, max_bytes=MIB))
     assert cache.store(A, b"state")
     assert door.reached.wait(TIMEOUT_S)
     assert not cache.close(timeout_s=0)

@@ -28,7 +28,7 @@ from localllm.server.apis.responses.mcp import McpOffer, approved_calls, mcp_off
 from localllm.server.apis.responses.mcp_rounds import Rounds
 from localllm.server.apis.responses.requests import ParsedRequest, ResponseRequest, parse_response
 from localllm.server.apis.responses.store import ResponseStore, StoredResponse
-from localllm.server.apis.responses.story import Story
+from localllm.server.apis.responses.story import Reported, Story
 from localllm.server.apis.responses.tools import OfferedTools
 from localllm.server.edge import log, sse
 from localllm.server.edge.callers import caller_of
@@ -77,9 +77,7 @@ async def create(request: Request) -> Response:
     response = out.begun(body, asking.name, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
     story = Story(
         response,
-        timings=bool(body.timings),
-        progress=bool(body.return_progress),
-        speed=bool(body.timings_per_token),
+        reported=Reported(bool(body.timings), bool(body.return_progress), bool(body.timings_per_token)),
         seals_thoughts=body.seals_thoughts,
         summarizes_thoughts=body.summarizes_thoughts,
         origins=offered.origins,

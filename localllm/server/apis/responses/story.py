@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -51,6 +52,20 @@ _CallingPart = CallPart | CustomCallPart | McpCallPart | ApprovalPart
 _Part = ThoughtPart | TextPart | _CallingPart
 
 
+class Reported(NamedTuple):
+    """What a response contains besides the API's own fields."""
+
+    timings: bool = False
+    """Its times, in the complete response."""
+    progress: bool = False
+    """How far the prompt is computed."""
+    speed: bool = False
+    """Times in every event of a token."""
+
+
+NOTHING_REPORTED = Reported()
+
+
 class Story:
     """The events of one response, in order; numbers them."""
 
@@ -58,9 +73,7 @@ class Story:
         self,
         response: out.ResponseObject,
         *,
-        timings: bool = False,
-        progress: bool = False,
-        speed: bool = False,
+        reported: Reported = NOTHING_REPORTED,
         seals_thoughts: bool = False,
         summarizes_thoughts: bool = False,
         origins: Mapping[str, Origin] | None = None,
@@ -74,9 +87,8 @@ class Story:
         """The response so far; complete after `end`."""
         self.num_logprobs = 0
         """Number of log-probabilities so far, alternatives included."""
-        self._timings = timings
-        self._tells_progress = progress
-        self._speed = Speed() if speed else None
+        self._reported = reported
+        self._speed = Speed() if reported.speed else None
         self._seals_thoughts = seals_thoughts
         self._summarizes_thoughts = summarizes_thoughts
         self._origins = origins or {}
@@ -134,7 +146,7 @@ class Story:
 
     def feed(self, delta: Delta) -> Iterator[Event]:
         """Events of a delta's thought, text and calls, without its finish."""
-        for progress in delta.progress if self._tells_progress else ():
+        for progress in delta.progress if self._reported.progress else ():
             yield events.InProgress(
                 sequence_number=next(self._numbers),
                 response=self.response,
@@ -205,7 +217,7 @@ class Story:
             rest += self._close(status)
             rest += self._text("", [])
         rest += self._close(status)
-        final = final_timings(finish, seconds=self._timings, speed=self._speed is not None)
+        final = final_timings(finish, seconds=self._reported.timings, speed=self._speed is not None)
         self.response = out.ended(self.response, self._items, finish, is_complete=status == "completed", timings=final)
         self.response = out.warned(self.response, self._notes, cache_miss)
         if self._keep is not None:

@@ -26,6 +26,7 @@ from localllm.engine.requests.terms import Request, Reuse
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.entry import DiskEntry
 from localllm.kvdisk.file import SavedConversation, encode
+from localllm.kvdisk.folder import Folder
 from localllm.kvdisk.named import NamedStates
 from localllm.worker.messages import Call, Reply, Up
 from localllm.worker.states.slot_files import SlotFiler
@@ -177,7 +178,7 @@ def test_the_disk_gives_each_salt_its_own_and_does_not_know_the_salt(tmp_path: P
         backend, collector = FakeBackend(num_slots=1, slot_capacity=256), Collector()
 
         def tier(on_read: Callable[[DiskEntry], None]) -> DiskCache:
-            return DiskCache(tmp_path, model="m", parts=PARTS, max_bytes=MIB, on_read=on_read)
+            return DiskCache(Folder(tmp_path, model="m", parts=PARTS, max_bytes=MIB), on_read=on_read)
 
         engine = build_engine(backend, collector, tiers=Tiers(open_disk=tier))
         for id, salt in enumerate(salts):
