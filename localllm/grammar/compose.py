@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.calls.answers import DOCUMENT, TEXT, grammars_of_answer, source_of
+from localllm.grammar.calls.arguments import Bounded, Loose
 from localllm.grammar.calls.preface import with_preface
 from localllm.grammar.calls.tags import grammars_of_tags, regex
 from localllm.grammar.refusals import under
@@ -44,6 +45,8 @@ class ComposedGrammar(NamedTuple):
     """Notes on parts of the request that are not enforced."""
     checks: str = ""
     """What a document is checked for while it is written; see `schema.checks`."""
+    bounded: tuple[Bounded, ...] = ()
+    """Texts that must exist; compiling the grammar does not show whether they do."""
 
 
 def grammar_of(structure: Structure, preface: Preface | None = None) -> str:
@@ -55,14 +58,14 @@ def composed(
     structure: Structure,
     preface: Preface | None = None,
     literals: Literals = NO_TOKENS,
-    loose: frozenset[int] | None = frozenset(),
+    loose: Loose | None = frozenset(),
     *,
     dropped: Collection[str] = (),
     without_formats: bool = False,
 ) -> ComposedGrammar:
     """The same, with notes, for a vocabulary with known special tokens.
 
-    `loose`: indexes of functions whose schemas need not be enforced; None: all of them. `dropped`,
+    `loose`: functions and arguments whose schemas need not be enforced; None: all of them. `dropped`,
     `without_formats`: see `Notes`.
     """
     said = Notes(
@@ -73,7 +76,7 @@ def composed(
     )
     if structure.kind == "answer":
         thought = preface.thought if preface is not None and not preface.is_open else None
-        grammars, notes = grammars_of_answer(
+        grammars, notes, bounded = grammars_of_answer(
             structure, literals, thought=thought.opening if thought is not None else "", loose=loose
         )
         source = source_of(structure)
@@ -83,10 +86,10 @@ def composed(
             grammars += [{**first, "name": TEXT}, *rest]
             said.checks = ""  # where the text begins among calls is not known
     else:
-        grammars, notes = _OF_KIND[structure.kind](structure, said), []
+        grammars, notes, bounded = _OF_KIND[structure.kind](structure, said), [], []
     if preface is not None:
         grammars = with_preface(grammars, preface, literals)
-    return ComposedGrammar(_text(grammars), (*notes, *said.all), said.checks)
+    return ComposedGrammar(_text(grammars), (*notes, *said.all), said.checks, tuple(bounded))
 
 
 def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.grammar.calls.arguments import ArgumentRules
+from localllm.grammar.calls.arguments import ArgumentRules, Bounded, Loose
 from localllm.grammar.calls.call_rules import CallRules
 from localllm.grammar.calls.openings import MarkedOpening, Openings, openings_of
 from localllm.grammar.refusals import refused
@@ -40,13 +40,14 @@ class AnswerGrammars(NamedTuple):
     """The first is named `document`."""
     notes: list[str]
     """Notes on functions whose schemas are not fully enforced."""
+    bounded: list[Bounded]
 
 
 def grammars_of_answer(
-    structure: Structure, literals: Literals, *, thought: str = "", loose: frozenset[int] | None = frozenset()
+    structure: Structure, literals: Literals, *, thought: str = "", loose: Loose | None = frozenset()
 ) -> AnswerGrammars:
     """The grammars of an answer with calls. `thought`: the literal that may open reasoning at the beginning. `loose`:
-    indexes of functions whose arguments may be any object, unless they are strict; None: all functions.
+    what need not match its schema, unless its function is strict; None: all functions.
 
     Raises `InvalidParameter` if the schema of a strict function cannot be enforced.
     """
@@ -54,7 +55,8 @@ def grammars_of_answer(
     rules = Rules(literals, options(structure))
     arguments = ArgumentRules(rules, source, loose)
     start = _Answer(rules, source, arguments, thought, structure.param).start()
-    return AnswerGrammars([{"name": DOCUMENT, "lark_grammar": rules.text(start)}, *rules.grammars], arguments.notes)
+    grammars = [{"name": DOCUMENT, "lark_grammar": rules.text(start)}, *rules.grammars]
+    return AnswerGrammars(grammars, arguments.notes, arguments.bounded)
 
 
 def source_of(structure: Structure) -> AnswerSource:

@@ -8,13 +8,15 @@ For a strict function, such keywords are rejected.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.calls.tagged import TaggedNotation
-from localllm.grammar.calls.values import NotWritable, Schema, Shapes, Writing
+from localllm.grammar.calls.texts import ALL_TYPES, NotWritable, Schema
+from localllm.grammar.calls.values import Shapes, Writing, typed
 from localllm.grammar.calls.writings import Bare, NestedNotation, Python, PythonCall
-from localllm.grammar.refusals import refused, unsupported
+from localllm.grammar.refusals import refused, under, unsupported
 from localllm.grammar.rules import Rules
 from localllm.grammar.schema.documents import json_of
 from localllm.grammar.schema.keywords import OF_TYPE
@@ -24,6 +26,7 @@ from localllm.grammar.schema.schemas import checked
 from localllm.grammar.texts.literals import either, joined
 from localllm.types.conversation import Function
 from localllm.types.formats import AnswerSource, BareArguments, JsonArguments, PythonArguments, TaggedArguments
+from localllm.types.schemas.value_schemas import ValueSchema
 from localllm.types.structures import Structure
 
 JSON_ALONE = ("allOf", "maxProperties", "minProperties", "patternProperties")
@@ -31,27 +34,41 @@ JSON_ALONE = ("allOf", "maxProperties", "minProperties", "patternProperties")
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 NOT_KEPT = "arguments-not-kept"
 
+Loose = frozenset[int | tuple[int, str]]
+"""Functions by index whose arguments may be any object, and arguments by name that may be any value of their type."""
+
+
+class Bounded(NamedTuple):
+    """A terminal that some text must match for an argument to have a value."""
+
+    place: tuple[int, str]
+    """Index of the function, and the argument's name."""
+    terminal: str
+    path: str
+
 
 class ArgumentRules:
     """Rules for the functions of one source."""
 
-    def __init__(self, rules: Rules, source: AnswerSource, loose: frozenset[int] | None) -> None:
+    def __init__(self, rules: Rules, source: AnswerSource, loose: Loose | None) -> None:
         """`loose`: see `answers.grammars_of_answer`. Raises `InvalidParameter` for strict functions."""
         self._rules = rules
         self._kind = JsonArguments() if source.format.calls is None else source.format.calls.arguments
         self.notes: list[str] = []
+        self.bounded: list[Bounded] = []
         self._written: dict[Function, str] = {}
         self._annotations = Notes()
         for place, function in enumerate(source.functions if source.choice != "none" else ()):
             is_loose = not function.is_strict and (loose is None or place in loose)
-            self._written[function] = self._kept(function, is_loose=is_loose)
+            names = [each[1] for each in loose or () if isinstance(each, tuple) and each[0] == place]
+            self._written[function] = self._kept(place, function, names, is_loose=is_loose)
         self.notes += self._annotations.all
 
     def of(self, function: Function) -> str:
         """The expression for the function's arguments."""
         return self._written[function]
 
-    def _kept(self, function: Function, *, is_loose: bool) -> str:
+    def _kept(self, place: int, function: Function, loose: Iterable[str], *, is_loose: bool) -> str:
         """An expression that enforces as much of the schema as possible; notes what it does not."""
         unwritten = self._unwritten(function)
         if function.is_strict:
@@ -59,22 +76,26 @@ class ArgumentRules:
                 raise unsupported(unwritten[0], "this model's format of calls cannot enforce it")
             try:
                 schema = checked(_source_of(function), function.param, self._annotations)
-                return self._rules.rule(self._expression(schema))
+                written, names = self._expression(place, function, schema)
             except NotWritable:
                 raise unsupported(function.param, "this model's format of calls cannot express it") from None
+            if names:
+                raise unsupported(_path(function, names[0]), "this model's format of calls cannot enforce it")
+            return written
         try:
             left_out = Notes(is_loose=True)
             schema = ANY_OBJECT if is_loose else loosened(_source_of(function), function.param, left_out)
             paths = [function.param] if is_loose else [*left_out.left_out]
             for what, note in left_out.annotations.items():
                 self._annotations.add(what, note)
-            written = self._rules.rule(self._expression(schema))
+            written, names = self._expression(place, function, _loosened(function, schema, loose))
+            paths += [_path(function, name) for name in (*names, *loose)]
         except (InvalidParameter, NotWritable):
             paths, is_loose = [function.param], True
         paths = paths if is_loose else [*dict.fromkeys((*paths, *unwritten))]
         if is_loose:
             schema = ANY_OBJECT if isinstance(self._kind, JsonArguments) else outline_of(function)
-            written = self._rules.rule(self._expression(schema))
+            written, _ = self._expression(place, function, schema)
         self.notes += [f"{NOT_KEPT}: {path}" for path in paths]
         return written
 
@@ -88,20 +109,40 @@ class ArgumentRules:
             return []  # noted where it is written
         return found(source, function.param, JSON_ALONE, is_deep=not isinstance(self._kind, TaggedArguments))
 
-    def _expression(self, schema: dict[str, Any]) -> str:
-        """Raises `NotWritable`."""
+    def _expression(self, place: int, function: Function, schema: dict[str, Any]) -> tuple[str, list[str]]:
+        """A rule, and names of arguments that it does not fully enforce. Raises `NotWritable`."""
         rules, kind = self._rules, self._kind
         if isinstance(kind, JsonArguments):
-            return rules.json(schema)
+            return rules.rule(rules.json(schema)), []
         definitions = schema.get("$defs", {})
         schema = {key: value for key, value in schema.items() if key != "$defs"}
         if isinstance(kind, PythonArguments):
             writing: Writing = PythonCall(rules, Shapes(rules, Python(rules), definitions))
         elif isinstance(kind, TaggedArguments):
-            writing = TaggedNotation(rules, kind)
+            writing = TaggedNotation(rules, kind, ValueSchema.of(function))
         else:
             writing = Bare(rules, kind) if isinstance(kind, BareArguments) else NestedNotation(rules, kind)
-        return either(_objects(Shapes(rules, writing, definitions), writing, schema))
+        shapes = Shapes(rules, writing, definitions)
+        written = either(_objects(shapes, writing, schema))
+        self.bounded += [Bounded((place, name), text, _path(function, name)) for name, text in shapes.bounded]
+        return rules.rule(written), shapes.loose
+
+
+def _path(function: Function, name: str) -> str:
+    return under(function.param, "properties", name)
+
+
+def _loosened(function: Function, schema: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The schema in which these arguments may be any value of their types, and those that lost a keyword only that."""
+    known = schema.get("properties")
+    if not isinstance(known, dict):
+        return schema
+    values = ValueSchema.of(function)
+    found = {
+        name: typed(values.member(name).types & ALL_TYPES) if name in names or one in (True, {}) else one
+        for name, one in known.items()
+    }
+    return schema | {"properties": found}
 
 
 def _objects(shapes: Shapes, writing: Writing, schema: Schema, depth: int = 20) -> list[str]:

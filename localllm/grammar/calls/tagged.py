@@ -1,112 +1,97 @@
 """The notation, for `shapes`, of arguments enclosed in literals of their own (Qwen3-Coder, GLM, DeepSeek's DSML).
 
-Texts are unquoted and never contain the literal that follows; `enum`, lengths and patterns are enforced. Everything
-else is JSON, with every keyword. A text that is one of several alternatives is written as JSON or does not look like
-JSON, unless the format marks types.
+Texts are unquoted and never contain the literal that follows; what a schema asks of them is one regular expression.
+Everything else is JSON, with every keyword. Where a value may be a text or something else and the format marks no
+types, a text that readers would take for something else is written as JSON.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from localllm.grammar.calls.values import NotWritable, Schema, Shapes
-from localllm.grammar.calls.writings import NAME, UNLIKE_JSON, Plain, body_of, other_name
+from localllm.grammar.calls.texts import ALL_TYPES, NotWritable, Schema, of_types, text_of
+from localllm.grammar.calls.unmarked import unmarked
+from localllm.grammar.calls.values import STRING, Shapes
+from localllm.grammar.calls.writings import NAME, Plain, other_name
 from localllm.grammar.rules import Rules, mark_of
-from localllm.grammar.texts.literals import either, joined
+from localllm.grammar.texts.literals import ANY, either, joined, quoted
 from localllm.types.formats import TaggedArguments
-
-_SIMPLE = {"type", "$defs"}
-STRING = frozenset({"string"})
+from localllm.types.schemas.value_schemas import ValueSchema
 
 
 class TaggedNotation(Plain):
     """The notation of one format."""
 
-    def __init__(self, rules: Rules, kind: TaggedArguments) -> None:
+    def __init__(self, rules: Rules, kind: TaggedArguments, values: ValueSchema) -> None:
+        """`values`: what readers know of the arguments."""
         super().__init__(rules)
+        self._values = values
         self._kind = kind
         self._marks = dict(kind.type_marks) if kind.before_type else {}
         self.separator = kind.between
-
-    def text(self, schema: dict[str, Any], closing: str) -> str:
-        return self._rules.until(closing, body_of(schema))
-
-    def constant(self, value: Any, closing: str) -> str:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return "" if mark_of(closing) in text else self._rules.literals.written(text + closing)
-
-    def any(self, schema: dict[str, Any], closing: str) -> str:
-        return self._then(self._rules.json(schema), closing)
 
     def member(self, shapes: Shapes, name: str, schema: Schema) -> str:
         ends = mark_of(self._kind.before_type or self._kind.behind_key)
         if not name or name != name.strip() or ends in name:
             raise NotWritable
-        return self._member(shapes, self._rules.literals.written(self._kind.before + name), schema)
+        begun = self._rules.literals.written(self._kind.before + name)
+        return self._member(shapes, begun, schema, self._values.member(name).types)
 
     def other_member(self, shapes: Shapes, schema: Schema, but: Sequence[str]) -> str:
         name = self._rules.terminal(other_name(NAME, but))
-        return self._member(shapes, joined([self._rules.literals.written(self._kind.before), name]), schema)
+        begun = joined([self._rules.literals.written(self._kind.before), name])
+        return self._member(shapes, begun, schema, self._values.member("").types)
 
-    def _member(self, shapes: Shapes, begun: str, schema: Schema) -> str:
+    def _member(self, shapes: Shapes, begun: str, schema: Schema, types: frozenset[str]) -> str:
+        """`types`: those that readers expect; empty: any."""
         literals, kind = self._rules.literals, self._kind
         if not self._marks:
-            return joined([begun, literals.written(kind.behind_key), self._unmarked(shapes, schema)])
-        ways = [
-            joined([literals.written(kind.before_type + mark + kind.behind_key), value])
-            for mark, value in self._marked(shapes, schema)
-        ]
-        return joined([begun, either(ways)])
+            ways = [*self._unmarked(shapes, schema, types)]
+            value = joined([literals.written(kind.behind_key), either(ways)]) if ways else ""
+        else:
+            ways = [
+                joined([literals.written(kind.before_type + mark + kind.behind_key), value])
+                for mark, value in self._marked(shapes, schema, types)
+            ]
+            value = either(ways) if ways else ""
+        if not value:
+            raise NotWritable
+        return joined([begun, value])
 
-    def _unmarked(self, shapes: Shapes, schema: Schema) -> str:
-        types, whole, after = shapes.types(schema), shapes.whole(schema), self._kind.after
+    def _unmarked(self, shapes: Shapes, schema: Schema, types: frozenset[str]) -> Iterator[str]:
+        """Each way to write a value whose type only the schema tells."""
         if types == STRING:
-            return self._string(shapes, schema)
-        if not whole:
-            return self._rules.until(after)
-        if any(_is_free(shapes, one) for one in _parts(shapes, schema)):
-            return either([self._rules.until(after, UNLIKE_JSON), self.any(whole, after)])
-        return self.any(whole, after)
+            yield from self._text(shapes, text_of(schema, shapes.resolved))
+            return
+        if types and "string" not in types:
+            yield self._json(shapes, schema)
+            return
+        yield from unmarked(shapes, schema, types, self._kind.after, self._text)
 
-    def _marked(self, shapes: Shapes, schema: Schema) -> Iterator[tuple[str, str]]:
+    def _marked(self, shapes: Shapes, schema: Schema, types: frozenset[str]) -> Iterator[tuple[str, str]]:
         """Each possible type mark, and the values after it."""
-        others: dict[str, list[Schema]] = {}
-        for one in _parts(shapes, schema):
-            types = shapes.types(one)
-            if "string" in self._marks and types == STRING:
-                yield self._marks["string"], self._string(shapes, one)
-            elif "string" in self._marks and not types:
-                yield self._marks["string"], self._rules.until(self._kind.after)
-                others.setdefault(self._marks.get("*", ""), []).append(
-                    {"type": ["number", "boolean", "object", "array"]}
-                )
-            else:
-                mark = next((self._marks[each] for each in types if each in self._marks), self._marks.get("*", ""))
-                others.setdefault(mark, []).append(one)
-        for mark, schemas in others.items():
-            yield mark, either([self.any(shapes.whole(one), self._kind.after) for one in schemas])
+        own = self._marks.get("*", "")
+        kinds: dict[str, set[str]] = {}
+        for type_ in types or ALL_TYPES:
+            kinds.setdefault(self._marks.get(type_, own), set()).add(type_)
+        for mark, named in kinds.items():
+            if mark == self._marks.get("string"):
+                for way in self._text(shapes, text_of(schema, shapes.resolved), is_only=len(kinds) == 1):
+                    yield mark, way
+            elif (rest := of_types(schema, named, shapes.resolved)) is not False:
+                yield mark, self._json(shapes, rest)
 
-    def _string(self, shapes: Shapes, schema: Schema) -> str:
-        """A value whose schema allows only texts."""
-        whole = shapes.resolved(schema)
-        if isinstance(whole, dict) and {"anyOf", "enum", "const", "type"} & whole.keys():
-            return shapes.value(whole, self._kind.after)
-        return self._rules.until(self._kind.after)
+    def _json(self, shapes: Shapes, schema: Schema) -> str:
+        return self._then(self._rules.json(shapes.whole(schema)), self._kind.after)
 
-
-def _parts(shapes: Shapes, schema: Schema) -> Iterator[Schema]:
-    """The alternatives of a schema, each of a single type if it lists types."""
-    schema = shapes.resolved(schema)
-    if isinstance(schema, dict) and schema.keys() == {"anyOf"}:
-        for one in schema["anyOf"]:
-            yield from _parts(shapes, one)
-    elif isinstance(schema, dict) and isinstance(schema.get("type"), list) and not {"enum", "const"} & schema.keys():
-        yield from (schema | {"type": one} for one in schema["type"])
-    else:
-        yield schema
-
-
-def _is_free(shapes: Shapes, schema: Schema) -> bool:
-    return isinstance(schema, dict) and schema.keys() <= _SIMPLE and shapes.types(schema) == STRING
+    def _text(self, shapes: Shapes, terminal: str | None, *, is_only: bool = True) -> Iterator[str]:
+        """A text, possibly in the format's quotes; nothing if there is no terminal."""
+        if terminal is None:
+            return
+        (opening, closing), after = self._kind.quotes, self._kind.after
+        if not opening:
+            yield shapes.until(after, terminal, is_only=is_only)
+            return
+        yield shapes.until(after, f"({terminal}) & ~({quoted(opening)} {ANY})", is_only=is_only)
+        inside = f"({terminal}) & ~({ANY} {quoted(mark_of(after))} {ANY})"
+        yield joined([self._rules.literals.written(opening), shapes.until(closing + after, inside, is_only=False)])

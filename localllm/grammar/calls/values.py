@@ -1,20 +1,23 @@
 """Lark rules for values in a notation other than JSON, for simple schemas rewritten by `schemas.checked`.
 
 Enforced are types, `enum` and `const`, properties with their order and `required`, `additionalProperties`, items and
-their number, alternatives and references; for texts and numbers, what `Writing` enforces. Other schemas (`allOf` beside
-other keywords, several schemas for one value, numbers of properties) are passed to `Writing.any`. Knows no notation.
+their number, alternatives and references, all that is asked of texts, and for numbers what `Writing` enforces. Other
+schemas (several for one value, numbers of properties) are passed to `Writing.any`. Knows no notation.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
-from localllm.grammar.rules import Rules
-from localllm.grammar.texts.literals import either, joined
+from localllm.grammar.calls.texts import NotWritable, Schema, text_of
+from localllm.grammar.rules import Rules, mark_of
+from localllm.grammar.texts.literals import ANY, either, joined, quoted
+from localllm.types.schemas.value_schemas import ValueSchema
 
-Schema = dict[str, Any] | bool
+STRING = frozenset({"string"})
 
 MAX_COUNTED = 1000
 """Limit up to which the items of an array are counted."""
@@ -30,9 +33,11 @@ class Writing(Protocol):
     closing: str
     list_opening: str
     list_closing: str
+    keeps_all: bool
+    """Whether `any` enforces its schema."""
 
-    def text(self, schema: dict[str, Any], closing: str, /) -> str:
-        """A string, with lengths and patterns."""
+    def text(self, shapes: Shapes, schema: Schema, closing: str, /) -> str:
+        """A value whose schema allows only texts. Raises `NotWritable`."""
         ...
 
     def scalar(self, schema: dict[str, Any], closing: str, /) -> str:
@@ -64,10 +69,6 @@ class Writing(Protocol):
         ...
 
 
-class NotWritable(Exception):
-    """A name or a value that the notation cannot express."""
-
-
 class Shapes:
     """Rules for one document in one notation."""
 
@@ -76,14 +77,22 @@ class Shapes:
         self._writing = writing
         self._definitions = definitions
         self._references: dict[tuple[str, str], str] = {}
+        self._names: list[str] = []
+        """Names of the members that are being written, the outermost first."""
+        self.loose: list[str] = []
+        """Outermost names of members whose schemas are not fully enforced."""
+        self.bounded: list[tuple[str, str]] = []
+        """Terminals for texts that must not be empty of texts, by the outermost name of their member."""
 
     def value(self, schema: Schema, closing: str = "") -> str:
         """An expression for a value and the literal after it. Raises `NotWritable`."""
         if not isinstance(schema, dict):
             schema = {}
+        if self.types(schema) == STRING:
+            return self._writing.text(self, schema, closing)
         apart = [name for name in _APART if name in schema]
         if len(apart) > 1 or (apart and schema.keys() - {apart[0], "type"}):
-            return self._writing.any(self.whole(schema), closing)
+            return self._any(schema, closing)
         match apart:
             case ["$ref"]:
                 return self._reference(schema["$ref"], closing)
@@ -99,7 +108,21 @@ class Shapes:
                 return either(found)
             case []:
                 return self._of_types(schema, closing)
-        return self._writing.any(self.whole(schema), closing)
+        return self._any(schema, closing)
+
+    def until(self, closing: str, terminal: str, *, is_only: bool = True) -> str:
+        """`Rules.until`; `is_only`: without a text that matches, there is no value."""
+        if is_only and terminal != ANY and self._names:
+            free = f"({terminal}) & ~({ANY} {quoted(mark_of(closing))} {ANY})"
+            self.bounded.append((self._names[0], free))
+        return self.rules.until(closing, terminal)
+
+    def text_of(self, schema: Schema) -> str:
+        """A terminal for the texts that a schema allows. Raises `NotWritable` if there are none."""
+        terminal = text_of(schema, self.resolved)
+        if terminal is None:
+            raise NotWritable
+        return terminal
 
     def members(self, schema: dict[str, Any]) -> str:
         """Members of an object, without its brackets. Raises `NotWritable`."""
@@ -109,15 +132,36 @@ class Shapes:
         properties: dict[str, Schema] = schema.get("properties", {}) | dict.fromkeys(unlisted, others)
         found: list[tuple[str, bool]] = []
         for name, one in properties.items():
-            try:
-                if one is False:
-                    raise NotWritable
-                found.append((self._writing.member(self, name, one), name in required))
-            except NotWritable:
-                if name in required:
-                    raise
+            if item := self._member(name, one):
+                found.append((item, name in required))
+            elif name in required:
+                raise NotWritable
         other = "" if others is False else self._writing.other_member(self, others, [*properties])
         return self._row(found, other)
+
+    def _member(self, name: str, schema: Schema) -> str:
+        """A name and its value, with only its types if it cannot be written otherwise; empty if it cannot at all."""
+        if schema is False:
+            return ""
+        self._names.append(name)
+        try:
+            with suppress(NotWritable):
+                return self._writing.member(self, name, schema)
+            self._loosen()
+            with suppress(NotWritable):
+                return self._writing.member(self, name, typed(self.types(schema)))
+            return ""
+        finally:
+            self._names.pop()
+
+    def _loosen(self) -> None:
+        if self._names and self._names[0] not in self.loose:
+            self.loose.append(self._names[0])
+
+    def _any(self, schema: Schema, closing: str) -> str:
+        if schema and not self._writing.keeps_all:
+            self._loosen()
+        return self._writing.any(self.whole(schema), closing)
 
     def resolved(self, schema: Schema) -> Schema:
         """The schema, or the one that it only refers to."""
@@ -127,20 +171,9 @@ class Shapes:
             schema = self._definitions[schema["$ref"].removeprefix("#/$defs/")]
         return schema
 
-    def types(self, schema: Schema, depth: int = 20) -> frozenset[str]:
+    def types(self, schema: Schema) -> frozenset[str]:
         """The types that readers derive from the schema; empty: any."""
-        schema = self.resolved(schema)
-        if not isinstance(schema, dict) or not depth:
-            return frozenset()
-        if "type" in schema:
-            return frozenset(schema["type"] if isinstance(schema["type"], list) else [schema["type"]])
-        if "enum" in schema or "const" in schema:
-            return frozenset(map(type_of, schema.get("enum", [schema.get("const")])))
-        if "anyOf" in schema:
-            each = [self.types(one, depth - 1) for one in schema["anyOf"]]
-            return frozenset[str]().union(*each) if all(each) else frozenset()
-        found = (self.types(one, depth - 1) for one in schema.get("allOf", ()))
-        return next(filter(None, found), frozenset())
+        return ValueSchema(schema, {"$defs": self._definitions}).types
 
     def whole(self, schema: Schema) -> dict[str, Any]:
         """The schema as a document of its own, with definitions if needed."""
@@ -165,10 +198,8 @@ class Shapes:
                 return self._bracketed(self._writing.opening, self.members(schema), self._writing.closing + closing)
             case "array":
                 return self._array(schema, closing)
-            case "string":
-                return self._writing.text(schema, closing)
             case "":
-                return self._writing.any(self.whole(schema), closing)
+                return self._any(schema, closing)
             case _:
                 return self._writing.scalar(schema, closing)
 
@@ -233,19 +264,6 @@ class Shapes:
         return joined([self.rules.literals.written(opening), inner, self.rules.literals.written(closing)])
 
 
-def type_of(value: object) -> str:
-    """JSON Schema's name for the type of a value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case dict():
-            return "object"
-    return "array"
+def typed(types: Collection[str]) -> dict[str, Any]:
+    """A schema that asks only for one of these types; for anything if there are none."""
+    return {"type": next(iter(types)) if len(types) == 1 else sorted(types)} if types else {}

@@ -7,25 +7,37 @@ never contain the literal that ends them. Knows nothing of calls.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from localllm.grammar.calls.tags import regex
-from localllm.grammar.calls.values import NotWritable, Schema, Shapes
+from localllm.grammar.calls.texts import NotWritable, Schema, of_types
+from localllm.grammar.calls.unmarked import unmarked
+from localllm.grammar.calls.values import Shapes
 from localllm.grammar.rules import Rules
 from localllm.grammar.texts.literals import ANY, either, joined, quoted
 from localllm.types.formats import BareArguments, NestedArguments
 
 NAME = "[A-Za-z_][A-Za-z0-9_.-]*"
 """Names of members that the schema does not list."""
-UNLIKE_JSON = r'/(?s:([^\s"{\[0-9-].*)?)/'
-"""A text that readers do not take for a number, a quoted text, a list or an object."""
+PARTED = frozenset({"array", "object"})
+BLANK = r"/\s*/"
 
 
 class Plain:
-    """The common part of the notations."""
+    """The common part of the notations; one that only writes members leaves values to another."""
 
     opening = separator = closing = list_opening = list_closing = ""
+    keeps_all = True
+
+    def text(self, _shapes: Shapes, _schema: Schema, _closing: str) -> str:
+        raise NotWritable
+
+    def constant(self, _value: Any, _closing: str) -> str:
+        raise NotWritable
+
+    def any(self, _schema: dict[str, Any], _closing: str) -> str:
+        raise NotWritable
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -49,9 +61,10 @@ class Python(Plain):
     opening, separator, closing = "{", ", ", "}"
     list_opening, list_closing = "[", "]"
 
-    def text(self, schema: dict[str, Any], closing: str) -> str:
-        written = self._rules.json(schema)
-        if schema.keys() <= {"type"}:
+    def text(self, shapes: Shapes, schema: Schema, closing: str) -> str:
+        whole = shapes.whole(schema)
+        written = self._rules.json(whole)
+        if whole.keys() <= {"type"}:
             written = either([written, self._rules.terminal(r"/'[^'\\]*'/")])
         return self._then(written, closing)
 
@@ -82,11 +95,6 @@ class PythonCall(Plain):
         super().__init__(rules)
         self._values = values
 
-    def text(self, _schema: dict[str, Any], _closing: str) -> str:
-        raise NotWritable  # values are written by `values`
-
-    constant = any = text
-
     def member(self, _shapes: Shapes, name: str, schema: Schema) -> str:
         if not name or name != name.strip() or set(name) & set("=,()[]{}'\""):
             raise NotWritable
@@ -101,15 +109,18 @@ class Bare(Plain):
 
     opening, separator, closing = "{", ",", "}"
     list_opening, list_closing = "[", "]"
+    keeps_all = False
 
     def __init__(self, rules: Rules, kind: BareArguments) -> None:
         super().__init__(rules)
         self._quote = kind.quote
         self._any = ""
 
-    def text(self, schema: dict[str, Any], closing: str) -> str:
-        quote = self._rules.literals.written(self._quote)
-        return self._then(joined([quote, self._rules.until(self._quote, body_of(schema))]), closing)
+    def text(self, shapes: Shapes, schema: Schema, closing: str) -> str:
+        return self._quoted(shapes.until(self._quote, shapes.text_of(schema)), closing)
+
+    def _quoted(self, text: str, closing: str = "") -> str:
+        return self._then(joined([self._rules.literals.written(self._quote), text]), closing)
 
     def constant(self, value: Any, closing: str) -> str:
         if isinstance(value, dict | list) or (isinstance(value, str) and self._quote in value):
@@ -124,7 +135,7 @@ class Bare(Plain):
             scalar = self._rules.json({"type": ["number", "boolean", "null"]})
             member = joined([self._rules.terminal(other_name(NAME, [])), quoted(":"), self._any])
             members, items = (f'({one} ("," {one})*)?' for one in (member, self._any))
-            ways = [self.text({}, ""), scalar, f'"{{" {members} "}}"', f'"[" {items} "]"']
+            ways = [self._quoted(self._rules.until(self._quote)), scalar, f'"{{" {members} "}}"', f'"[" {items} "]"']
             self._rules.define(self._any, " | ".join(ways))
         return self._then(self._any, closing)
 
@@ -140,12 +151,14 @@ class Bare(Plain):
 class NestedNotation(Plain):
     """`<city>Ulm</city><days><item>3</item></days>`, each tag after a prefix."""
 
+    keeps_all = False
+
     def __init__(self, rules: Rules, kind: NestedArguments) -> None:
         super().__init__(rules)
         self._prefix = kind.prefix
 
-    def text(self, schema: dict[str, Any], closing: str) -> str:
-        return self._rules.until(closing, body_of(schema))
+    def text(self, shapes: Shapes, schema: Schema, closing: str) -> str:
+        return shapes.until(closing, shapes.text_of(schema))
 
     def constant(self, value: Any, closing: str) -> str:
         text = value if isinstance(value, str) else json.dumps(value)
@@ -156,15 +169,20 @@ class NestedNotation(Plain):
         return self._rules.until(closing, "/[^<]*/")
 
     def alternatives(self, shapes: Shapes, schemas: Sequence[Schema], closing: str) -> str:
-        """If text is allowed, readers take everything for text, except lists and objects, which they recognize by their
-        beginning."""
-        types = [shapes.types(one) for one in schemas]
-        found = frozenset[str]().union(*types)
-        if "string" in found and not found & {"array", "object"}:
-            return self._rules.until(closing)
-        ways = [shapes.value(one, closing) for one, its in zip(schemas, types, strict=True) if its != {"string"}]
-        texts = [self._rules.until(closing, UNLIKE_JSON + " & /[^<]*/")] if len(ways) < len(schemas) else []
-        return either([*texts, *ways])
+        schema: Schema = {"anyOf": [*schemas]}
+        types = shapes.types(schema)
+        if types and "string" not in types:
+            return either([shapes.value(one, closing) for one in schemas])
+        parted = of_types(schema, PARTED, shapes.resolved)
+        ways = [*unmarked(shapes, schema, types, closing, partial(self._texts, closing), but=PARTED)]
+        if isinstance(parted, dict):
+            ways += [shapes.value(one, closing) for one in parted["anyOf"]]
+        if not ways:
+            raise NotWritable
+        return either(ways)
+
+    def _texts(self, closing: str, shapes: Shapes, terminal: str, *, is_only: bool = True) -> Iterator[str]:
+        yield shapes.until(closing, f"({terminal}) & ~({BLANK} {quoted(f'{self._prefix}<')} {ANY})", is_only=is_only)
 
     def member(self, shapes: Shapes, name: str, schema: Schema) -> str:
         if not name or set(name) & set("<>"):
@@ -178,16 +196,6 @@ class NestedNotation(Plain):
 
     def item(self) -> tuple[str, str]:
         return f"{self._prefix}<item>", f"{self._prefix}</item>"
-
-
-def body_of(schema: dict[str, Any]) -> str:
-    """A terminal for texts with these lengths and patterns."""
-    least, most = schema.get("minLength", 0), schema.get("maxLength", "")
-    found = [f"/(?s:.{{{least},{most}}})/"] if least or most != "" else []
-    for one in (schema, *schema.get("allOf", ())):
-        if isinstance(one, dict) and "pattern" in one:
-            found.append(regex(one["pattern"].removeprefix("^").removesuffix("$")))
-    return " & ".join(found) or ANY
 
 
 def other_name(pattern: str, but: Sequence[str]) -> str:

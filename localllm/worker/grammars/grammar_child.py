@@ -93,7 +93,7 @@ def _prepare() -> Callable[[GrammarRequest], bytearray]:
 
     def answer_to(request: GrammarRequest) -> bytearray:
         try:
-            return encode(Written(*checked_grammar(request)))
+            return encode(Written(*checked_grammar(request)[:2]))
         except LocalLLMError as error:
             return encode(Written(error=error.info()))
         except (MemoryError, RecursionError):

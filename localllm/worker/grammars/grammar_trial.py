@@ -6,6 +6,7 @@ llguidance's repeat the source, the parser's state and Rust's stack.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Collection, Mapping
@@ -16,13 +17,17 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.calls.answers import source_of
+from localllm.grammar.calls.arguments import Loose
 from localllm.grammar.compose import ComposedGrammar, composed, grammar_of
 from localllm.grammar.schema.blame import culprit
 from localllm.grammar.texts.literals import Literals
 from localllm.types.formats import AnswerSource
+from localllm.types.schemas.value_schemas import ValueSchema
 from localllm.types.structures import Structure
 from localllm.worker.grammars.grammar_request import GrammarRequest, SpecialTokens, parser_limits
 
+MAX_ARGUMENTS = 40
+"""Number of a function's arguments up to which those that do not compile are searched for."""
 MAX_DROPPED = 3
 """The most keywords that are left out one after another because they do not compile."""
 SEARCH_S = 0.5
@@ -35,11 +40,11 @@ _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 def checked_grammar(request: GrammarRequest) -> ComposedGrammar:
     """llguidance's text, which compiles and allows something, with notes. Raises `InvalidParameter`."""
     structure, literals = request.structure, Literals.of_vocabulary(request.special.spellings, request.special.ends)
-    written = composed(structure, request.preface, literals, None if request.is_loose else frozenset())
+    if structure.kind == "answer" and not request.is_loose:
+        return _answer(request, literals)
+    written = composed(structure, request.preface, literals, None)
     if (error := _error(request, written.grammar)) is None:
         return written
-    if structure.kind == "answer":
-        return _loosened(request, literals, error)
     return _without_culprits(request, literals, error)
 
 
@@ -64,18 +69,43 @@ def _without_culprits(request: GrammarRequest, literals: Literals, error: str) -
         error = found
 
 
-def _loosened(request: GrammarRequest, literals: Literals, error: str) -> ComposedGrammar:
+def _answer(request: GrammarRequest, literals: Literals) -> ComposedGrammar:
+    """The grammar of an answer, without what is asked of arguments that no text can satisfy."""
+    functions = source_of(request.structure).functions
+    loose: Loose = frozenset()
+    while True:
+        written = composed(request.structure, request.preface, literals, loose)
+        dead = [each for each in written.bounded if each.place not in loose and _is_dead(request, each.terminal)]
+        if not dead:
+            break
+        for each in dead:
+            if functions[each.place[0]].is_strict:
+                raise InvalidParameter(f"{each.path} allows no text at all", param=each.path)
+        loose |= {each.place for each in dead}
+    error = _error(request, written.grammar)
+    return written if error is None else _loosened(request, literals, error, loose)
+
+
+def _is_dead(request: GrammarRequest, terminal: str) -> bool:
+    """Whether no text matches a terminal, or it takes too much work to find out."""
+    lark = f"%llguidance {{}}\nstart: TEXT\nTEXT: {terminal}\n"
+    return _error(request, json.dumps({"grammars": [{"lark_grammar": lark}]})) is not None
+
+
+def _loosened(request: GrammarRequest, literals: Literals, error: str, loose: Loose) -> ComposedGrammar:
     """The grammar without the schemas that do not compile, or without any if that does not help."""
     source = source_of(request.structure)
     if source.text is not None and (of_text := _error(request, grammar_of(source.text))) is not None:
         raise _refusal(source.text, of_text, _culprit(request, source.text))
-    bad = _Parts(request, source, literals).bad()
+    parts = _Parts(request, source, literals)
+    bad = parts.bad()
     for place in bad:
         if (function := source.functions[place]).is_strict:
             schema = Structure(kind="json_schema", source=function.parameters or "{}", param=function.param)
             raise _refusal(schema, error, _culprit(request, schema))
-    for loose in (frozenset(bad), None):
-        written = composed(request.structure, request.preface, literals, loose)
+    arguments: Loose = loose | {each for place in bad for each in parts.bad_arguments(place)}
+    for which in (arguments, loose | {*bad}, None):
+        written = composed(request.structure, request.preface, literals, which)
         if (still := _error(request, written.grammar)) is None:
             return written
         error = still
@@ -102,11 +132,22 @@ class _Parts:
         found = [place for half in halves if not self._compile(half) for place in self._bad(half)]
         return found or max(halves, key=self._length)
 
-    def _compile(self, places: list[int]) -> bool:
+    def _compile(self, places: list[int], loose: Loose = frozenset()) -> bool:
         functions = tuple(self._source.functions[place] for place in places)
         some = msgspec.structs.replace(self._source, functions=functions, choice="required")
         structure = msgspec.structs.replace(self._request.structure, source=msgspec.json.encode(some).decode())
-        return _error(self._request, composed(structure, None, self._literals).grammar) is None
+        return _error(self._request, composed(structure, None, self._literals, loose).grammar) is None
+
+    def bad_arguments(self, place: int) -> list[tuple[int, str]]:
+        """Arguments of a function that do not compile even if all others may be anything."""
+        names = ValueSchema.of(self._source.functions[place]).names
+        if len(names) > MAX_ARGUMENTS:
+            return []
+        return [
+            (place, name)
+            for name in names
+            if not self._compile([place], frozenset((0, other) for other in names if other != name))
+        ]
 
     def _length(self, places: list[int]) -> int:
         return sum(len(self._source.functions[place].parameters) for place in places)

@@ -22,14 +22,15 @@ from localllm.chat.formats.arguments.scanning import (
     Unreadable,
     object_opening,
 )
-from localllm.chat.formats.arguments.value_schemas import ValueSchema
-from localllm.chat.formats.arguments.words import json_of_text, json_of_word
+from localllm.chat.formats.arguments.tagged_arguments import json_of
+from localllm.chat.formats.arguments.words import json_of_text
 from localllm.types.conversation import Function
 from localllm.types.formats import NestedArguments
+from localllm.types.schemas.value_schemas import ValueSchema
 
 _TAG = re.compile(r"[^<>]+")
 _ITEM = "item"
-_EMPTY = (("string", '""'), ("array", "[]"), ("object", "{}"), ("null", "null"))
+_EMPTY = (("array", "[]"), ("object", "{}"), ("null", "null"))
 _PARTED = frozenset({"array", "object"})
 
 
@@ -101,13 +102,14 @@ def _value(scanner: Scanner, prefix: str, tag: str, schema: ValueSchema, depth: 
     if depth > MAX_DEPTH:
         raise Unreadable
     closing, types = f"{prefix}</{tag}>", schema.types
-    if "string" in types and not types & _PARTED:
+    if types == {"string"}:
         scanner.write('"')
         yield from scanner.until(closing, scanner.write_quoted)
         scanner.write('"')
         return
     blank = yield from scanner.blank()
-    if (yield from scanner.sees(f"{prefix}<")) and not (yield from scanner.sees(closing)):
+    is_parted = not types or bool(types & _PARTED)
+    if is_parted and (yield from scanner.sees(f"{prefix}<")) and not (yield from scanner.sees(closing)):
         yield from _parted(scanner, prefix, schema, depth)
         if not (yield from scanner.takes(closing)):
             raise Unreadable
@@ -128,15 +130,6 @@ def _parted(scanner: Scanner, prefix: str, schema: ValueSchema, depth: int) -> S
 
 def _json_of(text: str, types: frozenset[str]) -> str:
     """The content of a tag without nested ones, as one of the types."""
-    word = text.strip()
-    if not word:
-        return next((empty for kind, empty in _EMPTY if kind in types), json_of_text(text) if text else '""')
-    if "string" not in types and (found := json_of_word(word)) is not None:
-        return found
-    if word[0] in "[{" and word[-1] in "]}":
-        try:
-            json.loads(word)
-        except (ValueError, RecursionError):
-            return json_of_text(text)
-        return word
-    return json_of_text(text)
+    if not text.strip() and "string" not in types:
+        return next((empty for kind, empty in _EMPTY if kind in types), json.dumps(text, ensure_ascii=False))
+    return json_of(text, types)

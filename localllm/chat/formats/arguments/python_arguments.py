@@ -22,9 +22,9 @@ from localllm.chat.formats.arguments.scanning import (
     listed,
     object_opening,
 )
-from localllm.chat.formats.arguments.value_schemas import ValueSchema
 from localllm.chat.formats.arguments.words import json_of_text, json_of_word, quoted
 from localllm.types.conversation import Function
+from localllm.types.schemas.value_schemas import ValueSchema
 
 _KEY = re.compile(r"[^=,()\[\]{}'\"]+")
 _WORD = re.compile(r"[^\s,()\[\]{}:='\"]+")

@@ -15,12 +15,14 @@ from localllm.chat.formats.arguments.json_scan import JsonScanner, value_of
 from localllm.chat.formats.arguments.python_arguments import json_of_value
 from localllm.chat.formats.arguments.reading import ArgumentsReader
 from localllm.chat.formats.arguments.stepped_arguments import Outcome, SteppedReader
-from localllm.chat.formats.arguments.value_schemas import ValueSchema, type_of
 from localllm.chat.formats.arguments.words import json_of_word
 from localllm.chat.formats.tape import Markers, Steps, parts_of
 from localllm.types.conversation import Function
 from localllm.types.formats import TaggedArguments
+from localllm.types.schemas.value_schemas import ValueSchema, type_of
 
+BLANKS = " \t\r\n"
+"""White space that may surround a value other than a text."""
 MOST_KEY = 1000
 """Maximum length of an argument's name, in characters."""
 
@@ -132,7 +134,7 @@ class TaggedReader(SteppedReader):
             found.append(text)
             if literal:
                 self.tape.take(len(literal))
-                self.out.append(_json_of("".join(found), types))
+                self.out.append(json_of("".join(found), types))
                 return True
             if not text:
                 return False
@@ -157,17 +159,18 @@ def _argument(kind: TaggedArguments, key: str, value: object) -> str:
     return f"{kind.before}{key}{kind.before_type}{mark}{kind.behind_key}{text}{kind.after}"
 
 
-def _json_of(text: str, types: frozenset[str]) -> str:
-    """A value as JSON, from JSON or Python syntax; a string if it is neither, or if the schema allows only strings."""
-    text = text.strip()
-    found = _type_of_json(text)
+def json_of(text: str, types: frozenset[str]) -> str:
+    """A value as JSON, from JSON or Python syntax; the text itself if it is neither, or if the schema allows texts but
+    not that."""
+    core = text.strip(BLANKS)
+    found = _type_of_json(core)
     if not found:
-        word = json_of_value(text) if text[:1] in ("{", "[") else json_of_word(text)
-        text, found = (text, "") if word is None else (word, _type_of_json(word))
+        word = json_of_value(core) if core[:1] in ("{", "[") else json_of_word(core)
+        core, found = (core, "") if word is None else (word, _type_of_json(word))
     is_wanted = "string" not in types or found in types or (found == "integer" and "number" in types)
     if not found or not is_wanted:
         return json.dumps(text, ensure_ascii=False)
-    return JsonScanner().feed(text)[0] if text[0] in '{["' else text
+    return JsonScanner().feed(core)[0] if core[0] in '{["' else core
 
 
 def _type_of_json(text: str) -> str:

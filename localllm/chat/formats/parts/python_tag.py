@@ -10,13 +10,13 @@ import json
 from collections.abc import Sequence
 
 from localllm.chat.formats.arguments import python_arguments
-from localllm.chat.formats.arguments.value_schemas import ValueSchema
 from localllm.chat.formats.parts.call_reading import read_arguments
 from localllm.chat.formats.parts.collected import AnswerParts, Draft
 from localllm.chat.formats.parts.protocols import merged
 from localllm.chat.formats.reading import NewParts, Reader
 from localllm.chat.formats.tape import Markers, Steps, Tape
 from localllm.types.conversation import CallDelta, Function
+from localllm.types.schemas.value_schemas import ValueSchema
 
 TAG = "<|python_tag|>"
 RUN_CODE = ("python", "code_interpreter", "ipython")

@@ -199,7 +199,7 @@ NESTED = [
     ("@<city>Ulm@</city>@<days>3@</days>", {"city": "Ulm", "days": 3}),
     ("", {}),
     ("\n@<city> Ulm \n@</city>\n@<days> 3 @</days>\n", {"city": " Ulm \n", "days": 3}),
-    ("@<city>3@</city>@<color>1@</color>@<maybe>null@</maybe>", {"city": "3", "color": "1", "maybe": "null"}),
+    ("@<city>3@</city>@<color>1@</color>@<maybe>null@</maybe>", {"city": "3", "color": "1", "maybe": None}),
     ('@<city>a "b" <c> {d}</x>@</city>', {"city": 'a "b" <c> {d}</x>'}),
     (
         "@<names>@<item>1@</item>\n@<item>@</item>@<item>b ü \U0001f600@</item>@</names>",

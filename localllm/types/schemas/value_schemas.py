@@ -1,17 +1,20 @@
 """Looks up types and subschemas in a JSON Schema, for formats that write strings and numbers alike.
 
-Lenient: a schema without constraints, or with ones that are not understood, allows everything. Pure.
+Both the readers of such formats (`chat/formats`) and their grammars (`grammar/calls`) ask it, so that they cannot
+disagree. Lenient: a schema without constraints, or with ones that are not understood, allows everything. Pure.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from localllm.types.conversation import Function
 
 _COMBINED = ("allOf", "anyOf", "oneOf")
+_OF_TEXTS = frozenset({"minLength", "maxLength", "pattern", "format"})
+_OF_NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _MOST_PARTS = 200
 _KINDS: tuple[tuple[type, str], ...] = (
     (str, "string"),
@@ -81,21 +84,23 @@ class ValueSchema:
         steps[0] -= 1
         if steps[0] < 0 or not isinstance(schema, dict):
             return frozenset()
-        if own := frozenset(_own_types(schema)):
-            return own
+        found = [frozenset(_own_types(schema))]
         if isinstance(reference := schema.get("$ref"), str):
-            return self._types(self._referred(reference), steps)
+            found.append(self._types(self._referred(reference), steps))
         for word in _COMBINED:
             if isinstance(parts := schema.get(word), list) and parts:
-                found = [self._types(part, steps) for part in parts]
+                each = [self._types(part, steps) for part in parts]
                 if word == "allOf":
-                    return next(filter(None, found), frozenset())
-                return frozenset[str]().union(*found) if all(found) else frozenset()
-        return frozenset()
+                    found += each
+                elif all(each):
+                    found.append(frozenset[str]().union(*each))
+        return _common(found)
 
     def _referred(self, reference: str) -> Any:
+        if reference != "#" and not reference.startswith("#/"):
+            return {}
         found = self._root
-        for step in reference.removeprefix("#").split("/")[1:]:
+        for step in reference.split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
             found = found.get(name, {}) if isinstance(found, dict) else {}
         return found
@@ -104,6 +109,28 @@ class ValueSchema:
 def type_of(value: object) -> str:
     """JSON Schema's name for the type of a value."""
     return next(name for kind, name in _KINDS if isinstance(value, kind))
+
+
+def _is_of_numbers(format_: object) -> bool:
+    """Whether it is one of OpenAPI's formats of numbers."""
+    return isinstance(format_, str) and format_.startswith(("int", "uint", "float", "double", "decimal", "number"))
+
+
+def _common(found: Iterable[frozenset[str]]) -> frozenset[str]:
+    """The types that all of these allow; an empty set allows any. If they exclude each other, those of the first."""
+    common = frozenset[str]()
+    for types in filter(None, found):
+        if not common:
+            common = types
+            continue
+        both = {each for each in common | types if _is_among(each, common) and _is_among(each, types)}
+        common = frozenset(both) or common
+    return common
+
+
+def _is_among(type_: str, types: frozenset[str]) -> bool:
+    """Whether the types include this one; a number may be an integer."""
+    return type_ in types or (type_ == "integer" and "number" in types)
 
 
 def _mapping(schema: dict[str, Any], word: str) -> dict[str, Any]:
@@ -125,3 +152,5 @@ def _own_types(schema: dict[str, Any]) -> Iterator[str]:
         yield "object"
     elif "items" in schema:
         yield "array"
+    elif _OF_TEXTS & schema.keys() and not _OF_NUMBERS & schema.keys() and not _is_of_numbers(schema.get("format")):
+        yield "string"
