@@ -170,10 +170,10 @@ def test_a_client_finds_the_model_in_the_list(serve: Callable[[str], AgentServer
 
 
 def combinations() -> Iterator[Any]:
-    """Every client in two formats, every format with four clients; exhaustive: all of them."""
+    """Every client in one format, every format with two clients or more; exhaustive: all of them."""
     for number, format in enumerate(FORMATS):
         for place, client in enumerate(CLIENTS):
-            is_tried = number in (place % len(FORMATS), (place + place // len(FORMATS) + 1) % len(FORMATS))
+            is_tried = number == place % len(FORMATS)
             yield pytest.param(format, client, marks=() if is_tried else pytest.mark.exhaustive)
 
 
