@@ -83,7 +83,7 @@ def mislead(data_dir: Path) -> None:
 def test_real_workers_are_measured_and_the_faster_way_is_kept_and_used(cli: Cli, data_dir: Path) -> None:
     """Beside other programs it may be too noisy to keep anything: then nothing is, which is tested as well."""
     mislead(data_dir)
-    done = cli("tune", "demo", "--minutes=0.5", "--json", *AS_OPTIONS)
+    done = cli("tune", "demo", "--minutes=0.25", "--json", *AS_OPTIONS)
     assert done.returncode == 0, done.stderr
     assert "1 candidate" in done.stderr
     found = json.loads(done.stdout)
