@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from localllm.gguf.rules.assistants import TARGET
+from localllm.gguf.rules.draft_heads import TARGET
 from localllm.types import DraftHead, ModelInfo, ReadKeys
 from localllm.types.load_options import LoadOptions
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LoadFailed
-from localllm.gguf.rules.target_states import GIVES_STATES
+from localllm.gguf.rules.draft_heads import GIVES_STATES
 from localllm.planning import assistants
 from localllm.planning.needs import FIXED_BYTES, need_bytes
 from localllm.planning.nextn_heads import CTX, F32, KEPT_ROWS, MOST_BATCH

@@ -8,15 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.engine.backend import BackendError, Piece
-from localllm.engine.speculation.draft_backend import DraftBackend
-from localllm.engine.speculation.head_streams import HeadStreams
-from localllm.engine.speculation.streams import DraftStreams
 from localllm.errors import LoadFailed
 from localllm.llama.backend import LlamaBackend, open_backend
 from localllm.llama.context import Attention, Batching, KvMemory
-from localllm.llama.drafts.draft_model import LlamaDraft
-from localllm.llama.drafts.nextn import LlamaHeads
-from localllm.llama.drafts.target_vectors import KeptVectors
+from localllm.llama.drafts.making import KeptVectors
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -24,12 +19,10 @@ from localllm.llama.rope import rope_of
 from localllm.llama.spread import Spread, use_numa
 from localllm.llama.tokens.grammar_tokens import GrammarTokens
 from localllm.llama.tokens.vocab import Vocab
-from localllm.planning.tuned import AS_TUNED
 from localllm.system import cpu
-from localllm.types import ChatFormat, LoadedModel, SamplingParams, SourceName
+from localllm.types import ChatFormat, LoadedModel, SamplingParams
 from localllm.worker.attention import AttentionChoice, settle
-from localllm.worker.drafts.draft_model import check_layers, load_draft
-from localllm.worker.drafts.nextn_context import has_heads, kept_for, load_heads
+from localllm.worker.drafts.guess_sources import GuessLoader, GuessSources
 from localllm.worker.grammars.constraints import Later
 from localllm.worker.messages import Load
 from localllm.worker.prompts.sampling import resolve_sampling, with_defaults
@@ -50,10 +43,7 @@ class ModelInMemory(NamedTuple):
     """Makes a context for embeddings, when the first text arrives. Raises `LoadFailed`."""
     grammar_tokens: Later[GrammarTokens] | None
     """None for an encoder."""
-    draft: DraftBackend | None
-    """The draft model, or the model's own heads."""
-    streams: DraftStreams | None
-    """The streams of heads or of a draft that guesses from hidden states; None for others."""
+    guesses: GuessSources
 
 
 def load_model(
@@ -74,7 +64,7 @@ def load_model(
     threads_batch = load.options.threads_batch or threads
     if load.options.numa is not None:
         use_numa(library.api, library.ggml, load.options.numa)
-    kept = kept_for(library, load)
+    guessing = GuessLoader(library, load)
     model = LlamaModel(
         library,
         Path(load.path),
@@ -82,7 +72,7 @@ def load_model(
         devices=placement.devices,
         must_offload=placement.must_offload,
         spread=_spread(load),
-        has_heads=has_heads(load, kept),
+        has_heads=guessing.loads_heads,
         on_progress=on_progress,
     )
 
@@ -104,22 +94,9 @@ def load_model(
         tokens = Later(lambda: GrammarTokens(library.api, model.vocab), "grammar-tokens")
     vocab = Vocab(library.api, model.vocab)
     format = Later(lambda: _format(templates, load, vocab), "chat-format")
-    wanted, no_draft = load.draft, load.no_draft
-    if wanted is not None:
-        try:
-            check_layers(library, wanted, model, load.info.architecture)
-        except LoadFailed as error:
-            wanted, kept, no_draft = None, None, _excused(load, error)
-    backend = None if attention is None else _backend(library, model, load, threads, attention, kept)
-    draft: LlamaDraft | LlamaHeads | None = None
-    if wanted is not None and backend is not None:
-        try:
-            draft = load_draft(library, load, wanted, model, backend, threads)
-        except LoadFailed as error:
-            no_draft = _excused(load, error)
-    heads, no_heads = load_heads(library, model, load, backend, threads)
-    if backend is not None and backend.vectors is not None and draft is None and heads is None:
-        backend.vectors.stop()
+    guessing.check(model)
+    backend = None if attention is None else _backend(library, model, load, threads, attention, guessing.kept)
+    guesses = guessing.sources(model, backend, threads)
     report = LoadedModel(
         id=load.model_id,
         path=load.path,
@@ -134,12 +111,12 @@ def load_model(
         if (load.options.flash_attn != "off" if backend is None else backend.context.flash_attn)
         else "off",
         flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
-        speculation="off" if backend is None or _why_no_guesses(load, backend) else "auto",
-        speculation_reason="" if backend is None else _why_no_guesses(load, backend),
-        draft="" if load.draft is None or draft is None else load.draft.id,
-        draft_reason=no_draft,
-        sources=() if backend is None or _why_no_guesses(load, backend) else _sources(draft, heads),
-        mtp_reason=no_heads,
+        speculation="off" if guesses.is_off else "auto",
+        speculation_reason=guesses.why_off,
+        draft=guesses.draft_id,
+        draft_reason=guesses.no_draft,
+        sources=guesses.names,
+        mtp_reason=guesses.no_heads,
         threads=threads,
         threads_batch=threads_batch,
         ubatch=0 if backend is None else backend.decoder.ubatch_capacity,
@@ -157,17 +134,8 @@ def load_model(
         bos_text=vocab.bos_text,
         eos_text=vocab.eos_text,
     )
-    following = draft if isinstance(draft, LlamaHeads) else heads
-    streams = None if following is None else HeadStreams(following)
     vocab = vocab if backend is None else backend.vocab
-    return ModelInMemory(report, vocab, backend, make_embedder, tokens, heads if draft is None else draft, streams)
-
-
-def _excused(load: Load, error: LoadFailed) -> str:
-    """Why the model is loaded without its draft; raises the error again if the user named the draft."""
-    if load.options.draft != "auto":
-        raise error
-    return error.message
+    return ModelInMemory(report, vocab, backend, make_embedder, tokens, guesses)
 
 
 def _spread(load: Load) -> Spread:
@@ -194,20 +162,6 @@ def _reason(attention: AttentionChoice, backend: LlamaBackend) -> str:
     if attention.flash_attn == "auto" and not backend.context.flash_attn:
         return "llama.cpp does not support flash attention for this model here"
     return attention.reason
-
-
-def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
-    """Empty if guesses are made."""
-    if load.options.speculation == "off":
-        return AS_TUNED if "speculation" in load.tuned_settings else "as requested"
-    if not backend.cells.max_rollback:
-        return f"a {backend.cells.memory_kind} memory of this architecture cannot roll back wrong guesses"
-    return ""
-
-
-def _sources(draft: object | None, heads: object | None) -> tuple[SourceName, ...]:
-    found: tuple[SourceName, ...] = ("lookup", "prediction")
-    return (*found, "draft") if draft is not None else (*found, "mtp") if heads is not None else found
 
 
 def _backend(

@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from localllm.engine.backend import BackendError
 from localllm.engine.building import build_engine
 from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.embedding.embedder import Embedder, TextOutput
@@ -28,13 +27,8 @@ from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.pace import StepLimits
-from localllm.engine.speculation.draft_backend import DraftBackend
-from localllm.engine.speculation.drafts import Drafts
-from localllm.engine.speculation.guesser import Experience, Speculator
-from localllm.engine.speculation.proposers import DraftTarget, Proposers
-from localllm.engine.speculation.streams import DraftStreams
 from localllm.engine.threads.team import Team
-from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLLMError
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.system import native_libraries, processes
 from localllm.types import LoadedModel
 from localllm.worker.cpu_clocks import CLOCKS, make_team
@@ -72,8 +66,8 @@ from localllm.worker.prompts.tokenized import PromptRules
 from localllm.worker.states.slot_files import SlotFiler
 
 if TYPE_CHECKING:  # see `Worker.run`
-    from localllm.llama.backend import LlamaBackend
     from localllm.llama.library import Library
+    from localllm.worker.drafts.guess_sources import GuessSources
     from localllm.worker.loading import ModelInMemory
 
 EXIT_BACKEND = 4
@@ -132,29 +126,6 @@ def _end_loudly(problem: BaseException | None = None) -> NoReturn:
         traceback.print_exception(problem or sys.exception())
     finally:  # even if stderr is closed
         os._exit(1)
-
-
-def _drafts(
-    target: DraftTarget,
-    backend: DraftBackend,
-    streams: DraftStreams | None,
-    load: Load,
-    team: Team,
-    on_drop: Callable[[str], None],
-) -> Drafts:
-    """The draft model or the heads, warmed up. Raises `LoadFailed` if a draft that was named cannot compute; others are
-    dropped."""
-    of = load.info
-    size_bytes = sum(of.layer_bytes[-1:]) + of.other_bytes if load.draft is None else load.draft.info.size_bytes
-    share = size_bytes / of.size_bytes
-    drafts = Drafts(backend, target, share=share, streams=streams, team=team, on_drop=on_drop)
-    try:
-        drafts.warm_up()
-    except BackendError as error:
-        if load.options.draft not in (None, "auto"):
-            raise LoadFailed(f"the draft is loaded but cannot compute: {error}", param="draft") from error
-        drafts.drop(error)
-    return drafts
 
 
 def _read_all(reader: FrameReader[Down], worker: Worker) -> None:
@@ -274,7 +245,6 @@ class Worker:
             prefill_step_s=limits.prefill_step_s,
             team=team,
         )
-        dropped = partial(self._drop_draft, backend)
         disk = open_disk(library, load, backend, model.layers_per_device, arguments.data_dir)
         engine = build_engine(
             backend,
@@ -282,14 +252,7 @@ class Worker:
             sampler=_sampler(model.threads, library.team),
             limits=limits,
             tiers=Tiers(options.kv_ram_mb * 10**6, options.checkpoints, None if disk is None else disk.open_cache),
-            proposers=Proposers(
-                None if model.speculation == "off" else Speculator(),
-                None
-                if loaded.draft is None
-                else partial(
-                    _drafts, backend=loaded.draft, streams=loaded.streams, load=load, team=team, on_drop=dropped
-                ),
-            ),
+            proposers=loaded.guesses.proposers(team, partial(self._drop_draft, loaded.guesses)),
             context_shift=options.context_shift,
             debug=arguments.debug,
             beside=embedder,
@@ -323,9 +286,7 @@ class Worker:
             grammars=None
             if tokens is None or grammar_child is None
             else Grammars(tokens, load.options.grammar, child=grammar_child),
-            experience=None
-            if model.speculation == "off"
-            else Experience(drafted_by=next((name for name in model.sources if name in ("draft", "mtp")), None)),
+            experience=loaded.guesses.experience(),
         )
 
     def refuse_frame(self, id: int, error: UndecodableFrame) -> None:
@@ -336,11 +297,10 @@ class Worker:
         self.outbox.put(Rejected(id, info))
         self.outbox.put(Reply(id, None, info))  # the parent uses whichever of the two it waits for
 
-    def _drop_draft(self, target: LlamaBackend, reason: str) -> None:
+    def _drop_draft(self, guesses: GuessSources, reason: str) -> None:
         """Report that its draft model, or its own heads, failed; called while it loads, or by the engine's thread."""
         assert self._model is not None
-        if target.vectors is not None:
-            target.vectors.stop()
+        guesses.drop()
         self._model = without_drafts(self._model, reason)
         if self._preparer is not None:
             self._preparer.drop_drafts(self._model)

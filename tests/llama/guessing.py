@@ -24,12 +24,12 @@ from localllm.gguf.rules.nextn import FORMS
 from localllm.llama import library
 from localllm.llama.backend import AS_SUPPORTED, LlamaBackend, open_backend
 from localllm.llama.context import Attention, Batching, KvMemory
+from localllm.llama.drafts.making import maker_of
 from localllm.llama.drafts.next_symbols import find
 from localllm.llama.drafts.nextn import LlamaHeads
 from localllm.llama.drafts.target_vectors import KeptVectors, TargetVectors
 from localllm.llama.model import LlamaModel
 from localllm.types import KvType, ResolvedSampling, SourceName, Speculative
-from localllm.worker.drafts.draft_model import maker_of
 from tests.llama.test_drafts import GREEDY, SAMPLINGS, AlwaysWorth, Generous, prompts
 from tests.llama.test_interrupts import stop_after
 from tests.samplers import sampler

@@ -47,6 +47,15 @@ DOORS = {
     ("cli", "llama"): {"llama.runtimes", "llama.probes.selftest"},
 }
 """All that a package may import of another: what of a worker is its parent's side, what of llama/ loads no library."""
+SPECULATION = {
+    "gguf": ("draft_heads", "gguf.rules: assistants dflash draft_heads eagle nextn target_states"),
+    "planning": ("draft_plan", "planning: assistants draft_plan nextn_heads"),
+    "llama": ("making", "llama.drafts: *"),
+    "engine.speculation": ("drafts guesser proposals proposers", "engine.speculation: *"),
+    "worker.drafts": ("available guess_sources", "worker.drafts: *"),
+}
+"""What the header says of guesses, what they cost, what makes them, who is asked, who loads them. For each owner the
+modules that others may import, and its modules about guesses."""
 MAX_MODULES = 25
 """In one folder, without `__init__`; with more a newcomer does not find his room."""
 
@@ -171,6 +180,32 @@ def test_the_architecture_page_shows_these_floors() -> None:
     section = page.split("## Floors", 1)[1].split("```", 2)[1]
     shown = [set(line.split("#")[0].split()) for line in section.strip().splitlines()]
     assert shown == [set(row.split()) for row in FLOORS]
+
+
+def guarded_by(owner: str) -> tuple[set[str], set[str]]:
+    """The modules about guesses, and those of them that others may import."""
+    entrances, inside = SPECULATION[owner]
+    room, _, listed = inside.partition(": ")
+    found = {name for name in map(name_of, modules()) if name.startswith(room + ".")}
+    return found if listed == "*" else {f"{room}.{name}" for name in listed.split()}, {
+        f"{room}.{name}" for name in entrances.split()
+    }
+
+
+@pytest.mark.parametrize("owner", SPECULATION)
+def test_others_reach_what_guesses_through_one_door_of_each_room(owner: str) -> None:
+    """And every door is used: tokens are guessed by code in five rooms, where a shortcut is easily taken."""
+    inside, entrances = guarded_by(owner)
+    assert entrances <= inside <= {name_of(path) for path in modules()}
+    from_outside = {
+        (edge.importer, module)
+        for path in modules()
+        for edge in local_imports(path)
+        for module in inside
+        if within(edge.imported, module) and not within(edge.importer, owner)
+    }
+    assert {(importer, module) for importer, module in from_outside if module not in entrances} == set()
+    assert {module for _, module in from_outside} == entrances
 
 
 def test_no_folder_is_too_full() -> None:

@@ -21,6 +21,7 @@ from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.draft_backend import DraftBackend
 from localllm.engine.speculation.draft_cost import PROBED_GUESSES
 from localllm.engine.speculation.guessing import DraftableStream, best, guessing
+from localllm.engine.speculation.head_streams import HeadStreams as HeadStreams
 from localllm.engine.speculation.lengths import Length, Stream, best_length
 from localllm.engine.speculation.proposers import DraftTarget
 from localllm.engine.speculation.source import DraftedGuesses
@@ -57,7 +58,7 @@ class _Step(NamedTuple):
 
 
 class Drafts:
-    """Implements `engine.speculation.proposals.Drafting`."""
+    """Implements `engine.speculation.proposers.Drafting`."""
 
     def __init__(
         self,

@@ -5,19 +5,13 @@ Knows nothing of when it drafts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from localllm.errors import LoadFailed
-from localllm.gguf.rules.target_states import GIVES_LAST, target_tokens
+from localllm.gguf.rules.draft_heads import GIVES_LAST, target_tokens
 from localllm.llama.backend import LlamaBackend, open_backend
 from localllm.llama.context import Attention, Batching, KvMemory
-from localllm.llama.drafts.assistant import LlamaAssistant
-from localllm.llama.drafts.dflash import LlamaBlocks
-from localllm.llama.drafts.draft_model import LlamaDraft
-from localllm.llama.drafts.eagle import LlamaEagle
-from localllm.llama.drafts.nextn import LlamaHeads
+from localllm.llama.drafts.making import LlamaDraft, LlamaHeads, maker_of
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.tokens.vocab_difference import vocab_difference
@@ -116,13 +110,6 @@ def _head(
         batch_tokens=HEAD_TOKENS,
         flash_attn=draft.placement.flash_attn,
     )
-
-
-def maker_of(head: DraftHead) -> Callable[..., LlamaHeads]:
-    """The class of such drafts."""
-    if head.reads is not None:
-        return LlamaAssistant
-    return LlamaEagle if head.block is None else partial(LlamaBlocks, block=head.block)
 
 
 def _check_tokens(draft: DraftLoad, vocabulary_size: int) -> None:

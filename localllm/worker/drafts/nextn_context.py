@@ -6,12 +6,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from localllm.errors import LoadFailed
-from localllm.gguf.rules.nextn import FORMS
+from localllm.gguf.rules.draft_heads import FORMS
 from localllm.llama.backend import LlamaBackend
 from localllm.llama.context import Batching
-from localllm.llama.drafts.next_symbols import find
-from localllm.llama.drafts.nextn import LlamaHeads
-from localllm.llama.drafts.target_vectors import KeptVectors
+from localllm.llama.drafts.making import KeptVectors, LlamaHeads, next_functions
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.worker.messages import Load
@@ -30,7 +28,7 @@ class NextnOutcome(NamedTuple):
 
 def kept_for(library: Library, load: Load) -> KeptVectors | None:
     """None if no guess needs the model's vectors, or this library does not give them out."""
-    functions = find(library.api)
+    functions = next_functions(library.api)
     if functions is None:
         return None
     if load.draft is None:
@@ -39,11 +37,6 @@ def kept_for(library: Library, load: Load) -> KeptVectors | None:
     if head is None or (head.layers and not functions.reads_layers):
         return None
     return KeptVectors(functions, head.layers)
-
-
-def has_heads(load: Load, kept: KeptVectors | None) -> bool:
-    """Whether the model's own NextN layers are to be loaded."""
-    return kept is not None and load.draft is None
 
 
 def load_heads(
