@@ -56,8 +56,8 @@ class HumanAnnouncer:
 
     def ready(self, url: str, model_id: str | None) -> None:
         what = f"serving {model_id}" if model_id else "serving models on demand"
-        page = f", its page at {url}/" if self._has_page else ""
-        report.say(f"localllm: {what} at {url}/v1{page} (Ctrl-C to stop)")
+        page = f"its page: {url}/; " if self._has_page else ""
+        report.say(f"localllm: {what} at {url}/v1 ({page}Ctrl-C to stop)")
 
 
 class ParentAnnouncer:
