@@ -4,7 +4,7 @@ Both are timed by turns, so that a slowdown of the machine affects both. Other w
 disturbs some passes, not all: of equal passes the faster ones count (`usual_s`), and how far the typical one lies above
 the fastest is the error (`disturbance`). Gains are logarithms of ratios, so that twice as fast and half as fast cancel.
 
-    self-test        usual_s                      one thread each; a fixed factor decides
+    self-test        (the fastest pass)           one thread each; a fixed factor decides
     speed probe      usual_s, disturbance         a noisy measurement is repeated later (`repeated`)
     flash attention  usual_s, disturbance, Gain   likewise
     thread trials    usual_s                      six steps a side; steps after the trial must confirm a gain
