@@ -62,7 +62,7 @@ def test_errors_of_the_worker_reach_the_client_as_themselves(sidecar: Sidecar) -
         with pytest.raises(ContextLengthExceeded, match="512"):
             list(client.complete("tiny-chat", "word " * 2000, GREEDY))
         with pytest.raises(ModelNotFound):
-            list(client.chat("other", [Message("user", "Hi")], GREEDY))
+            list(client.chat("hf.co/someone/other:Q4_0", [Message("user", "Hi")], GREEDY))
         assert sum(1 for _ in client.complete("tiny-chat", "Hi", GREEDY)) > 1
 
 

@@ -62,7 +62,11 @@ def test_its_id_with_the_tag_latest_is_the_same_model(server: Sidecar, http: htt
 
 def test_no_other_file_can_be_asked_for(server: Sidecar, http: httpx.Client, tiny_model: Path) -> None:
     for name in (str(tiny_model), "tiny"):
-        assert http.post("/v1/completions", json=BODY | {"model": name}).status_code == 404
+        answer = http.post("/v1/completions", json=BODY | {"model": name})
+        assert (answer.status_code, answer.json()["model"]) == (200, "tiny-chat"), (
+            "the one that serves answers, and says so"
+        )
+        assert http.post("/localllm/load", json={"model": name}).status_code == 404
 
 
 def test_what_is_asked_of_a_load_and_stands_against_what_is_loaded_is_a_conflict_that_says_so(
