@@ -93,7 +93,8 @@ def _prepare() -> Callable[[GrammarRequest], bytearray]:
 
     def answer_to(request: GrammarRequest) -> bytearray:
         try:
-            return encode(Written(*checked_grammar(request)[:2]))
+            composed = checked_grammar(request)
+            return encode(Written(composed.grammar, composed.notes, composed.checks))
         except LocalLLMError as error:
             return encode(Written(error=error.info()))
         except (MemoryError, RecursionError):
