@@ -82,8 +82,8 @@ class Scripted:
     complete = chat
 
 
-def finish(reason: FinishReason, num_tokens: int = 3) -> Delta:
-    return Delta(finish=Finish(reason, Usage(1, num_tokens), Timings(0.0, 0.0, 0.0)))
+def finish(reason: FinishReason, *, is_context_full: bool = False) -> Delta:
+    return Delta(finish=Finish(reason, Usage(1, 3), Timings(0.0, 0.0, 0.0), is_context_full=is_context_full))
 
 
 def ask(client: Scripted, schema: Path | None, *, raw: bool = False) -> int:
@@ -107,7 +107,11 @@ def test_stdout_is_the_document_and_a_line_end_whatever_it_looks_like(
 
 @pytest.mark.parametrize(
     ("end", "word"),
-    [(finish("length"), "at max_tokens, 3"), (finish("length", 2), "context of 64"), (finish("timeout"), "time")],
+    [
+        (finish("length"), "at max_tokens, 3"),
+        (finish("length", is_context_full=True), "context of 64"),
+        (finish("timeout"), "time"),
+    ],
 )
 def test_half_a_document_is_printed_and_a_failure(end: Delta, word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(Scripted(Delta('{"a":'), end), None) == report.FAILURE
