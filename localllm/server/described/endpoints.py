@@ -295,6 +295,7 @@ OPERATIONS = (
     Operation("post", "/localllm/offers", "Quantizations of a model", manage.ModelRequest, manage.OfferedModels),
     Operation("post", "/localllm/settings", "Settings of a model", manage.SettingsRequest, manage.ModelSettings),
     Operation("get", "/", "The web page; for other clients, Ollama's liveness text", needs_key=False),
+    Operation("get", "/v1", "Leads browsers to the web page, and others nowhere", needs_key=False),
     Operation("get", "/ui/{name}", "A file of the web page", needs_key=False),
     _html("/docs", "The documentation: its pages, or what `?q=` finds", (Query("q", {"type": "string"}),)),
     _html("/docs/{topic}", "A page of the documentation"),
