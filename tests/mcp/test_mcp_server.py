@@ -86,7 +86,7 @@ def test_a_model_is_asked_over_stdio_with_schema_progress_and_structured_output(
             wrong = await client.call_tool("chat", {"prompt": "Hi", "max_token": 1})
             assert wrong.is_error
             assert "max_token" in text_of(wrong)
-            missing = await client.call_tool("chat", {"prompt": "Hi", "model": "nobody"})
+            missing = await client.call_tool("chat", {"prompt": "Hi", "model": "hf.co/nobody/else:Q4_0"})
             assert missing.is_error
             assert "nobody" in text_of(missing)
             refused = await client.call_tool("rerank", {"query": "?", "documents": ["a"], "model": "nobody"})

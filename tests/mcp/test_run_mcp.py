@@ -160,7 +160,7 @@ def test_a_server_that_does_not_start_is_named_and_the_others_serve(
         ('{"mcpServers": {}}', "there are no servers"),
         ('{"mcpServers": {"a": {}}}', "server 'a' has neither a command nor a url"),
         ('{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}', "a command and a url"),
-        ('{"mcpServers": {"a": {"command": ["x"]}}}', "$.command"),
+        ('{"mcpServers": {"a": {"command": ["x"]}}}', "command must be"),
         ('{"mcpServers": {"a": {"url": "http://x", "type": "sse"}}}', "type sse"),
         ('{"mcpServers": {"a": {"url": "ftp://x"}}}', "url must begin with http"),
         (
