@@ -19,6 +19,14 @@ def platform_name() -> str:
     return f"{platform.system()} {platform.machine()}"
 
 
+def wheel_platform() -> str:
+    """System and processor, as in `types.wheels`: `linux-x86_64`, `darwin-arm64`, `windows-x86_64`."""
+    import platform
+
+    processor = platform.machine().lower().replace("amd64", "x86_64")
+    return f"{platform.system().lower()}-{processor}"
+
+
 def boot_id() -> str | None:
     """An id that changes with every boot; None if unknown."""
     if sys.platform == "linux":
