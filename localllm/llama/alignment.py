@@ -12,17 +12,18 @@ import ctypes
 from localllm.errors import LoadFailed
 from localllm.llama.devices import Ggml
 from localllm.llama.vtables import TakeBack, are_functions, replace, slots
+from localllm.types.libraries.builds import Build
 
 LINE_BYTES = 64
-_GET_ALIGNMENT = 2
-"""Place of the function in `ggml_backend_buffer_type_i` (ggml-backend-impl.h), with which a buffer type begins."""
+_TABLE = "ggml_backend_buffer_type_i"
+"""With which a buffer type begins (ggml-backend-impl.h)."""
 _SIGNATURES = {
     "ggml_backend_cpu_buffer_type": (ctypes.c_void_p, []),
     "ggml_backend_buft_get_alignment": (ctypes.c_size_t, [ctypes.c_void_p]),
 }
 
 
-def align_to_lines(ggml: Ggml) -> TakeBack | None:
+def align_to_lines(ggml: Ggml, build: Build) -> TakeBack | None:
     """From now on CPU buffers align tensors to `LINE_BYTES`. Returns what takes that back, to be kept until then; None
     if nothing was changed.
 
@@ -34,17 +35,18 @@ def align_to_lines(ggml: Ggml) -> TakeBack | None:
         ggml.bind(_SIGNATURES)
     except LoadFailed:  # a library without them, which computes all the same
         return None
+    place = build.slot(_TABLE, "get_alignment")
     buffer_type = ggml.backend_cpu_buffer_type()
     alignment = ggml.backend_buft_get_alignment(buffer_type)
-    functions = slots(buffer_type, _GET_ALIGNMENT + 1)
+    functions = slots(buffer_type, place + 1)
     if alignment >= LINE_BYTES or not are_functions(functions):
         return None
     kind = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)
-    if kind(functions[_GET_ALIGNMENT])(buffer_type) != alignment:
+    if kind(functions[place])(buffer_type) != alignment:
         return None
     return replace(
         buffer_type,
-        _GET_ALIGNMENT,
+        place,
         kind(lambda _: LINE_BYTES),
         lambda: bool(ggml.backend_buft_get_alignment(buffer_type) == LINE_BYTES),
     )

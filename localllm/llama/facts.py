@@ -52,7 +52,8 @@ class Fact(NamedTuple):
 
 _HEADERS = "test_upstream.py::test_numbers_are_those_of_the_headers"
 _BINDINGS = "test_upstream.py::test_numbers_are_those_of_the_bindings"
-_STRUCTS = "test_upstream.py::test_structs_written_by_hand_are_those_of_the_headers"
+_STRUCTS = "test_upstream.py::test_structs_written_by_hand_are_those_of_every_build"
+_BUILD = "test_upstream.py::test_the_description_of_the_build_is_that_of_the_headers_that_come_with_it"
 _TEXTS = "test_upstream.py::test_texts_that_are_searched_are_in_the_library"
 _NAMES = "test_upstream.py::test_listed_architectures_are_known_to_the_library"
 _KV = "test_kv_planning.py::test_the_plan_is_what_llama_cpp_allocates"
@@ -94,7 +95,7 @@ FACTS: tuple[Fact, ...] = (
         "test_interrupts.py::test_a_prompt_interrupted_at_random_nodes_has_the_logits_of_one_that_was_not"), "crash",
     ),
     Fact(
-        "table", "place 2 of a buffer type: its alignment", ("localllm.llama.alignment:_GET_ALIGNMENT",
+        "table", "the function for the alignment of a buffer type", ("localllm.llama.alignment:_TABLE",
         "localllm.llama.vtables:slots", "localllm.llama.vtables:replace"),
         "ggml/src/ggml-backend-impl.h (ggml_backend_buffer_type_i)",
         ("test_alignment.py::test_it_is_so_from_loading_on_with_amx_and_is_taken_back_at_exit",
@@ -108,22 +109,21 @@ FACTS: tuple[Fact, ...] = (
         "test_rpc_memory.py::test_another_table_is_left_as_it_was"), "wrong plan",
     ),
     Fact(
-        "struct", "properties of a device", ("localllm.llama.layouts:DeviceProperties",),
-        "ggml/include/ggml-backend.h", (_STRUCTS,), "crash",
+        "struct", "properties of a device, override of a tensor's buffer, parameters of a ggml context",
+        ("localllm.llama.layouts:DeviceProperties", "localllm.llama.layouts:BufferOverride",
+        "localllm.llama.layouts:InitParams"), "ggml/include/ggml-backend.h, ggml.h, include/llama.h", (_STRUCTS,),
+        "crash",
     ),
     Fact(
-        "struct", "override of a tensor's buffer", ("localllm.llama.layouts:BufferOverride",), "include/llama.h",
-        (_STRUCTS,), "crash",
-    ),
-    Fact(
-        "struct", "parameters of a ggml context", ("localllm.llama.layouts:InitParams",), "ggml/include/ggml.h",
-        (_STRUCTS,), "crash",
+        "struct", "every other struct and signature, from each build's headers",
+        ("localllm.types.libraries.builds:Build",), "include/llama.h, src/llama-ext.h, ggml/include",
+        ("test_upstream.py::test_structs_and_signatures_in_use_are_those_of_the_loaded_build", _BUILD), "refused",
     ),
     Fact(
         "struct", "defaults of the parameters of models and contexts, by which another layout is noticed",
         ("localllm.llama.layouts:CONTEXT", "localllm.llama.layouts:MODEL"),
         "src/llama-context.cpp, src/llama-model.cpp (..._default_params)",
-        ("test_runtimes.py::test_structs_with_a_field_more_are_noticed",
+        ("test_runtimes.py::test_structs_with_a_field_more_are_noticed_and_resembled_ones_found",
         "test_selftest.py::test_the_real_library_passes_and_is_remembered_without_being_loaded_here"), "refused",
     ),
     Fact(
@@ -344,13 +344,13 @@ FACTS: tuple[Fact, ...] = (
         "localllm.llama.quantizing.quantize:_check_kind"), "src/llama-arch.cpp", (_NAMES,), "refused",
     ),
     Fact(
-        "format", "RPC protocol", ("localllm.types.upstream:RPC_PROTOCOL", "localllm.types.upstream:RPC_HELLO",
-        "localllm.rpc.hello:ask"), "ggml/include/ggml-rpc.h, ggml/src/ggml-rpc/ggml-rpc.cpp", (_HEADERS,
+        "format", "RPC protocol", ("localllm.types.libraries.builds:Build", "localllm.types.upstream:RPC_HELLO",
+        "localllm.rpc.hello:ask"), "ggml/include/ggml-rpc.h, ggml/src/ggml-rpc/ggml-rpc.cpp", (_BUILD,
         "test_rpc.py::test_no_half_and_all_layers_on_the_other_machine_give_the_same_text"), "refused",
     ),
     Fact(
         "format", "saved states; stored ones are kept apart by a hash of the library",
-        ("localllm.types.upstream:STATE_VERSION", "localllm.kvdisk.fingerprint:Parts"),
+        ("localllm.types.libraries.builds:Build", "localllm.kvdisk.fingerprint:Parts"),
         "include/llama.h (LLAMA_STATE_SEQ_VERSION)", (_BINDINGS,
         "test_kv_disk.py::test_a_state_from_the_disk_answers_as_the_one_that_was_computed"), "feature off",
     ),

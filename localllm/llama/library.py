@@ -7,20 +7,15 @@ which CPU backend works here (`selftest.py` does) and nothing of models.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
-import functools
-import importlib
-import sys
-import types
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from localllm.errors import InternalError, LoadFailed
-from localllm.llama import backends
+from localllm.llama import backends, bindings
 from localllm.llama.alignment import align_to_lines
 from localllm.llama.backends import NotLoaded
 from localllm.llama.devices import Ggml, asynchronous_devices, device_array, list_devices
@@ -30,6 +25,8 @@ from localllm.llama.runtimes import installed
 from localllm.llama.runtimes.found import PACKAGE, Runtime
 from localllm.llama.runtimes.installed import InstalledBindings
 from localllm.types import DeviceInfo
+from localllm.types.libraries import builds
+from localllm.types.libraries.builds import Build
 from localllm.types.rpc_endpoints import Endpoint
 
 
@@ -76,16 +73,25 @@ class Library:
     """llama.cpp, loaded; one per process, made by `load`."""
 
     def __init__(
-        self, api: Any, ggml: Ggml, log: Log, choice: CpuChoice, files: InstalledBindings, absent: Sequence[NotLoaded]
+        self,
+        api: Any,
+        ggml: Ggml,
+        log: Log,
+        choice: CpuChoice,
+        files: InstalledBindings,
+        known: Build,
+        absent: Sequence[NotLoaded],
     ) -> None:
         self.api: Any = api
         """The module `llama_cpp.llama_cpp`: the C functions."""
         self.ggml = ggml
         self.log = log
         self.choice = choice
+        self.known = known
+        """What localllm knows of this llama.cpp."""
         self.build = LibraryBuild(
             package_version=files.package_version,
-            llama_version=api.llama_version().decode() if hasattr(api, "llama_version") else "?",
+            llama_version=bindings.version_of(api),
             commit=ggml.text("commit"),
             library_path=str(files.library_path),
             features=_features(api.llama_print_system_info().decode("utf-8", "replace")),
@@ -137,19 +143,21 @@ def load(
         library.log.echo = verbose
         return library
     files = installed.find(choice.runtime.library)
-    api = import_bindings(files)
-    log = _take_log(api, echo=verbose)
+    api = bindings.import_bindings(files)
     ggml = Ggml(api._lib, files.library_dir)
+    known = _recognized(api, ggml, choice.runtime)
+    bindings.fit(api, known)
+    log = _take_log(api, echo=verbose)
     _register_cpu(ggml, log, choice, files)
     given = _plugins_in(plugin_dir)
     for path in given:
         _load_backend(ggml, log, path)
     absent = _load_own_backends(ggml, log, files, {path.name for path in given})
     backends.check(ggml, choice.runtime, needs, absent)
-    rpc.connect(ggml, servers)
+    rpc.connect(ggml, servers, known.rpc_protocol)
     api.llama_backend_init()
-    library = Library(api, ggml, log, choice, files, absent)
-    if "AMX_INT8" in library.build.features.get("CPU", ()) and (take_back := align_to_lines(ggml)) is not None:
+    library = Library(api, ggml, log, choice, files, known, absent)
+    if "AMX_INT8" in library.build.features.get("CPU", ()) and (take_back := align_to_lines(ggml, known)) is not None:
         atexit.register(take_back)  # it may not be called into a Python that is gone
     _loaded = (library, wishes)
     return library
@@ -157,7 +165,7 @@ def load(
 
 def variants(files: InstalledBindings) -> list[Variant]:
     """The loadable CPU backends, best score first. Maps all of them into this process, so call it in a child."""
-    import_bindings(files)  # loads libggml-base, which they need
+    bindings.import_bindings(files)  # loads libggml-base, which they need
     scored = []
     for name, path in files.variants.items():
         score = ctypes.CDLL(str(path)).ggml_backend_score
@@ -168,64 +176,28 @@ def variants(files: InstalledBindings) -> list[Variant]:
 
 def has_linked_in_cpu(files: InstalledBindings) -> bool:
     """Whether a CPU backend is linked into the library, as in every build by default."""
-    return Ggml(import_bindings(files)._lib, files.library_dir).has_cpu()
+    return Ggml(bindings.import_bindings(files)._lib, files.library_dir).has_cpu()
 
 
-def import_bindings(files: InstalledBindings) -> Any:
-    """`llama_cpp.llama_cpp` without the rest of its package.
-
-    The package's own __init__ imports the high-level class, and with it numpy, jinja2 and diskcache: 110 ms instead of
-    25. An empty package temporarily stands in for it, so that a later `import llama_cpp` is complete.
-    """
-    name = "llama_cpp.llama_cpp"
-    if name in sys.modules:
-        return sys.modules[name]
-    stand_in = types.ModuleType("llama_cpp")
-    stand_in.__path__ = [str(files.package_dir)]
-    sys.modules["llama_cpp"] = stand_in
-    try:
-        with _opening(files):
-            return importlib.import_module(name)
-    except (RuntimeError, OSError, AttributeError) as error:
-        raise LoadFailed(
-            f"the llama.cpp library cannot be loaded: {error}",
-            public="the llama.cpp library cannot be loaded; `localllm doctor` and the server's log say why",
-        ) from error
-    finally:
-        del sys.modules["llama_cpp"]
-
-
-@contextlib.contextmanager
-def _opening(files: InstalledBindings) -> Iterator[None]:
-    """Inside, the bindings open that library, and a missing function is an error only when called: a wheel links a
-    libllama without what its own program does not need."""
-    extensions: Any = importlib.import_module("llama_cpp._ctypes_extensions")
-    opens, binds = extensions.load_shared_library, extensions.ctypes_function_for_shared_library
-
-    def open_library(name: str, folder: Path) -> ctypes.CDLL:
-        library: ctypes.CDLL = ctypes.CDLL(str(files.library_path)) if files.is_foreign else opens(name, folder)
-        return library
-
-    def bind(library: ctypes.CDLL) -> Callable[..., Any]:
-        exact = binds(library)
-
-        def function(name: str, argtypes: list[Any], restype: Any, enabled: bool = True) -> Callable[..., Any]:
-            if enabled and files.is_foreign and not hasattr(library, name):
-                return lambda _: functools.partial(_lacks, name)
-            bound: Callable[..., Any] = exact(name, argtypes, restype, enabled)
-            return bound
-
-        return function
-
-    extensions.load_shared_library, extensions.ctypes_function_for_shared_library = open_library, bind
-    try:
-        yield
-    finally:
-        extensions.load_shared_library, extensions.ctypes_function_for_shared_library = opens, binds
-
-
-def _lacks(name: str, *_: object) -> None:
-    raise LoadFailed(f"this llama.cpp lacks the function {name}; `localllm runtime list` shows others")
+def _recognized(api: Any, ggml: Ggml, runtime: Runtime) -> Build:
+    """The build whose structs are to be used. Raises `LoadFailed` for one that localllm does not know, unless the
+    runtime was installed nevertheless."""
+    build = bindings.recognize(api, ggml.text("version"), ggml.text("commit"))
+    if build is None and runtime.unverified:
+        build = bindings.resembled(api)
+    if build is not None:
+        return build
+    supported = ", ".join(each.label for each in builds.known())
+    remedy = (
+        "none of their structs fits it"
+        if runtime.unverified
+        else "`localllm runtime list` shows runtimes, which are used where they are known"
+    )
+    raise LoadFailed(
+        f"this llama.cpp is version {bindings.version_of(api)} (ggml {ggml.text('version')}, commit "
+        f"{ggml.text('commit')}), which this localllm does not know; it knows {supported}; {remedy}",
+        param="runtime",
+    )
 
 
 def _take_log(api: Any, *, echo: bool) -> Log:

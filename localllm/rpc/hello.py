@@ -13,15 +13,18 @@ import time
 
 from localllm.errors import LoadFailed
 from localllm.types.rpc_endpoints import Endpoint
-from localllm.types.upstream import RPC_DEVICE_COUNT, RPC_HELLO, RPC_PROTOCOL
+from localllm.types.upstream import RPC_DEVICE_COUNT, RPC_HELLO
 
 TIMEOUT_S = 15.0
 """For the whole handshake: our servers start a process for each client, which may have to wake up a GPU."""
 _CAPS_BYTES = 24
 
 
-def ask(endpoint: Endpoint, timeout_s: float = TIMEOUT_S) -> int:
-    """How many devices that server has. Raises `LoadFailed`, which names the setting."""
+def ask(endpoint: Endpoint, protocol: tuple[int, int], timeout_s: float = TIMEOUT_S) -> int:
+    """How many devices that server has. `protocol`: major and minor version that our llama.cpp speaks.
+
+    Raises `LoadFailed`, which names the setting.
+    """
     deadline_s = time.monotonic() + timeout_s
     try:
         connection = socket.create_connection(endpoint, timeout_s)
@@ -34,11 +37,11 @@ def ask(endpoint: Endpoint, timeout_s: float = TIMEOUT_S) -> int:
     try:
         with connection:
             version = _call(connection, RPC_HELLO, bytes(_CAPS_BYTES), 4 + _CAPS_BYTES, deadline_s)
-            if version[0] != RPC_PROTOCOL[0] or version[1] > RPC_PROTOCOL[1]:
+            if version[0] != protocol[0] or version[1] > protocol[1]:
                 raise _unusable(
                     endpoint,
                     f"speaks version {version[0]}.{version[1]} of the RPC protocol, and this llama.cpp "
-                    f"{RPC_PROTOCOL[0]}.{RPC_PROTOCOL[1]}; install the same localllm on both machines",
+                    f"{protocol[0]}.{protocol[1]}; use the same localllm and the same --runtime on both machines",
                 )
             (count,) = struct.unpack("<I", _call(connection, RPC_DEVICE_COUNT, b"", 4, deadline_s))
     except TimeoutError:

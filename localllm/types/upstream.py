@@ -17,12 +17,8 @@ PACKAGE, PACKAGE_VERSION = "llama-cpp-python", "0.3.36"
 """The bindings, whose source distribution contains that commit. Pinned by pyproject.toml."""
 WHEEL_PACKAGE, WHEEL_VERSION = "xllamacpp", "2026.9.11063"
 """A wheel with the library alone, whose structs are those of the bindings. Pinned by pyproject.toml's extra `wheel`."""
-STATE_VERSION = 3
-"""LLAMA_STATE_SEQ_VERSION: format of saved states."""
-RPC_PROTOCOL = (7, 0)
-"""Major and minor version: a server's major must be equal, its minor not larger."""
 RPC_HELLO, RPC_DEVICE_COUNT = 14, 15
-"""Commands of that protocol."""
+"""Commands of the RPC protocol."""
 MAX_RPC_SERVERS = 16
 """GGML_RPC_MAX_SERVERS."""
 MAX_DEVICES = 16

@@ -24,7 +24,8 @@ from localllm.registry.offers.machine import examine
 from localllm.rpc import hello
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings, load
-from localllm.types import GpuLayers, LoadedModel, SamplingParams
+from localllm.types import GpuLayers, LoadedModel, SamplingParams, upstream
+from localllm.types.libraries import builds
 from localllm.types.load_options import LoadOptions
 from localllm.types.rpc_endpoints import Endpoint
 from tests.models.assistant import write_assistant, write_gemma4
@@ -32,6 +33,7 @@ from tests.rpc_plugin import plugin_folder
 
 pytestmark = pytest.mark.gpu
 
+PROTOCOL = builds.named(upstream.LLAMA_VERSION).rpc_protocol
 READY = "on the other machine"
 
 
@@ -267,7 +269,7 @@ def test_a_server_that_is_not_there_or_not_one_fails_the_load_at_once(plugins: P
 def test_what_a_client_sends_kills_its_own_connection_and_the_server_stays(
     server: Server, plugins: Path, home: Path
 ) -> None:
-    assert hello.ask(server.endpoint) == 1
+    assert hello.ask(server.endpoint, PROTOCOL) == 1
     hostile = (
         b"\x0e" + (2**63).to_bytes(8, "little"),
         b"GET / HTTP/1.1\r\n\r\n",
@@ -282,7 +284,7 @@ def test_what_a_client_sends_kills_its_own_connection_and_the_server_stays(
             with contextlib.suppress(ConnectionError):
                 while client.recv(65536):
                     pass
-        assert hello.ask(server.endpoint) == 1
+        assert hello.ask(server.endpoint, PROTOCOL) == 1
     assert server.process.poll() is None
 
 

@@ -15,11 +15,13 @@ from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.alignment import LINE_BYTES, align_to_lines
 from localllm.llama.model import LlamaModel
+from localllm.types.libraries import builds
 from localllm.types.load_options import LoadOptions
 from tests.llama.planned import planned_backend
 from tests.models import families
 from tests.models.maker import write_llama
 
+NEWEST = builds.known()[-1]
 VIEWS = ("VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE", "NONE")
 """Operations that compute nothing, or are a part of something else."""
 MODELS: dict[str, Callable[[Path], Path]] = {
@@ -34,7 +36,7 @@ MODELS: dict[str, Callable[[Path], Path]] = {
 @pytest.fixture
 def aligned(loaded_library: library.Library) -> Iterator[library.Library]:
     """As with AMX, where it is so from loading on."""
-    take_back = align_to_lines(loaded_library.ggml)
+    take_back = align_to_lines(loaded_library.ggml, loaded_library.known)
     yield loaded_library
     if take_back is not None:
         take_back()
@@ -85,7 +87,7 @@ def test_every_result_begins_at_a_cache_line(
 
 def test_it_is_so_from_loading_on_with_amx_and_is_taken_back_at_exit(loaded_library: library.Library) -> None:
     """Else it would be called into a Python that has ended."""
-    take_back = align_to_lines(loaded_library.ggml)
+    take_back = align_to_lines(loaded_library.ggml, loaded_library.known)
     ggml = loaded_library.ggml
     assert ggml.backend_buft_get_alignment(ggml.backend_cpu_buffer_type()) == LINE_BYTES
     assert (take_back is None) == ("AMX_INT8" in loaded_library.build.features["CPU"])
@@ -112,7 +114,7 @@ class OtherGgml:
 
 def test_another_structure_is_left_as_it_was() -> None:
     ggml: Any = OtherGgml()
-    assert align_to_lines(ggml) is None
+    assert align_to_lines(ggml, NEWEST) is None
     assert list(ggml.structure) == list(range(1, 9))
 
 
@@ -122,5 +124,5 @@ def test_a_library_without_these_functions_is_left_alone(monkeypatch: pytest.Mon
 
     ggml: Any = OtherGgml()
     monkeypatch.setattr(ggml, "bind", lacks)
-    assert align_to_lines(ggml) is None
+    assert align_to_lines(ggml, NEWEST) is None
     assert list(ggml.structure) == list(range(1, 9))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from localllm.errors import LoadFailed
-from localllm.llama import layouts
+from localllm.llama import bindings
 from localllm.llama.library import CpuChoice
 from localllm.llama.probes import selftest
 from localllm.llama.runtimes import building, found, installed
@@ -147,14 +147,58 @@ def _compiled(path: Path, code: str, *linked_with: str) -> Path:
     return path
 
 
-def test_structs_with_a_field_more_are_noticed() -> None:
-    class Context(ctypes.Structure):
-        _fields_ = [(name, ctypes.c_int) for name in layouts.CONTEXT]
+@pytest.mark.parametrize(
+    ("version", "ggml", "commit", "build"),
+    [
+        (b"0.5.0-dev", "0.25.3", "0c1e570-dirty", "0.5.0"),
+        (b"0.5.0-dev", "0.25.3", "unknown", "0.5.0"),
+        (b"0.6.0-dev", "0.26.0", "unknown", "0.6.0"),
+        (b"0.5.0-dev", "0.25.3", "1234567", None),
+        (b"0.5.0-dev", "0.25.4", "0c1e570", None),
+        (b"0.9.0", "0.30.0", "unknown", None),
+    ],
+)
+def test_a_build_is_known_by_its_versions_and_commit(version: bytes, ggml: str, commit: str, build: str | None) -> None:
+    found = bindings.recognize(SimpleNamespace(llama_version=lambda: version), ggml, commit)
+    assert (None if found is None else found.version) == build
 
-    shifted = Context(*[0, *[0] * (len(layouts.CONTEXT) - 1)])
-    api = SimpleNamespace(llama_context_default_params=lambda: shifted, llama_model_default_params=lambda: None)
-    with pytest.raises(LoadFailed, match="n_ctx"):
-        layouts.check_layout(api)
+
+def test_structs_with_a_field_more_are_noticed_and_resembled_ones_found(data: Path) -> None:
+    """What the library says of itself is not believed: the package's is read as a build with one field more."""
+    code = f"""
+from pathlib import Path
+from localllm.errors import LoadFailed
+from localllm.llama import bindings, library
+from localllm.llama.probes import selftest
+from localllm.types.libraries import builds
+choice = selftest.choose(Path({str(data)!r}), runtime="package").choice
+bindings.recognize = lambda *_: builds.named("0.6.0")
+try:
+    library.load(choice)
+except LoadFailed as error:
+    print(error.message)
+bindings.recognize = lambda *_: None
+try:
+    library.load(choice)
+except LoadFailed as error:
+    print(error.message)
+import msgspec
+loaded = library.load(msgspec.structs.replace(choice, runtime=found.Runtime("package", unverified=True)))
+print(loaded.known.version)
+""".replace("found.Runtime", "library.Runtime")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shifted, unknown, version = done.stdout.splitlines()
+    assert (
+        shifted
+        == "this llama.cpp is not the 0.6 (b11549) that it says it is: abort_callback_data is 4311810304, not None"
+    )
+    assert re.fullmatch(
+        r"this llama\.cpp is version 0\.5\.0 \(ggml 0\.25\.3, commit [\w-]+\), which this localllm does not know; it "
+        r"knows 0\.4 .*; `localllm runtime list` shows runtimes, which are used where they are "
+        r"known",
+        unknown,
+    )
+    assert version == "0.5.0"
 
 
 def test_the_label_names_the_runtime_only_where_it_is_not_the_packages_own() -> None:

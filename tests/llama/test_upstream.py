@@ -10,13 +10,15 @@ import pytest
 
 from localllm.gguf.rules import assistants, draft_heads, encoders, memory, nextn, rollback, target_states
 from localllm.gguf.tables import BLOCK_TYPES
-from localllm.llama import devices, layouts, log, log_text
+from localllm.llama import bindings, devices, layouts, log, log_text
 from localllm.llama.drafts import next_symbols
 from localllm.llama.facts import FACTS
 from localllm.llama.library import Library
 from localllm.llama.runtimes import installed
 from localllm.llama.states import saved
 from localllm.types import upstream
+from localllm.types.libraries import builds
+from localllm.types.libraries.builds import Build
 
 INCLUDE = installed.find_bindings().parent / "include"
 ARCHITECTURES = {
@@ -52,17 +54,6 @@ def macro(file: str, name: str) -> int:
     return int(match[1])
 
 
-def fields(file: str, struct: str) -> list[str]:
-    """Its members' types and names, with those of inner structs in their place."""
-    match = re.search(rf"struct {struct} \{{(.*?)\}};", header(file), re.DOTALL)
-    assert match is not None, struct
-    found: list[str] = []
-    for member in filter(None, (" ".join(each.split()) for each in match[1].split(";"))):
-        inner = re.fullmatch(r"struct (\w+) \w+", member)
-        found += [member] if inner is None else fields(file, inner[1])
-    return found
-
-
 @pytest.fixture(scope="module")
 def content(loaded_library: Library) -> bytes:
     """The bytes of the library's own files."""
@@ -92,13 +83,11 @@ def test_numbers_are_those_of_the_bindings(loaded_library: Library) -> None:
     assert api.LLAMA_FTYPE_GUESSED == upstream.GUESSED_FILE_TYPE
     assert api.LLAMA_MAX_DEVICES == upstream.MAX_DEVICES
     assert api.LLAMA_DEFAULT_SEED == upstream.DEFAULT_SEED
-    assert api.LLAMA_STATE_SEQ_VERSION == upstream.STATE_VERSION
+    assert loaded_library.known.state_version == api.LLAMA_STATE_SEQ_VERSION
     assert api.LLAMA_STATE_SEQ_FLAGS_NONE == saved.WHOLE
 
 
 def test_numbers_are_those_of_the_headers() -> None:
-    versions = [macro("ggml-rpc.h", f"RPC_PROTO_{which}_VERSION") for which in ("MAJOR", "MINOR")]
-    assert tuple(versions) == upstream.RPC_PROTOCOL
     assert macro("ggml-rpc.h", "GGML_RPC_MAX_SERVERS") == upstream.MAX_RPC_SERVERS
     assert macro("ggml.h", "GGML_MAX_NAME") == upstream.MAX_TENSOR_NAME_BYTES + 1
     kinds = {"CPU": devices.CPU, "GPU": devices.GPU, "IGPU": devices.IGPU, "ACCEL": devices.ACCEL, "META": 4}
@@ -111,22 +100,54 @@ def test_numbers_are_those_of_the_headers() -> None:
     }  # fmt: skip
 
 
-def test_structs_written_by_hand_are_those_of_the_headers() -> None:
-    assert fields("ggml.h", "ggml_init_params") == ["size_t mem_size", "void * mem_buffer", "bool no_alloc"]
-    assert [name for name, *_ in layouts.InitParams._fields_] == ["mem_size", "mem_buffer", "no_alloc"]
-    assert fields("llama.h", "llama_model_tensor_buft_override") == [
-        "const char * pattern",
-        "ggml_backend_buffer_type_t buft",
-    ]
-    assert [name for name, *_ in layouts.BufferOverride._fields_] == ["pattern", "buft"]
-    theirs, ours = fields("ggml-backend.h", "ggml_backend_dev_props"), layouts.DeviceProperties._fields_
-    assert theirs[:7] == [
-        "const char * name", "const char * description", "size_t memory_free", "size_t memory_total",
-        "enum ggml_backend_dev_type type", "const char * device_id", "bool async",
+def test_the_description_of_the_build_is_that_of_the_headers_that_come_with_it() -> None:
+    build = builds.named(upstream.LLAMA_VERSION)
+    assert build.commit == upstream.COMMIT
+    assert build.ggml == upstream.GGML_VERSION
+    assert build.numbers["LLAMA_STATE_SEQ_VERSION"] == macro("llama.h", "LLAMA_STATE_SEQ_VERSION")
+    assert build.rpc_protocol == tuple(macro("ggml-rpc.h", f"RPC_PROTO_{part}_VERSION") for part in ("MAJOR", "MINOR"))
+
+
+@pytest.mark.parametrize("build", builds.known(), ids=lambda build: build.version)
+def test_structs_written_by_hand_are_those_of_every_build(build: Build) -> None:
+    init = [("mem_size", "uint64"), ("mem_buffer", "pointer"), ("no_alloc", "bool")]
+    assert build.fields("ggml_init_params") == init
+    assert build.fields("llama_model_tensor_buft_override") == [("pattern", "pointer"), ("buft", "pointer")]
+    assert build.fields("ggml_backend_dev_props") == [
+        ("name", "pointer"), ("description", "pointer"), ("memory_free", "uint64"), ("memory_total", "uint64"),
+        ("type", "uint32"), ("device_id", "pointer"), ("caps", "struct ggml_backend_dev_caps"),
     ]  # fmt: skip
-    assert [name for name, *_ in ours[:6]] == [member.split()[-1] for member in theirs[:6]]
-    assert all(member.startswith("bool ") for member in theirs[6:])
-    assert len(theirs[7:]) == ctypes.sizeof(ours[7][1])
+    is_async, *others = build.fields("ggml_backend_dev_caps")
+    assert (is_async, {kind for _, kind in others}, len(others)) == (("async", "bool"), {"bool"}, 4)
+    assert build.structs["ggml_backend_dev_props"][0] == ctypes.sizeof(layouts.DeviceProperties)
+    device = build.tables["ggml_backend_device_i"]
+    assert device[:4] == ("get_name", "get_description", "get_memory", "get_type")
+
+
+def test_structs_and_signatures_in_use_are_those_of_the_loaded_build(loaded_library: Library) -> None:
+    api, ggml, build = loaded_library.api, loaded_library.ggml, loaded_library.known
+    there = {name: getattr(api, name) for name in build.functions if bindings.is_there(api, name)}
+    bound = {name: function for name, function in there.items() if hasattr(function, "argtypes")}
+    ours = {f"ggml_{name}": function for name, function in ggml._functions.items()}
+    assert len(bound) > 200
+    for name in build.structs:
+        assert not hasattr(api, name) or layouts.is_laid_out(getattr(api, name), build, name), name
+    for name, function in {**bound, **ours}.items():
+        kinds = [kind.removeprefix("u") for kind in build.functions[name]]  # the bindings have int for every enum
+        assert [_kind(each) for each in (function.restype, *function.argtypes)] == kinds, name
+
+
+def _kind(given: Any) -> str:
+    """As `native/llama_headers.py` writes types, without signs."""
+    if given is None:
+        return "void"
+    if issubclass(given, ctypes.Structure):
+        return f"struct {given.__name__}"
+    code = getattr(given, "_type_", "P")
+    if given is ctypes.c_void_p or code in ("P", "z", "Z") or not isinstance(code, str):
+        return "pointer"
+    names = {"?": "bool", "f": "float", "d": "double"}
+    return names.get(code) or f"int{ctypes.sizeof(given) * 8}"
 
 
 def test_blocks_of_tensors_are_those_of_ggml(loaded_library: Library) -> None:

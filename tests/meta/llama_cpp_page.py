@@ -20,8 +20,6 @@ interface that the bindings declare.
 | ggml | {upstream.GGML_VERSION} |
 | bindings | {upstream.PACKAGE} {upstream.PACKAGE_VERSION} |
 | wheel with the library alone | {upstream.WHEEL_PACKAGE} {upstream.WHEEL_VERSION} |
-| RPC protocol | {".".join(map(str, upstream.RPC_PROTOCOL))} |
-| saved states | {upstream.STATE_VERSION} |
 
 These constants stand in `localllm/types/upstream.py`. To move to another commit, change them, run `pytest tests/llama
 tests/meta/test_llama_cpp.py`, and go through the rows below. What happens if a row is wrong and nobody noticed:

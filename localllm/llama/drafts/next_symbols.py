@@ -10,6 +10,8 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from localllm.llama.bindings import is_there
+
 _NAMES = {
     "set_rows": (
         "_Z26llama_set_embeddings_nextnP13llama_contextbb",
@@ -41,7 +43,6 @@ _REQUIRED = (
     "llama_batch_ext_add_token", "llama_batch_ext_set_pos", "llama_batch_ext_set_embd_token",
     "llama_batch_ext_set_output_logits",
 )  # fmt: skip
-_EXPORTED = tuple(name for name in _REQUIRED if name.startswith("llama_"))
 
 
 class NextFunctions(NamedTuple):
@@ -65,7 +66,7 @@ class NextFunctions(NamedTuple):
 
 def find(api: Any) -> NextFunctions | None:
     """The functions of this library; None if it lacks one of them."""
-    if not all(hasattr(api, name) for name in _REQUIRED) or not all(hasattr(api._lib, name) for name in _EXPORTED):
+    if not all(is_there(api, name) for name in _REQUIRED):
         return None
     found, layers = _bound(api, _NAMES), _bound(api, _LAYER_NAMES)
     if found is None:
@@ -74,7 +75,7 @@ def find(api: Any) -> NextFunctions | None:
     found["set_rows"].argtypes, found["set_rows"].restype = [context, ctypes.c_bool, ctypes.c_bool], None
     found["rows"].argtypes, found["rows"].restype = [context], ctypes.c_void_p
     found["row"].argtypes, found["row"].restype = [context, ctypes.c_int32], ctypes.c_void_p
-    if layers is None or not hasattr(api._lib, "llama_batch_ext_add_embd"):
+    if layers is None or not is_there(api, "llama_batch_ext_add_embd"):
         return NextFunctions(**found)
     layers["set_layer"].argtypes = [context, ctypes.c_uint32, ctypes.c_bool]
     layers["layer"].argtypes = [context, ctypes.c_uint32]

@@ -15,7 +15,6 @@ import msgspec
 
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.llama import library
-from localllm.llama.layouts import check_layout
 from localllm.llama.library import CpuChoice, Library
 from localllm.llama.runtimes import installed
 from localllm.measuring import probe
@@ -71,7 +70,6 @@ def survey(path: str) -> Answer:
 def decode(request: Request, choice: CpuChoice) -> Answer:
     """Greedy tokens of the recorded path, and the speed if requested."""
     loaded = library.load(choice)
-    check_layout(loaded.api)
     with _Context(loaded, Path(request.model_path)) as context:
         greedy = context.decode(request.prompt, 0)
         for index, token in enumerate(request.singles, start=len(request.prompt)):

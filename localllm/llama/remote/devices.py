@@ -26,7 +26,7 @@ _GET_NAME, _GET_MEMORY, _GET_TYPE = 0, 2, 3
 _MEMORY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t))
 
 
-def connect(ggml: Ggml, endpoints: Sequence[Endpoint]) -> None:
+def connect(ggml: Ggml, endpoints: Sequence[Endpoint], protocol: tuple[int, int]) -> None:
     """Registers the devices of each server: `RPC0`, `RPC1` ..., whose description is `HOST:PORT`.
 
     Raises `LoadFailed`, which names the setting, without a long wait.
@@ -35,7 +35,7 @@ def connect(ggml: Ggml, endpoints: Sequence[Endpoint]) -> None:
         return
     add = _function(ggml, "ggml_backend_rpc_add_server", ctypes.c_void_p, [ctypes.c_char_p])
     for endpoint in endpoints:
-        ask(endpoint)
+        ask(endpoint, protocol)
     for endpoint in endpoints:
         registered = add(str(endpoint).encode())
         if not registered:

@@ -36,6 +36,8 @@ class Runtime(msgspec.Struct, frozen=True):
     name: str
     library: str = ""
     """The file; empty: the package's own."""
+    unverified: bool = False
+    """Whether it is used although localllm does not know its build."""
 
 
 PACKAGE = Runtime("package")

@@ -49,6 +49,10 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
         """Major and minor version: a server's major must be equal, its minor not larger."""
         return self.numbers["RPC_PROTO_MAJOR_VERSION"], self.numbers["RPC_PROTO_MINOR_VERSION"]
 
+    def fields(self, struct: str) -> list[tuple[str, str]]:
+        """Name and type of each."""
+        return [each for each in self.structs[struct] if not isinstance(each, int)]
+
     def slot(self, table: str, function: str) -> int:
         """Place of a function pointer in a table."""
         return self.tables[table].index(function)

@@ -19,7 +19,6 @@ from localllm.rpc import hello
 from localllm.settings.config import Settings, load
 from localllm.types import rpc_endpoints
 from localllm.types.rpc_endpoints import Endpoint, check_bind, parse_endpoint, parse_endpoints, parse_networks
-from localllm.types.upstream import RPC_PROTOCOL
 
 
 def test_an_endpoint_is_a_host_and_a_port_or_llama_cpps_usual_one() -> None:
@@ -101,7 +100,7 @@ def _server(*answers: bytes, waits: bool = False) -> Iterator[Endpoint]:
             thread.join()
 
 
-def _hello(major: int = RPC_PROTOCOL[0], minor: int = RPC_PROTOCOL[1]) -> bytes:
+def _hello(major: int = 7, minor: int = 0) -> bytes:
     return struct.pack("<Q", 28) + bytes((major, minor, 9, 0)) + bytes(24)
 
 
@@ -111,13 +110,13 @@ def _devices(count: int) -> bytes:
 
 def test_a_server_that_answers_tells_how_many_devices_it_has() -> None:
     with _server(_hello(), _devices(3)) as endpoint:
-        assert hello.ask(endpoint) == 3
+        assert hello.ask(endpoint, (7, 0)) == 3
 
 
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ((_hello(major=6), _devices(1)), "version 6.0"),
+        ((_hello(major=8), _devices(1)), r"version 8\.0 of the RPC protocol, and this llama\.cpp 7\.0; use the same"),
         ((_hello(minor=1), _devices(1)), "version 7.1"),
         ((_hello(), _devices(0)), "has no device"),
         ((b"HTTP/1.1 400 Bad Request\r\n\r\n",), "does not answer as an RPC server"),
@@ -127,7 +126,7 @@ def test_a_server_that_answers_tells_how_many_devices_it_has() -> None:
 )
 def test_a_server_of_another_kind_is_said_to_be_one(answers: tuple[bytes, ...], reason: str) -> None:
     with _server(*answers) as endpoint, pytest.raises(LoadFailed, match=reason) as caught:
-        hello.ask(endpoint)
+        hello.ask(endpoint, (7, 0))
     assert caught.value.param == "rpc"
     assert str(endpoint) in caught.value.message
     assert str(endpoint) not in caught.value.public
@@ -136,7 +135,7 @@ def test_a_server_of_another_kind_is_said_to_be_one(answers: tuple[bytes, ...], 
 def test_a_server_that_is_silent_is_waited_for_so_long_and_no_longer() -> None:
     began_s = time.monotonic()
     with _server(b"\x01", waits=True) as endpoint, pytest.raises(LoadFailed, match=r"did not answer within 0\.2 s"):
-        hello.ask(endpoint, 0.2)
+        hello.ask(endpoint, (7, 0), 0.2)
     assert time.monotonic() - began_s < 5
 
 
@@ -144,4 +143,4 @@ def test_where_nobody_listens_the_remedy_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         endpoint = Endpoint("127.0.0.1", listener.getsockname()[1])
     with pytest.raises(LoadFailed, match=f"cannot be reached: .*localllm worker --rpc {endpoint}"):
-        hello.ask(endpoint)
+        hello.ask(endpoint, (7, 0))
