@@ -15,6 +15,7 @@ from localllm.llama.devices import Ggml
 from localllm.llama.log import NO_REASON
 from localllm.llama.runtimes import installed
 from localllm.llama.runtimes.found import Runtime
+from localllm.system import libraries
 
 
 class Backend(NamedTuple):
@@ -115,4 +116,4 @@ def check(ggml: Ggml, runtime: Runtime, needs: Sequence[str], absent: Sequence[N
 
 
 def _file(plugin: Path) -> str:
-    return plugin.stem.removeprefix("lib").removeprefix("ggml-")
+    return libraries.stem_of(plugin).removeprefix("ggml-")

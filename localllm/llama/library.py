@@ -168,9 +168,10 @@ def variants(files: InstalledBindings) -> list[Variant]:
     bindings.import_bindings(files)  # loads libggml-base, which they need
     scored = []
     for name, path in files.variants.items():
-        score = ctypes.CDLL(str(path)).ggml_backend_score
-        score.restype, score.argtypes = ctypes.c_int, []
-        scored.append(Variant(name, score()))
+        score = getattr(ctypes.CDLL(str(path)), "ggml_backend_score", None)
+        if score is not None:
+            score.restype, score.argtypes = ctypes.c_int, []
+        scored.append(Variant(name, 1 if score is None else score()))
     return sorted(scored, key=lambda variant: (-variant.score, variant.name))
 
 
@@ -191,7 +192,7 @@ def _recognized(api: Any, ggml: Ggml, runtime: Runtime) -> Build:
     remedy = (
         "none of their structs fits it"
         if runtime.unverified
-        else "`localllm runtime list` shows runtimes, which are used where they are known"
+        else "`localllm runtime list` shows runtimes, and `localllm runtime install FILE --unverified` tries one anyway"
     )
     raise LoadFailed(
         f"this llama.cpp is version {bindings.version_of(api)} (ggml {ggml.text('version')}, commit "

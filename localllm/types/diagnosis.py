@@ -42,6 +42,8 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     """package, wheel, built or added."""
     version: str
+    llama_cpp: str
+    """The version of llama.cpp: `0.6 (b11549)`."""
     kind: str
     """cpu, vulkan, cuda ..."""
     why_not: str
@@ -87,6 +89,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Results of `localllm tune`, one sentence per model, including damaged ones."""
     plugin_dir: str | None = None
     plugins: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    """What the runtime in use cannot do."""
     absent: tuple[str, ...] = ()
     """Why backends of this build do not load here, one sentence each."""
     advice: str | None = None

@@ -72,8 +72,8 @@ def test_libraries_from_elsewhere_are_tested_taken_in_and_used(tmp_path: Path) -
     assert outcome.trial.result == "ok"
 
 
-def _check(runtime: found.Runtime) -> None:
-    selftest.examine(runtime)
+def _check(runtime: found.Runtime) -> str:
+    return selftest.examine(runtime).trial.build
 
 
 def test_a_library_that_is_no_llama_is_refused_with_what_it_did(tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ print(loaded.known.version)
     )
     assert re.fullmatch(
         r"this llama\.cpp is version 0\.5\.0 \(ggml 0\.25\.3, commit [\w-]+\), which this localllm does not know; it "
-        r"knows 0\.4 .*; `localllm runtime list` shows runtimes, which are used where they are "
-        r"known",
+        r"knows 0\.4 .*; `localllm runtime list` shows runtimes, and `localllm runtime install FILE "
+        r"--unverified` tries one anyway",
         unknown,
     )
     assert version == "0.5.0"

@@ -33,6 +33,7 @@ OTHERS_OPTIONS = {
     "system/programs.py": "of a frozen program's children",
     "llama/runtimes/installed.py": "of pip and cmake",
     "llama/runtimes/building.py": "of pip and cmake",
+    "llama/runtimes/wheel_files.py": "of pip",
     "llama/runtimes/build_targets.py": "of nvidia-smi",
     "worker": "of the worker's own process",
 }

@@ -94,7 +94,7 @@ def _runtime_rows(report: Report) -> Iterator[str]:
     if len(report.runtimes) < 2 and report.package_version is not None:
         return
     for index, each in enumerate(report.runtimes):
-        what = f"{each.name}: {each.origin}, {each.version}, for {each.kind}"
+        what = f"{each.name}: {each.origin}, {each.version}, llama.cpp {each.llama_cpp}, for {each.kind}"
         yield _row("" if index else "Runtimes", f"{what}; not usable: {each.why_not}" if each.why_not else what)
 
 
@@ -110,6 +110,8 @@ def _selftest_rows(report: Report) -> Iterator[str]:
         yield _row("", f"{candidate.label:<{width}}  {_outcome(candidate)}")
     if report.used is not None:
         yield _row("In use", f"{report.used}: {_why(report)}")
+    if report.lacks:
+        yield _row("Lacks", f"{' and '.join(report.lacks)}; `localllm runtime list` shows what others lack")
 
 
 def _outcome(candidate: Candidate) -> str:

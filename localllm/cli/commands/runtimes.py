@@ -16,13 +16,17 @@ from localllm.cli.render.units import duration
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama.probes import selftest
-from localllm.llama.runtimes import build_targets, building, builds
+from localllm.llama.probes.selftest_memory import Trial
+from localllm.llama.runtimes import build_targets, building, builds, wheel_files
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes.builds import BuildStatus
 from localllm.llama.runtimes.found import AUTO, Runtime, RuntimeRow
 from localllm.settings.config import Settings
 from localllm.types import upstream
+from localllm.types.libraries import builds as builds_known
 
+OWN_LABEL = builds_known.named(upstream.LLAMA_VERSION).label
+_INSTALLED = f"a folder or archive, or one of {', '.join(each.name for each in wheel_files.offered())}"
 LINE_EVERY_S = 5.0
 """Interval of progress lines without a terminal."""
 
@@ -37,6 +41,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     library: str
     in_use: bool
     why_not: str = ""
+    llama_cpp: str = ""
+    """The version of llama.cpp: `0.6 (b11549)`."""
+    lacks: tuple[str, ...] = ()
+    """What it cannot do."""
     absent: tuple[str, ...] = ()
     """Why a CPU-only runtime's device backends do not load here."""
     building: bool = False
@@ -64,18 +72,21 @@ def manage_runtimes(
     name: str | None,
     as_json: bool,
     background: bool = False,
+    unverified: bool = False,
 ) -> int:
     """Carry out the action; returns the exit code. Raises `LocalLLMError`s."""
     if name is not None and action not in ("build", "install"):
         raise InvalidParameter(f"--name is for build and install, not for {action}", param="name")
     if background and action != "build":
         raise InvalidParameter(f"--background is for build, not for {action}", param="background")
+    if unverified and action != "install":
+        raise InvalidParameter(f"--unverified is for install, not for {action}", param="unverified")
     if action == "list":
         return _list(settings, as_json=as_json)
     if action == "test":
         return _test(settings, target, as_json=as_json)
     if target is None:
-        targets = {"build": f"one of {', '.join(building.KINDS)}", "install": "a folder or archive"}
+        targets = {"build": f"one of {', '.join(building.KINDS)}", "install": _INSTALLED}
         raise InvalidParameter(f"{action} needs {targets.get(action, 'the name of a runtime')}", param="target")
     if action == "build":
         return _build_in_background(settings, target, name) if background else _build(settings, target, name)
@@ -84,8 +95,7 @@ def manage_runtimes(
         report.say(f"localllm: stopped the build of {target}")
         return report.OK
     if action == "install":
-        added = building.add(Path(target).expanduser(), settings.data_dir, name=name, check=_check)
-        report.say(f"localllm: installed {added.name}; `localllm runtime use {added.name}` selects it")
+        _install(settings, target, name, unverified=unverified)
     elif action == "use":
         runtimes.choose(target, settings.data_dir)
         report.say(f"localllm: models loaded from now on use {'the fastest runtime' if target == AUTO else target}")
@@ -112,17 +122,20 @@ def _list(settings: Settings, *, as_json: bool) -> int:
         report.write_json(msgspec.json.encode(rows))
     else:
         lines: list[tuple[str, ...]] = [
-            (each.runtime.name, each.origin, each.kind, each.version, _state(settings, each, used)) for each in found
+            (each.runtime.name, each.origin, each.kind, each.version, each.llama_cpp, _state(settings, each, used))
+            for each in found
         ]
         for each in under_way:
-            lines.append((each.build.name, "build", each.build.kind, upstream.PACKAGE_VERSION, _progress(each)))
-        report.write_table(("NAME", "ORIGIN", "FOR", "VERSION", "STATE"), lines)
+            build = each.build
+            lines.append((build.name, "build", build.kind, upstream.PACKAGE_VERSION, OWN_LABEL, _progress(each)))
+        report.write_table(("NAME", "ORIGIN", "FOR", "VERSION", "LLAMA.CPP", "STATE"), lines)
     if problem:
         report.say(f"localllm: {problem}")
     return report.OK if used else report.MODEL_OR_BACKEND
 
 
 def _row(settings: Settings, each: RuntimeRow, used: str) -> Row:
+    trial = _known(settings, each)
     return Row(
         name=each.runtime.name,
         origin=each.origin,
@@ -131,7 +144,9 @@ def _row(settings: Settings, each: RuntimeRow, used: str) -> Row:
         library=each.runtime.library,
         in_use=each.runtime.name == used,
         why_not=each.why_not,
-        absent=_absent(settings, each),
+        llama_cpp=each.llama_cpp,
+        lacks=() if trial is None else trial.lacks,
+        absent=() if trial is None else trial.absent,
     )
 
 
@@ -144,6 +159,7 @@ def _build_row(each: BuildStatus) -> Row:
         library="",
         in_use=False,
         why_not=_progress(each),
+        llama_cpp=OWN_LABEL,
         building=each.is_running,
     )
 
@@ -161,15 +177,17 @@ def _progress(each: BuildStatus) -> str:
 
 def _state(settings: Settings, each: RuntimeRow, used: str) -> str:
     in_use = ("in use",) if each.runtime.name == used else ()
-    return each.why_not or "; ".join([*in_use, *_absent(settings, each)])
+    trial = _known(settings, each)
+    if trial is None:
+        return each.why_not or "not tested yet"
+    lacks = (f"lacks {' and '.join(trial.lacks)}",) if trial.lacks else ()
+    return "; ".join([*in_use, *lacks, *trial.absent])
 
 
-def _absent(settings: Settings, each: RuntimeRow) -> tuple[str, ...]:
-    """Why device backends did not load in its last self-test; empty without one."""
-    if each.why_not:
-        return ()
-    known = selftest.known(settings.data_dir, each.runtime)
-    return () if known is None else known.trial.absent
+def _known(settings: Settings, each: RuntimeRow) -> Trial | None:
+    """Its last self-test."""
+    outcome = None if each.why_not else selftest.known(settings.data_dir, each.runtime)
+    return None if outcome is None else outcome.trial
 
 
 def _test(settings: Settings, target: str | None, *, as_json: bool) -> int:
@@ -211,6 +229,24 @@ def _tested(name: str, settings: Settings) -> RuntimeTest:
         decode_tokens_per_s=round(best.decode_tokens_per_s),
         absent=best.absent,
     )
+
+
+def _install(settings: Settings, target: str, name: str | None, *, unverified: bool) -> None:
+    wheel = None if Path(target).expanduser().exists() else wheel_files.named(target)
+    if wheel is None:
+        source = Path(target).expanduser()
+        added = building.add(source, settings.data_dir, name=name, unverified=unverified, check=_check)
+    else:
+        size, label = wheel_files.file_of(wheel).size_bytes, builds_known.named(wheel.build).label
+        report.say(
+            f"localllm: downloading {wheel.package} {wheel.version} ({size / 1e6:.0f} MB), built by {wheel.maker}; "
+            f"nothing of it is used but llama.cpp {label}"
+        )
+        added = building.add_wheel(wheel, settings.data_dir, name=name, check=_check)
+    report.say(f"localllm: installed {added.name}; `localllm runtime use {added.name}` selects it")
+    outcome = selftest.choose(settings.data_dir, runtime=added.name)
+    if outcome.trial.lacks:
+        report.say(f"localllm: {added.name} lacks {' and '.join(outcome.trial.lacks)}")
 
 
 def _build(settings: Settings, kind: str, name: str | None) -> int:
@@ -260,10 +296,11 @@ def _extent(kind: str, base: Runtime | None) -> str:
     return f"its {kind} backend, to go with the libraries of {base.name}{targets}"
 
 
-def _check(runtime: Runtime) -> None:
-    """Raises `LoadFailed` if it does not compute the expected tokens."""
-    outcome = selftest.examine(runtime)
-    report.say(f"localllm: tested: {selftest.describe(outcome.trial)}")
+def _check(runtime: Runtime) -> str:
+    """Its llama.cpp. Raises `LoadFailed` if it does not compute the expected tokens."""
+    trial = selftest.examine(runtime).trial
+    report.say(f"localllm: tested: {selftest.describe(trial)}")
+    return trial.build
 
 
 class _Steps:

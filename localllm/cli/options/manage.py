@@ -238,7 +238,8 @@ def runtime(
         Argument(
             metavar="TARGET",
             help="test, use, remove: a runtime's name (use auto: the fastest that works); build: cpu, vulkan, cuda, "
-            "hip or rpc; stop: a build; install: a folder or archive of libraries",
+            "hip or rpc; stop: a build; install: a folder or archive of libraries, or a wheel by name: wheel-2026.9, "
+            "wheel-2026.10 or vulkan-0.7",
         ),
     ] = None,
     name: Annotated[
@@ -246,6 +247,10 @@ def runtime(
     ] = None,
     background: Annotated[
         bool, Option("--background", help="Build in the background; list shows the progress")
+    ] = False,
+    unverified: Annotated[
+        bool,
+        Option("--unverified", help="Install a llama.cpp of an unknown version, if it passes the self-test"),
     ] = False,
     as_json: opt.AsJson = False,
     **settings: Any,
@@ -255,7 +260,8 @@ def runtime(
     from localllm.settings import config
 
     loaded = config.load(settings)
-    raise Exit(manage_runtimes(loaded, action, target, name=name, background=background, as_json=as_json))
+    options: dict[str, Any] = {"background": background, "unverified": unverified, "as_json": as_json}
+    raise Exit(manage_runtimes(loaded, action, target, name=name, **options))
 
 
 @takes("home")

@@ -67,7 +67,7 @@ def examine(question: Question, send: Send) -> None:
 
 def advice(files: InstalledBindings, outcome: Outcome, data_dir: Path) -> str | None:
     """How to make models faster here; None if nothing is known to help."""
-    if files.variants or not machine.builds_cpu_variants():
+    if files.has_all_variants or not machine.builds_cpu_variants():
         return None
     if files.is_foreign:
         found = gains.gain(data_dir)
@@ -107,7 +107,12 @@ def cpu_name() -> str:
 
 def _row(each: runtimes.RuntimeRow) -> RuntimeRow:
     return RuntimeRow(
-        name=each.runtime.name, origin=each.origin, version=each.version, kind=each.kind, why_not=each.why_not
+        name=each.runtime.name,
+        origin=each.origin,
+        version=each.version,
+        llama_cpp=each.llama_cpp,
+        kind=each.kind,
+        why_not=each.why_not,
     )
 
 
@@ -132,6 +137,7 @@ def _with_outcome(report: Report, files: InstalledBindings, outcome: Outcome, da
         report,
         candidates=tuple(_candidate(trial) for trial in outcome.tried),
         used=outcome.choice.label(),
+        lacks=outcome.trial.lacks,
         remembered=outcome.from_cache,
         not_stored=outcome.not_stored,
         advice=suggestion,

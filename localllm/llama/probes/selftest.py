@@ -92,7 +92,7 @@ def choose(
         tried += outcome.tried
         if best is None or outcome.trial.speed > best.trial.speed * CLEARLY_FASTER:
             best = outcome
-        if installed.find(candidate.library).variants:
+        if installed.find(candidate.library).has_all_variants:
             break  # it has the best code for every CPU
     if best is None:
         raise NothingWorks(tried)
@@ -196,6 +196,8 @@ def try_choice(
         prefill_tokens_per_s=answer.prefill_tokens_per_s,
         decode_tokens_per_s=answer.decode_tokens_per_s,
         absent=answer.absent,
+        lacks=answer.lacks,
+        build=answer.build,
     )
 
 

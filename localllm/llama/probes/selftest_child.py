@@ -15,6 +15,7 @@ import msgspec
 
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.llama import library
+from localllm.llama.lacking import lacking
 from localllm.llama.library import CpuChoice, Library
 from localllm.llama.runtimes import installed
 from localllm.measuring import probe
@@ -50,6 +51,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     decode_tokens_per_s: float = 0.0
     absent: tuple[str, ...] = ()
     """Why device backends do not load here, one sentence each."""
+    lacks: tuple[str, ...] = ()
+    """As in `lacking`."""
+    build: str = ""
+    """The `Build.version` of the library."""
 
 
 def reply(request: Request, send: probe.Send) -> None:
@@ -74,12 +79,16 @@ def decode(request: Request, choice: CpuChoice) -> Answer:
         greedy = context.decode(request.prompt, 0)
         for index, token in enumerate(request.singles, start=len(request.prompt)):
             greedy += context.decode((token,), index)
-        absent = tuple(map(str, loaded.absent))
-        if not request.measure:
-            return Answer(greedy=tuple(greedy), absent=absent)
-        return Answer(
+        answer = Answer(
             greedy=tuple(greedy),
-            absent=absent,
+            absent=tuple(map(str, loaded.absent)),
+            lacks=lacking(loaded.api),
+            build=loaded.known.version,
+        )
+        if not request.measure:
+            return answer
+        return msgspec.structs.replace(
+            answer,
             prefill_tokens_per_s=context.measure(request.prompt, 0),
             decode_tokens_per_s=context.measure(request.singles[:1], len(request.prompt)),
         )

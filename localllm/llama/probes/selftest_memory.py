@@ -34,6 +34,10 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     decode_tokens_per_s: float = 0.0
     absent: tuple[str, ...] = ()
     """Why device backends do not load here, one sentence each."""
+    lacks: tuple[str, ...] = ()
+    """As in `lacking`."""
+    build: str = ""
+    """The `Build.version` of the library."""
 
     @property
     def speed(self) -> float:

@@ -47,12 +47,17 @@ _DAMAGE = (
 Opener = Callable[[], IO[bytes]]
 
 
-def unpack(source: Path, folder: Path) -> None:
-    """Copy the libraries of `source` into `folder`, following links. Raises `LoadFailed`, `OSError`."""
+def unpack(source: Path, folder: Path, wanted: Callable[[str], bool] = lambda _: True) -> None:
+    """Copy the libraries of `source` whose names are `wanted` into `folder`, following links.
+
+    Raises `LoadFailed`, `OSError`.
+    """
     total = 0
     try:
         with ExitStack() as stack:
             for name, open_file in _libraries(source, stack):
+                if not wanted(name):
+                    continue
                 with open_file() as file, open(folder / name, "wb") as out:
                     while block := file.read(_BLOCK_BYTES):
                         total += len(block)

@@ -19,17 +19,18 @@ from pathlib import Path
 import msgspec
 
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
-from localllm.llama.runtimes import archives, build_targets, found, installed
+from localllm.llama.runtimes import archives, build_targets, found, installed, wheel_files
 from localllm.llama.runtimes.build_faults import BuildOutput
 from localllm.llama.runtimes.found import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
 from localllm.system import libraries, machine
 from localllm.system.programs import is_frozen, own_command
 from localllm.types import upstream
+from localllm.types.libraries.wheels import Wheel
 
 Progress = Callable[[int, int], None]
 """Called with the number of completed steps and the total."""
-Check = Callable[[Runtime], None]
-"""Raises `LoadFailed` for a runtime that must not be kept."""
+Check = Callable[[Runtime], str]
+"""Returns the `Build.version` of the runtime; raises `LoadFailed` for one that must not be kept."""
 
 KINDS = {
     "cpu": "",
@@ -136,21 +137,47 @@ def build(
         return _keep(data_dir, name, manifest, lambda folder: archives.unpack(wheel, folder), workshop, check)
 
 
-def add(source: Path, data_dir: Path, *, name: str | None = None, kind: str = "cpu", check: Check) -> Runtime:
-    """Imports the libraries of a folder, a .zip, .whl or .tar archive, built for these bindings.
+def add(
+    source: Path,
+    data_dir: Path,
+    *,
+    name: str | None = None,
+    kind: str = "cpu",
+    unverified: bool = False,
+    check: Check,
+) -> Runtime:
+    """Imports the libraries of a folder, a .zip, .whl or .tar archive. `unverified`: also of an unknown llama.cpp.
 
     Raises `InvalidParameter`, `LoadFailed`, and what `check` raises.
     """
     stem = source.name.split(".")[0].lower()
     name = check_free(name or re.sub(r"[^a-z0-9._-]+", "-", stem).strip("-._")[:40], data_dir)
     if not source.exists():
-        raise InvalidParameter(f"there is no {source}", param="target")
+        raise InvalidParameter(
+            f"there is no {source}; there are the wheels {', '.join(each.name for each in wheel_files.offered())}",
+            param="target",
+        )
+    manifest = msgspec.structs.replace(_manifest("added", kind, ""), unverified=unverified)
     with _workshop(data_dir, ".making-") as workshop:
+        return _keep(data_dir, name, manifest, lambda folder: archives.unpack(source, folder), workshop, check)
+
+
+def add_wheel(
+    wheel: Wheel, data_dir: Path, *, name: str | None = None, check: Check, pip: Iterable[str] | None = None
+) -> Runtime:
+    """Downloads a wheel of the package index and keeps its libraries.
+
+    Raises `InvalidParameter`, `LoadFailed`, and what `check` raises.
+    """
+    name = check_free(name or wheel.name, data_dir)
+    manifest = msgspec.structs.replace(_manifest("wheel", wheel.kind, ""), package_version=wheel.version)
+    with _workshop(data_dir, ".making-") as workshop:
+        file = wheel_files.download(wheel, workshop, None if pip is None else [*pip])
         return _keep(
             data_dir,
             name,
-            _manifest("added", kind, ""),
-            lambda folder: archives.unpack(source, folder),
+            manifest,
+            lambda folder: archives.unpack(file, folder, wheel_files.is_wanted),
             workshop,
             check,
         )
@@ -237,8 +264,8 @@ def _keep(
     library = library_in(folder)
     if library is None:
         raise LoadFailed("it contains no libllama")
-    (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-    check(Runtime(name, str(library)))
+    build = check(Runtime(name, str(library), manifest.unverified))
+    (folder / MANIFEST).write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, build=build)))
     check_free(name, data_dir)  # again, since building took a while
     os.rename(folder, target)
     return Runtime(name, str(target / library.relative_to(folder)))

@@ -16,6 +16,8 @@ from localllm.errors import LoadFailed, LocalLLMError
 from localllm.llama.runtimes import installed
 from localllm.system import libraries
 from localllm.types import upstream
+from localllm.types.libraries import builds
+from localllm.types.libraries.wheels import WHEELS
 
 Origin = Literal["package", "wheel", "built", "added"]
 
@@ -26,7 +28,7 @@ CHOSEN = "chosen"
 """File that names the runtime to use unless a setting says otherwise."""
 AUTO = "auto"
 _MODULES = (f"{upstream.WHEEL_PACKAGE}*.so", f"{upstream.WHEEL_PACKAGE}*.pyd")
-"""Names of a compiled Python module, here and on Windows."""
+"""Names of a compiled Python module that is a libllama besides, here and on Windows."""
 MAX_MANIFEST_BYTES = 64 * 1024
 
 
@@ -48,9 +50,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: Origin
     package_version: str
-    """Version of the bindings that it fits."""
+    """Version of the package that it was made from."""
     kind: str = "cpu"
     """cpu, vulkan, cuda, rpc ..."""
+    build: str = ""
+    """A `Build.version`; empty: the bindings' own."""
+    unverified: bool = False
     flags: str = ""
     """Flags it was built with."""
     created_unix_s: int = 0
@@ -63,8 +68,19 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
     version: str
     kind: str = "cpu"
+    build: str = upstream.LLAMA_VERSION
+    """A `Build.version`."""
     why_not: str = ""
     """Why it cannot be used; empty: no problem is known."""
+
+    @property
+    def llama_cpp(self) -> str:
+        """`0.6 (b11549)`."""
+        try:
+            label = builds.named(self.build).label
+        except KeyError:
+            return "?"
+        return f"like {label}, unverified" if self.runtime.unverified else label
 
 
 def listed(data_dir: Path) -> list[RuntimeRow]:
@@ -121,12 +137,15 @@ def folder_of(data_dir: Path) -> Path:
 
 
 def library_in(folder: Path) -> Path | None:
-    """The libllama in a folder or its subfolders `lib` and `bin`."""
+    """The libllama in a folder or its subfolders `lib` and `bin`, or a Python module that contains it."""
     for place in (folder, folder / "lib", folder / "bin"):
-        for name in libraries.shared_library_names("llama"):
-            if (place / name).is_file():
-                return place / name
-    return None
+        if (path := libraries.find_library(place, "llama")) is not None:
+            return path
+    return _module_in(folder)
+
+
+def _module_in(folder: Path) -> Path | None:
+    return next((path for pattern in _MODULES for path in sorted(folder.glob(pattern))), None)
 
 
 def _kept(data_dir: Path) -> Iterator[RuntimeRow]:
@@ -141,13 +160,17 @@ def _kept(data_dir: Path) -> Iterator[RuntimeRow]:
             manifest, why_not = Manifest(origin="added", package_version="?"), f"its {MANIFEST} is damaged: {error}"
         if not why_not and library is None:
             why_not = "its library is gone"
-        if not why_not and manifest.package_version != upstream.PACKAGE_VERSION:
+        build = manifest.build or upstream.LLAMA_VERSION
+        if not why_not and not manifest.build and manifest.package_version != upstream.PACKAGE_VERSION:
             why_not = f"it is for {upstream.PACKAGE} {manifest.package_version}, not {upstream.PACKAGE_VERSION}"
+        if not why_not and build not in {each.version for each in builds.known()}:
+            why_not = f"its llama.cpp {build} is no longer known; remove it"
         yield RuntimeRow(
-            runtime=Runtime(folder.name, str(library or folder)),
+            runtime=Runtime(folder.name, str(library or folder), manifest.unverified),
             origin=manifest.origin,
             version=manifest.package_version,
             kind=manifest.kind,
+            build=build,
             why_not=why_not,
         )
 
@@ -172,14 +195,19 @@ def _wheel() -> RuntimeRow | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     folder = Path(spec.submodule_search_locations[0])
-    library = next((path for pattern in _MODULES for path in sorted(folder.glob(pattern))), None)
+    library = _module_in(folder)
     prefix, suffix = f"{upstream.WHEEL_PACKAGE}-", ".dist-info"
     about = next(folder.parent.glob(f"{prefix}*{suffix}"), None)
     version = "?" if about is None else about.name.removeprefix(prefix).removesuffix(suffix)
+    known = {wheel.version: wheel.build for wheel in WHEELS if wheel.package == upstream.WHEEL_PACKAGE}
     why_not = "" if library is not None else "its library is not where it is expected"
-    if version != upstream.WHEEL_VERSION:
+    if version not in known:
         wanted = f"{upstream.WHEEL_PACKAGE}=={upstream.WHEEL_VERSION}"
         why_not = f"its version is {version}; for this localllm: pip install {wanted}"
     return RuntimeRow(
-        runtime=Runtime("wheel", str(library or folder)), origin="wheel", version=version, why_not=why_not
+        runtime=Runtime("wheel", str(library or folder)),
+        origin="wheel",
+        version=version,
+        build=known.get(version, "?"),
+        why_not=why_not,
     )

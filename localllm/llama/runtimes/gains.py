@@ -64,6 +64,6 @@ def sentence(found: Gain) -> str:
 
 def _has_variants(runtime: runtimes.Runtime) -> bool:
     try:
-        return bool(installed.find(runtime.library).variants)
+        return installed.find(runtime.library).has_all_variants
     except LoadFailed:
         return False

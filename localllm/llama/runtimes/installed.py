@@ -25,6 +25,10 @@ FAST_INSTALL_FLAGS = (
 """The best code for every CPU, chosen at run time; the two -fno flags keep GCC from breaking ggml's AMX set-up."""
 
 
+ONE_VARIANT = "cpu"
+"""Name of a loadable CPU backend that has no other."""
+
+
 class InstalledBindings(msgspec.Struct, frozen=True):
     """The bindings of llama-cpp-python, and the libraries that they should use."""
 
@@ -38,6 +42,11 @@ class InstalledBindings(msgspec.Struct, frozen=True):
 
     is_foreign: bool = False
     """Whether the library is not the package's own."""
+
+    @property
+    def has_all_variants(self) -> bool:
+        """Whether it has code for every CPU."""
+        return any(name != ONE_VARIANT for name in self.variants)
 
     @property
     def library_path(self) -> Path:
@@ -77,13 +86,13 @@ def find(library: str = "") -> InstalledBindings:
         library_dir, folders = path.parent, [path.parent]
     else:
         library_dir = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or package_dir / "lib")  # the binding's own override
-        own = _first(library_dir, "llama")
+        own = libraries.find_library(library_dir, "llama")
         if own is None:
             raise unusable(f"there is no llama library in {library_dir}", public="there is no llama library")
         path = own
         # pip puts loadable backends into site-packages/bin, other installers beside the library.
         folders = [package_dir.parent / "bin", library_dir.parent / "bin", library_dir]
-    rest = [each for stem in ("ggml", "ggml-base", "ggml-cpu") if (each := _first(library_dir, stem))]
+    rest = [each for stem in ("ggml", "ggml-base", "ggml-cpu") if (each := libraries.find_library(library_dir, stem))]
     return InstalledBindings(
         package_version=_package_version(package_dir),
         package_dir=package_dir,
@@ -130,7 +139,11 @@ def unusable(reason: str, *, again: bool = True, public: str | None = None) -> L
 def plugin_files(folder: Path) -> list[Path]:
     """The ggml backends (Vulkan, CUDA, RPC ...) in a folder, ordered by name."""
     found = {path for pattern in libraries.shared_library_names("ggml-*") for path in folder.glob(pattern)}
-    return sorted(path for path in found if not path.stem.removeprefix("lib").startswith(("ggml-base", "ggml-cpu")))
+    return sorted(path for path in found if not _is_core(libraries.stem_of(path)))
+
+
+def _is_core(stem: str) -> bool:
+    return stem == "ggml" or stem.startswith(("ggml-base", "ggml-cpu"))
 
 
 def _package_version(package_dir: Path) -> str:
@@ -139,17 +152,12 @@ def _package_version(package_dir: Path) -> str:
     return found[1] if found else "unknown"
 
 
-def _first(folder: Path, stem: str) -> Path | None:
-    paths = (folder / name for name in libraries.shared_library_names(stem))
-    return next((path for path in paths if path.is_file()), None)
-
-
 def _variants(folders: Iterable[Path]) -> dict[str, Path]:
     found = {}
     for folder in folders:
         for pattern in libraries.shared_library_names("ggml-cpu-*"):
             for path in sorted(folder.glob(pattern)):
-                found[path.stem.partition("ggml-cpu-")[2]] = path
+                found[libraries.stem_of(path).removeprefix("ggml-cpu").removeprefix("-") or ONE_VARIANT] = path
     return found
 
 

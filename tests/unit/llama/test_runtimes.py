@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
 from localllm.llama import backends
-from localllm.llama.runtimes import archives, build_targets, building, gains, installed
+from localllm.llama.runtimes import archives, build_targets, building, gains, installed, wheel_files
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes.found import AUTO, Manifest, Runtime
 from localllm.system import cpu, libraries, machine
@@ -29,8 +29,8 @@ LIBRARY = libraries.shared_library_names("llama")[0]
 CPU = libraries.shared_library_names("ggml-cpu-zen9")[0]
 
 
-def _nothing_against(_: Runtime) -> None:
-    pass
+def _nothing_against(_: Runtime) -> str:
+    return upstream.LLAMA_VERSION
 
 
 def _libraries(folder: Path) -> Path:
@@ -201,7 +201,7 @@ def test_a_damaged_bz2_is_an_error_of_ours(tmp_path: Path) -> None:
 
 
 def test_what_fails_its_check_leaves_nothing(tmp_path: Path) -> None:
-    def refuse(_: Runtime) -> None:
+    def refuse(_: Runtime) -> str:
         raise LoadFailed("computes wrongly")
 
     with pytest.raises(LoadFailed, match="computes wrongly"):
@@ -247,6 +247,10 @@ def test_one_of_another_version_is_listed_and_not_used(tmp_path: Path) -> None:
     assert made not in runtimes.usable(tmp_path / "data")
     with pytest.raises(LoadFailed, match=r"0\.3\.1"):
         runtimes.named("mine", tmp_path / "data")
+    known = Manifest(origin="added", package_version="?", build="0.6.0", unverified=True)
+    manifest.write_bytes(msgspec.json.encode(known))
+    (listed,) = [each for each in runtimes.listed(tmp_path / "data") if each.runtime.name == "mine"]
+    assert (listed.llama_cpp, listed.runtime.unverified) == ("like 0.6 (b11549), unverified", True)
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"x" * 100_000])
@@ -275,6 +279,50 @@ def _stub_pip(tmp_path: Path, body: str) -> tuple[str, str]:
         f"print('[1/2] Building CXX object'); print('[2/2] Linking')\n{body}\n"
     )
     return sys.executable, str(path)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names of files as on Linux")
+def test_a_wheel_is_asked_for_by_version_and_hash_and_only_its_llama_cpp_is_kept(tmp_path: Path) -> None:
+    folder = "cyllama_vulkan.libs"
+    inside = [
+        "cyllama/llama/llama_cpp.abi3.so", "cyllama/sd/stable_diffusion.abi3.so", f"{folder}/libmtmd-a07492fb.so.0.7.0",
+        f"{folder}/libllama-af9aab63.so.0.7.0", f"{folder}/libggml-2f623e0b.so.0.27.0",
+        f"{folder}/libggml-base-82914aef.so.0.27.0", f"{folder}/libggml-cpu-0786c92d.so",
+        f"{folder}/libggml-vulkan-4062e2a6.so", f"{folder}/libgomp-a34b3233.so.1.0.0",
+    ]  # fmt: skip
+    pip = tmp_path / "pip.py"
+    pip.write_text(
+        "import sys, zipfile\nfrom pathlib import Path\n"
+        "folder, wanted = (sys.argv[sys.argv.index(option) + 1] for option in ('--dest', '--requirement'))\n"
+        f"Path({str(tmp_path)!r}, 'wanted').write_text(Path(wanted).read_text())\n"
+        "with zipfile.ZipFile(folder + '/made.whl', 'w') as wheel:\n"
+        f"    for name in {inside!r}:\n        wheel.writestr(name, name)"
+    )
+    wheel = wheel_files.named("vulkan-0.7")
+    assert wheel is not None
+    made = building.add_wheel(wheel, tmp_path / "data", check=lambda _: "0.7.0", pip=(sys.executable, str(pip)))
+    digest = wheel.files["linux-x86_64"].sha256
+    assert (tmp_path / "wanted").read_text() == f"cyllama-vulkan==0.7.0 --hash=sha256:{digest}\n"
+    files = installed.find(made.library)
+    kept = {path.name for path in files.library_dir.iterdir()}
+    assert kept == {*(Path(name).name for name in inside[3:]), runtimes.MANIFEST}
+    assert [libraries.stem_of(path) for path in files.core] == ["llama", "ggml", "ggml-base", "ggml-cpu"]
+    assert (list(files.variants), files.has_all_variants) == (["cpu"], False)
+    assert backends.brings(made, ("vulkan",))
+    (listed,) = [each for each in runtimes.listed(tmp_path / "data") if each.runtime == made]
+    assert (listed.origin, listed.kind, listed.version, listed.why_not) == ("wheel", "vulkan", "0.7.0", "")
+    assert listed.llama_cpp == "0.7 (620d222)"
+
+
+def test_a_download_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    pip = tmp_path / "pip.py"
+    pip.write_text("import sys; print('WARNING: old'); print('ERROR: no matching distribution'); sys.exit(1)")
+    wheel = wheel_files.offered()[0]
+    with pytest.raises(LoadFailed, match=rf"{wheel.package} {wheel.version}: ERROR: no matching distribution"):
+        building.add_wheel(wheel, tmp_path, check=_nothing_against, pip=(sys.executable, str(pip)))
+    assert [path.name for path in runtimes.folder_of(tmp_path).iterdir()] == []
+    with pytest.raises(InvalidParameter, match=r"there is no wheel-7; there are the wheels .*wheel-2026\.10"):
+        building.add(Path("wheel-7"), tmp_path, check=_nothing_against)
 
 
 def test_a_build_is_told_how_far_it_is_and_what_to_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

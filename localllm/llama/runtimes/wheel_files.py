@@ -1,0 +1,79 @@
+"""Downloads a wheel of the package index and takes llama.cpp's libraries out of it.
+
+pip downloads it, from the index that the user configured, and refuses a file with another hash. Nothing of the wheel is
+installed or run as Python code. Knows neither names of runtimes nor whether the libraries work here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from localllm.errors import InvalidParameter, LoadFailed
+from localllm.system import libraries, machine
+from localllm.system.programs import is_frozen, own_command
+from localllm.types import upstream
+from localllm.types.libraries.wheels import WHEELS, File, Wheel
+
+_STEMS = ("llama", "ggml", "gomp")
+"""Names begin so; the rest of a wheel is not needed."""
+_PYTHON = "3.12"
+"""For pip: none of the wheel's Python code is used, so any Python takes one for this version."""
+_LAST_LINES = 4
+
+
+def named(name: str) -> Wheel | None:
+    """The wheel that `localllm runtime install` calls so."""
+    return next((wheel for wheel in WHEELS if wheel.name == name), None)
+
+
+def offered() -> tuple[Wheel, ...]:
+    """Those for this machine, oldest llama.cpp first."""
+    return tuple(wheel for wheel in WHEELS if machine.wheel_platform() in wheel.files)
+
+
+def file_of(wheel: Wheel) -> File:
+    """Its file for this machine. Raises `InvalidParameter`."""
+    file = wheel.files.get(machine.wheel_platform())
+    if file is None:
+        here = ", ".join(each.name for each in offered()) or "none"
+        raise InvalidParameter(
+            f"there is no {wheel.name} for {machine.platform_name()}; wheels for it: {here}", param="target"
+        )
+    return file
+
+
+def download(wheel: Wheel, folder: Path, pip: Sequence[str] | None = None) -> Path:
+    """The downloaded file. Raises `LoadFailed` with pip's last lines, `InvalidParameter`."""
+    if is_frozen() and pip is None:
+        raise LoadFailed(
+            f"a download needs Python and pip, which this frozen program lacks; download {wheel.package} "
+            f"{wheel.version} elsewhere (pip download --no-deps), and name the file",
+            param="target",
+        )
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{wheel.package}=={wheel.version} --hash=sha256:{file_of(wheel).sha256}\n", "utf-8")
+    options = ["--no-deps", "--only-binary=:all:", f"--python-version={_PYTHON}", "--require-hashes", "--no-input"]
+    command = [*(pip or own_command("pip")), "download", "--quiet", "--disable-pip-version-check", *options]
+    try:
+        done = subprocess.run(
+            [*command, "--dest", str(folder), "--requirement", str(wanted)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+    except OSError as error:
+        raise LoadFailed(f"{command[0]} does not start: {error}") from error
+    found = next(folder.glob("*.whl"), None)
+    if done.returncode or found is None:
+        lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("WARNING")]
+        raise LoadFailed(
+            f"pip could not download {wheel.package} {wheel.version}: {' '.join(lines[-_LAST_LINES:]) or 'no reason'}",
+            param="target",
+        )
+    return found
+
+
+def is_wanted(name: str) -> bool:
+    """Whether a library of a wheel is llama.cpp, or one that it loads."""
+    stem = libraries.stem_of(Path(name))
+    return (stem.startswith(_STEMS) and not stem.startswith("llama_")) or stem.startswith(upstream.WHEEL_PACKAGE)
