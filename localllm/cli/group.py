@@ -16,6 +16,7 @@ from typer.models import CommandInfo
 
 from localllm.cli.help_page import Page
 from localllm.cli.options.settings import TAKEN, expanded, with_options
+from localllm.cli.plain_values import Plainly
 
 if TYPE_CHECKING:
     from typer import _click
@@ -53,7 +54,7 @@ class OnDemand(MutableMapping[str, Any]):
         return len(COMMANDS)
 
 
-class Group(TyperGroup):
+class Group(Plainly, TyperGroup):
     """The root command."""
 
     def __init__(self, **attributes: Any) -> None:

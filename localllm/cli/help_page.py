@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
+from localllm.cli.plain_values import Plainly
+
 if TYPE_CHECKING:
     from typer import _click
 
@@ -14,7 +16,7 @@ OWN = "Options"
 """The group of options that are no settings."""
 
 
-class Page(TyperCommand):
+class Page(Plainly, TyperCommand):
     """A command with such a page; a group is an option's `rich_help_panel`."""
 
     left_out: frozenset[str] = frozenset()

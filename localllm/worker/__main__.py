@@ -1,5 +1,9 @@
 """`python -m localllm.worker`: see `process.py`."""
 
-from localllm.worker.process import main
+import gc
+
+gc.set_threshold(50_000, 20, 20)  # imports leave no garbage
+
+from localllm.worker.process import main  # noqa: E402
 
 main()

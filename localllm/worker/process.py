@@ -9,6 +9,7 @@ HTTP or of which models exist.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import queue
 import sys
@@ -204,6 +205,7 @@ class Worker:
         engine, embedder = self._engine_of(library, loaded, load, team, arguments)
         self._prepare(loaded, load, engine, embedder, templates, grammar_child)
         self._engine = engine
+        gc.freeze()  # what a model needs stays: no collection between steps walks through it
         self.outbox.put(Ready(self._model))
         engine.run()
 
