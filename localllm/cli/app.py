@@ -79,7 +79,9 @@ def root(
 SAMPLING = "temperature top_k top_p min_p seed max_tokens"
 
 
-@takes(f"{SAMPLING} api_key ctx threads gpu_layers device draft {COMMON}", "chat_template runtime rpc plugin_dir")
+@takes(
+    f"{SAMPLING} api_key ctx threads gpu_layers device draft {COMMON}", "n_cpu_moe chat_template runtime rpc plugin_dir"
+)
 def run(
     model: opt.Model,
     prompt: Annotated[

@@ -55,7 +55,7 @@ def open_backend(
     kept: KeptVectors | None = None,
 ) -> LlamaBackend:
     """Allocates the KV cache and computes two tokens. `kept`: vectors for drafts. Raises `LoadFailed`."""
-    is_asynchronous = library.is_asynchronous(model.layers_per_device)
+    is_asynchronous = not model.has_cpu_tensors and library.is_asynchronous(model.layers_per_device)
     with ExitStack() as lifetime:
         context = LlamaContext(library, model, kv, batching, threads=threads, attention=attention)
         lifetime.callback(context.free)

@@ -57,6 +57,8 @@ class LlamaModel:
         """Devices that it may use besides the CPU."""
         # An empty list, not NULL: with NULL llama.cpp would offload prompt processing to a GPU uninvited.
         self._devices = library.device_handles(devices)
+        self.has_cpu_tensors = any(device == "CPU" for _, device in spread.overrides)
+        """Whether the CPU computes parts of layers that are on devices."""
         params.devices = ctypes.cast(self._devices, ctypes.c_void_p)
         self._kept = spread.apply(api, params, library.ggml)
         self._progress = _progress_callback(api, on_progress)  # llama.cpp calls it until the load is complete

@@ -14,7 +14,7 @@ import msgspec
 from localllm.errors import LocalLLMError
 from localllm.planning.draft_plan import DraftModel, beside, draft_bytes, place_draft, states_bytes
 from localllm.planning.needs import FIXED_BYTES, embedding_bytes
-from localllm.planning.placing import CPU, DRIVER_BYTES
+from localllm.planning.placing import CPU, DRIVER_BYTES, sizes_of
 from localllm.planning.plan import (
     CTX_STEP,
     context_of,
@@ -90,6 +90,11 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     even the smallest fits."""
     alternatives: tuple[Alternative, ...] = ()
     """Only if it does not fit."""
+    cpu_experts: int = 0
+    """Layers on GPUs whose experts stay in main memory."""
+    per_gb: float | None = None
+    """Layers, or with `cpu_experts` layers' experts, that a further GB on a GPU would hold; None if all is there, or
+    no GPU is in use."""
 
     @property
     def need_bytes(self) -> int:
@@ -141,6 +146,7 @@ def fit_in_memory(
     memory = Memory(devices, free_bytes, draft)
     shares = _shares(info, options, memory)
     fitting = all(share.fits for share in shares)
+    cpu_experts, per_gb = _per_gb(info, options, memory)
     return Fit(
         ctx=context_of(info, options),
         slots=slots_of(info, options),
@@ -149,7 +155,22 @@ def fit_in_memory(
         fits=fitting,
         largest_ctx=_largest_ctx(info, options, memory),
         alternatives=() if fitting else tuple(_alternatives(info, options, memory)),
+        cpu_experts=cpu_experts,
+        per_gb=per_gb,
     )
+
+
+def _per_gb(info: ModelInfo, options: LoadOptions, memory: Memory) -> tuple[int, float | None]:
+    """`Fit.cpu_experts` and `Fit.per_gb`."""
+    placement = plan(info, beside(memory.draft, options), memory.devices)
+    if not placement.devices:
+        return 0, None
+    sizes, away = sizes_of(info), placement.cpu_experts
+    if away:
+        return len(away), 1e9 * len(away) / sum(sizes.experts[block] for block in away)
+    left = info.num_layers + 1 - placement.gpu_layers
+    cpu = next(share for share in placement.shares if share.device == CPU)
+    return 0, 1e9 * left / (sum(sizes.layers[:left]) + cpu.kv) if left and info.num_layers else None
 
 
 def largest_ctx(

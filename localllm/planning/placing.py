@@ -7,14 +7,14 @@ one more layer, on the last. The token embedding stays on the CPU. Knows nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.gguf.rules.products import LOOKED_UP_BY_TOKEN
+from localllm.gguf.rules.products import EXPERTS, LOOKED_UP_BY_TOKEN
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.types.devices import Split
 from localllm.types.placement import DeviceShare
@@ -23,6 +23,7 @@ CPU = "CPU"
 DRIVER_BYTES = 128 * 1024 * 1024
 """Memory of each GPU that its driver and backend take, unknown from headers. An allowance, not a measurement."""
 _BLOCK = re.compile(r"blk\.(\d{1,4})\.")
+_EXPERTS = re.compile(EXPERTS)
 
 
 class Sizes(NamedTuple):
@@ -36,6 +37,10 @@ class Sizes(NamedTuple):
     """The embedding a second time, if it also serves as the output head and that is on another device."""
     moved: dict[str, int]
     """Device -> bytes sent there by `override_tensor`."""
+    experts: tuple[int, ...] = ()
+    """Those of each layer's bytes that are experts; 0 for a layer without any."""
+    largest_experts: int = 0
+    """The largest tensor of experts."""
 
 
 class Demand(NamedTuple):
@@ -78,6 +83,10 @@ class PlacingResult(NamedTuple):
     """Layers on each GPU."""
     shares: tuple[DeviceShare, ...]
     """One per GPU in order, then the CPU's."""
+    cpu_experts: tuple[int, ...] = ()
+    """Layers on GPUs whose experts stay on the CPU."""
+    device_experts: int = 0
+    """Number of layers whose experts were put on GPUs for want of a reason to keep them (`planning.experts`)."""
 
     @property
     def layers(self) -> int:
@@ -89,6 +98,7 @@ def sizes_of(info: ModelInfo, overrides: Mapping[str, str] | Sequence[tuple[str,
     pairs = [(re.compile(pattern), device) for pattern, device in dict(overrides).items()]
     if not info.tensors:  # a file that is not downloaded yet, or a test
         return Sizes(tuple(info.layer_bytes), info.other_bytes, 0, info.other_bytes, {})
+    experts, largest = [0] * info.num_layers, 0
     layers, reading, output, found = [0] * info.num_layers, 0, 0, dict.fromkeys(dict(overrides), False)
     moved: dict[str, int] = {}
     for name, size in info.tensors.items():
@@ -99,6 +109,9 @@ def sizes_of(info: ModelInfo, overrides: Mapping[str, str] | Sequence[tuple[str,
             moved[hit[1]] = moved.get(hit[1], 0) + size
         elif block is not None and int(block[1]) < info.num_layers:
             layers[int(block[1])] += size
+            if _EXPERTS.match(name, block.end() - 1):
+                experts[int(block[1])] += size
+                largest = max(largest, size)
         elif name.startswith(LOOKED_UP_BY_TOKEN):
             reading += size
         else:
@@ -111,24 +124,32 @@ def sizes_of(info: ModelInfo, overrides: Mapping[str, str] | Sequence[tuple[str,
                 param="override_tensor",
             )
     is_tied = info.causal and "output.weight" not in info.tensors
-    return Sizes(tuple(layers), reading, output, info.tensors.get("token_embd.weight", 0) if is_tied else 0, moved)
+    copy = info.tensors.get("token_embd.weight", 0) if is_tied else 0
+    return Sizes(tuple(layers), reading, output, copy, moved, tuple(experts), largest)
 
 
-def fit_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, most: int) -> PlacingResult:
-    """As many of the last `most` layers as free memory holds; none if not even the output head fits."""
+def fit_layers(
+    demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, most: int, cpu_experts: Collection[int] = ()
+) -> PlacingResult:
+    """As many of the last `most` layers as free memory holds; none if not even the output head fits.
+
+    `cpu_experts`: layers whose experts stay on the CPU, wherever the layer is.
+    """
     for count in range(most if gpus else 0, 0, -1):
-        placed = next((one for one in _ways(demand, gpus, wish, count) if fits(one, gpus)), None)
+        placed = next((one for one in ways(demand, gpus, wish, count, cpu_experts) if fits(one, gpus)), None)
         if placed is not None:
             return placed
     return place(demand, gpus, wish, (0,) * len(gpus))
 
 
-def put_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) -> PlacingResult:
+def put_layers(
+    demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int, cpu_experts: Collection[int] = ()
+) -> PlacingResult:
     """Exactly `count` layers, split as they fit best; they are placed even if they do not fit."""
     if not count:
         return place(demand, gpus, wish, (0,) * len(gpus))
-    ways = list(_ways(demand, gpus, wish, count))
-    return next((one for one in ways if fits(one, gpus)), ways[0])
+    found = list(ways(demand, gpus, wish, count, cpu_experts))
+    return next((one for one in found if fits(one, gpus)), found[0])
 
 
 def fits(placed: PlacingResult, gpus: Sequence[DeviceInfo]) -> bool:
@@ -142,16 +163,17 @@ def fits(placed: PlacingResult, gpus: Sequence[DeviceInfo]) -> bool:
     return all(need[key] <= room[key] for key in need)
 
 
-def _ways(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) -> Iterator[PlacingResult]:
+def ways(
+    demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int, cpu_experts: Collection[int] = ()
+) -> Iterator[PlacingResult]:
     """Placements to try: the requested shares; else in proportion to free memory, then filling device by device."""
     if wish.shares is not None or len(gpus) < 2:
-        yield place(demand, gpus, wish, divided(count, wish.shares or (1.0,) * len(gpus)))
+        yield place(demand, gpus, wish, divided(count, wish.shares or (1.0,) * len(gpus)), cpu_experts)
         return
     rooms = [max(0, gpu.free_bytes - demand.compute - DRIVER_BYTES) for gpu in gpus]
-    yield place(
-        demand, gpus, wish, divided(count, [float(room) for room in rooms] if any(rooms) else [1.0] * len(gpus))
-    )
-    yield place(demand, gpus, wish, _filled(demand, rooms, count))
+    by_room = [float(room) for room in rooms] if any(rooms) else [1.0] * len(gpus)
+    yield place(demand, gpus, wish, divided(count, by_room), cpu_experts)
+    yield place(demand, gpus, wish, _filled(demand, rooms, count), cpu_experts)
 
 
 def divided(count: int, shares: Sequence[float]) -> tuple[int, ...]:
@@ -182,33 +204,39 @@ def _costs(demand: Demand) -> list[int]:
     return [*blocks, sizes.output + sizes.output_copy]
 
 
-def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int]) -> PlacingResult:
+def place(
+    demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int], cpu_experts: Collection[int] = ()
+) -> PlacingResult:
     """What each device holds with this many layers on each."""
     sizes, every, on_gpus = demand.sizes, len(demand.sizes.layers) + 1, sum(counts)
     if wish.split in ("row", "tensor") and on_gpus:
         return _in_parallel(demand, gpus, wish, counts)
     shares: list[DeviceShare] = []
     first = every - on_gpus
-    is_pipelined = on_gpus == every and sum(map(bool, counts)) > 1 and not sizes.moved
+    away = sorted(block for block in cpu_experts if block >= first and sizes.experts[block])
+    is_pipelined = on_gpus == every and sum(map(bool, counts)) > 1 and not sizes.moved and not away
+    copied = sizes.largest_experts if away else 0
     for gpu, count in zip(gpus, counts, strict=True):
         end = first + count
         has_output = count > 0 and end == every
         weights = sum(sizes.layers[first:end]) + sizes.moved.get(gpu.name, 0)
+        weights -= sum(sizes.experts[block] for block in away if first <= block < end)
         if has_output:
             weights += sizes.output + sizes.output_copy
         compute = 0
         if count == 1 and has_output and any(share.layers for share in shares):
             compute = demand.compute_output
         elif count or gpu.name in sizes.moved:
-            compute = demand.compute if on_gpus == every else demand.compute_partly
+            compute = max(demand.compute + copied, 0 if on_gpus == every else demand.compute_partly)
             if is_pipelined:
                 compute += demand.copies if not any(share.layers for share in shares) else demand.copies_later
         shares.append(DeviceShare(gpu.name, count, weights, sum(demand.kept[first:end]), compute))
         first = end
     cpu = _cpu_share(demand, every - on_gpus, uses_gpus=any(share.total for share in shares))
+    cpu = msgspec.structs.replace(cpu, weights=cpu.weights + sum(sizes.experts[block] for block in away))
     if is_pipelined:
         cpu = msgspec.structs.replace(cpu, compute=cpu.compute + demand.copies_host)
-    return PlacingResult(tuple(counts), (*shares, cpu))
+    return PlacingResult(tuple(counts), (*shares, cpu), tuple(away))
 
 
 def _in_parallel(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int]) -> PlacingResult:

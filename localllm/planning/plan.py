@@ -12,6 +12,7 @@ import msgspec
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.planning import buffers, device_choice, encoders, placing
 from localllm.planning.buffers import Step, scores_bytes
+from localllm.planning.experts import fit_experts, overrides_of_experts
 from localllm.planning.nextn_heads import HeadsBytes, context_of_heads, heads_bytes, why_none
 from localllm.planning.placing import CPU, Demand, PlacingResult, Sizes, Wish, fit_layers, put_layers, sizes_of
 from localllm.planning.snapshots import snapshots_of
@@ -53,7 +54,8 @@ def plan(
     kv, reason = _layout(options)
     num_cells = cells_of(info, options)
     gpus, placed, must = place(info, options, devices, most_layers)
-    layers, overrides = placed.layers, device_choice.overrides_of(options, devices, gpus)
+    layers = placed.layers
+    overrides = device_choice.overrides_of(options, devices, gpus) | overrides_of_experts(placed.cpu_experts)
     uses_gpus = layers > 0 or any(device != CPU for device in overrides.values())
     flash_attn, flash_attn_reason = _flash_attn(info, options, uses_gpus=uses_gpus)
     return Placement(
@@ -77,6 +79,8 @@ def plan(
         embedding_ctx=embedding_ctx,
         main_gpu=device_choice.main_of(options, gpus) if layers else 0,
         tensor_split=device_choice.split_given(options, placed, gpus),
+        cpu_experts=placed.cpu_experts,
+        device_experts=placed.device_experts,
         overrides=tuple(overrides.items()),
         shares=placed.shares if uses_gpus else placed.shares[-1:],
     )
@@ -276,14 +280,19 @@ def place(
 ) -> tuple[list[DeviceInfo], PlacingResult, bool]:
     """The GPUs in use, what each holds, and whether the user insists. Raises `DeviceUnavailable`, `InvalidParameter`.
 
-    `most_layers`: upper bound for layers on GPUs, if their number is automatic.
+    `most_layers`: upper bound for layers on GPUs, if their number is automatic; where the CPU keeps as many experts as
+    do not fit, for layers and layers with experts together.
     """
     gpus = device_choice.gpus_of(options, devices)
     wish = Wish(options.split, device_choice.shares_of(options, gpus))
     demand = demand_of(info, options, sizes_of(info, device_choice.overrides_of(options, devices, gpus)))
-    every = info.num_layers + 1
+    every, cpu_experts = info.num_layers + 1, _cpu_experts(info, options)
     if options.gpu_layers == "auto":
-        placed = fit_layers(demand, gpus, wish, every if most_layers is None else min(most_layers, every))
+        if options.n_cpu_moe == "auto":
+            placed = fit_experts(demand, gpus, wish, most_layers)
+        else:
+            most = every if most_layers is None else min(most_layers, every)
+            placed = fit_layers(demand, gpus, wish, most, cpu_experts)
         named = options.devices is not None and bool(gpus)  # naming a GPU means insisting on it
         if named and not placed.layers and most_layers is None:
             raise DeviceUnavailable(f"no layer of the model fits on {gpus[0].name}", param="device")
@@ -295,7 +304,13 @@ def place(
             "--gpu-layers 0 runs on the CPU",
             param="gpu_layers",
         )
-    return gpus, put_layers(demand, gpus, wish, wanted), wanted > 0
+    return gpus, put_layers(demand, gpus, wish, wanted, cpu_experts), wanted > 0
+
+
+def _cpu_experts(info: ModelInfo, options: LoadOptions) -> range:
+    """Layers whose experts are to stay on the CPU by request."""
+    wanted = {"auto": 0, "all": info.num_layers}.get(str(options.n_cpu_moe), options.n_cpu_moe)
+    return range(min(int(wanted), info.num_layers))
 
 
 def shares_without_heads(
@@ -307,7 +322,8 @@ def shares_without_heads(
     wish = Wish(options.split, device_choice.shares_of(options, gpus))
     overrides = device_choice.overrides_of(options, devices, gpus)
     demand = demand_of(info, msgspec.structs.replace(options, mtp="off"), sizes_of(info, overrides))
-    return placing.place(demand, gpus, wish, [layers.get(gpu.name, 0) for gpu in gpus]).shares[-len(layers) :]
+    counts = [layers.get(gpu.name, 0) for gpu in gpus]
+    return placing.place(demand, gpus, wish, counts, placement.cpu_experts).shares[-len(layers) :]
 
 
 def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:

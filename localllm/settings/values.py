@@ -35,8 +35,8 @@ def converted(name: str, kind: Any, value: Any, source: str) -> Any:
     Raises `InvalidParameter` that begins with `source`.
     """
     try:
-        if name == "gpu_layers":
-            return parse_gpu_layers(value)
+        if name in ("gpu_layers", "n_cpu_moe"):
+            return parse_layers(value)
         if isinstance(value, Path):
             return value
         return msgspec.convert(value, kind, strict=not isinstance(value, str), dec_hook=_paths)
@@ -47,7 +47,7 @@ def converted(name: str, kind: Any, value: Any, source: str) -> Any:
         raise InvalidParameter(f"{source}: {value!r} is not a valid {name} ({reason})", param=name) from error
 
 
-def parse_gpu_layers(value: str | int) -> GpuLayers:
+def parse_layers(value: str | int) -> GpuLayers:
     """`auto`, `all` or a count of zero or more. Raises `ValueError`."""
     if value in ("auto", "all"):
         return value  # type: ignore[return-value]

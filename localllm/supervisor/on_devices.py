@@ -22,7 +22,7 @@ from localllm.types.placement import DeviceShare, Placement
 logger = logging.getLogger("localllm")
 
 FEWER_LAYERS = 3 / 4
-"""Share of the GPU layers with which a load is retried after a GPU ran out of memory."""
+"""Share of `parts_on_gpus` with which a load is retried after a GPU ran out of memory."""
 
 
 class OnDevices:
@@ -87,7 +87,7 @@ class OnDevices:
             options = msgspec.structs.replace(options, gpu_layers=self._options.gpu_layers)
         free = self.free(reported)
         placement, draft = self._plan(options, free)
-        note = self._shortage and f"{self._shortage}: {layers_on_gpus(placement)} of {self.every} layers there instead"
+        note = self._shortage and f"{self._shortage}: {self._told(placement)} there instead"
         placement = msgspec.structs.replace(placement, note=note or self._crowded(placement, reported))
         if placement.note:
             logger.warning("placed_with_less", extra={"fields": {"model": self._id, "note": placement.note}})
@@ -98,7 +98,7 @@ class OnDevices:
         return placement
 
     def layers_without(self, gone: Collection[str]) -> int:
-        """Layers it would get on GPUs if the models in `gone` were unloaded; -1 while no devices are known."""
+        """What `parts_on_gpus` would be if the models in `gone` were unloaded; -1 while no devices are known."""
         try:
             placement, draft = self._expected(gone)
         except LocalLLMError:
@@ -111,7 +111,7 @@ class OnDevices:
             if device is not None and share.device != CPU and share.total:
                 need[device.memory_key] = need.get(device.memory_key, 0) + share.total + DRIVER_BYTES
                 free[device.memory_key] = device.free_bytes
-        return layers_on_gpus(placement) if all(need[key] <= free[key] for key in need) else -1
+        return parts_on_gpus(placement) if all(need[key] <= free[key] for key in need) else -1
 
     def main_bytes(self, alone: int) -> int:
         """Its main memory, if it would need `alone` without devices: less if devices hold some layers."""
@@ -164,9 +164,9 @@ class OnDevices:
             return False
         if self._short is not None:
             return session is self._short
-        had = layers_on_gpus(self.placement)
+        had = parts_on_gpus(self.placement)
         self._short, self._most_layers = session, min(int(had * FEWER_LAYERS), had - 1)
-        self._shortage = f"out of memory on {device} with {had} of {self.every} layers"
+        self._shortage = f"out of memory on {device} with {self._told(self.placement)}"
         logger.warning("out_of_device_memory", extra={"fields": {"model": self._id, "message": error.message}})
         return True
 
@@ -184,17 +184,25 @@ class OnDevices:
     def _crowded(self, placement: Placement, reported: Sequence[DeviceInfo]) -> str:
         """A note naming the models that hold the memory it lacks; empty if that memory would make no difference."""
         others = {id: size for id, size in self._ledger.holders().items() if id != self._id}
-        had = layers_on_gpus(placement)
-        if not others or had == self.every or self._options.gpu_layers != "auto":
+        had = parts_on_gpus(placement)
+        if (
+            not others
+            or (layers_on_gpus(placement) == self.every and not placement.cpu_experts)
+            or self._options.gpu_layers != "auto"
+        ):
             return ""
         try:
             alone, _ = self._plan(self._options, self._ledger.free(reported, {self._id, *others}))
         except DeviceUnavailable:
             return ""
-        if layers_on_gpus(alone) <= had:
+        if parts_on_gpus(alone) <= had:
             return ""
         names = ", ".join(f"{id} ({size / 1e9:.1f} GB)" for id, size in others.items())
-        return f"{had} of {self.every} layers on GPUs, because {names} uses memory there"
+        return f"{self._told(placement)} on GPUs, because {names} uses memory there"
+
+    def _told(self, placement: Placement) -> str:
+        layers = f"{layers_on_gpus(placement)} of {self.every} layers"
+        return f"{layers}, {placement.device_experts} of them with experts," if placement.cpu_experts else layers
 
 
 def _shares_of(draft: PlacedDraft | None) -> tuple[DeviceShare, ...]:
@@ -204,3 +212,8 @@ def _shares_of(draft: PlacedDraft | None) -> tuple[DeviceShare, ...]:
 def layers_on_gpus(placement: Placement) -> int:
     """Layers on GPUs, including the output head."""
     return sum(share.layers for share in placement.shares if share.device != CPU)
+
+
+def parts_on_gpus(placement: Placement) -> int:
+    """Layers on GPUs, and once more those whose experts are there as far as there was room: more is faster."""
+    return layers_on_gpus(placement) + placement.device_experts

@@ -75,6 +75,9 @@ MemoryKind = Literal["attention", "sliding window", "recurrent"]
 GpuLayers = int | Literal["auto", "all"]
 """How many layers to offload: a count, all of them, or as many as fit."""
 
+CpuMoe = int | Literal["auto", "all"]
+"""The experts of how many layers, from the first, stay on the CPU: a count, all of them, or as many as do not fit."""
+
 ThinkingDefault = Literal["auto", "on", "off"]
 Pooling = Literal["none", "mean", "cls", "last", "rank"]
 """How the vectors of tokens become the vector of a text: not at all (one per token), their mean, the first one, the
@@ -345,6 +348,8 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """The settings found by `localllm tune` that are in use, or why they are not used."""
     layers_per_device: dict[str, int]
     """Device name -> layers on it, including the CPU's; counts the output layer, as llama.cpp does."""
+    cpu_experts: int = 0
+    """Number of layers on devices whose experts are in main memory, where the CPU computes them."""
     placement_note: str = ""
     """Why other models leave fewer of its layers on GPUs; empty: they do not."""
     backend: str

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from localllm.types import FlashAttn, GpuLayers, KvType, Pooling, Repack, RopeScaling, ThinkingDefault
+from localllm.types import CpuMoe, FlashAttn, GpuLayers, KvType, Pooling, Repack, RopeScaling, ThinkingDefault
 from localllm.types.declared import MAX_COUNT, Setting
 from localllm.types.devices import Numa, Split
 
@@ -57,6 +57,11 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
     gpu_layers: Annotated[GpuLayers, device(
         "Layers on the GPU", "auto|N|all", 0, MAX_COUNT,
         more="auto: as many as fit. A number or all is binding: a load fails rather than using fewer."
+    )] = "auto"
+    n_cpu_moe: Annotated[CpuMoe, device(
+        "Layers whose experts stay on the CPU", "auto|N|all", 0, MAX_COUNT,
+        more="For a mixture of experts, counted from the first layer. auto: as many as do not fit on GPUs beside all "
+        "other parts of the layers. `--cpu-moe` means all."
     )] = "auto"
     split: Annotated[Split, device(
         "How to split a model over devices",

@@ -59,6 +59,10 @@ class Placement(msgspec.Struct, frozen=True):
     """Index among `devices`."""
     tensor_split: tuple[float, ...] = ()
     """Share of each of `devices`; empty: one has everything."""
+    cpu_experts: tuple[int, ...] = ()
+    """Layers on devices whose experts stay on the CPU."""
+    device_experts: int = 0
+    """Number of layers on devices whose experts are there too, as far as that was automatic."""
     overrides: tuple[tuple[str, str], ...] = ()
     """Pattern of tensors' names -> the device for them."""
     shares: tuple[DeviceShare, ...] = ()
@@ -69,6 +73,11 @@ class Placement(msgspec.Struct, frozen=True):
     """Why its NextN layers do not guess, if it has any."""
     note: str = ""
     """How it differs from a placement on an idle machine."""
+
+    @property
+    def has_cpu_tensors(self) -> bool:
+        """Whether the CPU computes parts of layers that are on devices."""
+        return any(device == "CPU" for _, device in self.overrides)
 
 
 class DraftLoad(msgspec.Struct, frozen=True):

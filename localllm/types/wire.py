@@ -80,6 +80,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int | None
     slots: int | None
     layers_per_device: dict[str, int] | None
+    cpu_experts: int | msgspec.UnsetType = msgspec.UNSET
+    """Number of layers on devices whose experts are in main memory, if any."""
     device_bytes: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     """Estimated memory reserved for it on each GPU, if any."""
     placement_note: str | msgspec.UnsetType = msgspec.UNSET
@@ -224,6 +226,11 @@ class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
     kv_type: str
     largest_ctx: int | None
     """Largest context that fits with as many slots; null: none fits, or the model writes no text."""
+    cpu_experts: int
+    """Layers on GPUs whose experts stay in main memory."""
+    per_gb: float | None
+    """Layers, or with `cpu_experts` layers' experts, that a further GB on a GPU would hold; null: all is on GPUs, or
+    no GPU is in use."""
     alternatives: list[FittingOptions]
     """Empty if it fits."""
 

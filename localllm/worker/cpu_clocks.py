@@ -12,13 +12,21 @@ from localllm.worker.siblings import Siblings
 
 
 def make_team(
-    threads: int, threads_batch: int, *, layers_per_device: dict[str, int], since: Reading | None = None
+    threads: int,
+    threads_batch: int,
+    *,
+    layers_per_device: dict[str, int],
+    has_cpu_tensors: bool = False,
+    since: Reading | None = None,
 ) -> Team:
-    """A team of at most `threads` threads, `threads_batch` for prompts; `since`: see `Team`."""
+    """A team of at most `threads` threads, `threads_batch` for prompts; `since`: see `Team`.
+
+    `has_cpu_tensors`: the CPU computes parts of layers that are on devices.
+    """
     on_cpu = sum(count for device, count in layers_per_device.items() if device.startswith("CPU"))
     is_offloaded = on_cpu < sum(layers_per_device.values())
     num_cpus = None if cpu.busy_cpu_s() is None else cpu.num_usable_cpus()
-    first = 1 if is_offloaded and on_cpu == 0 else None
+    first = 1 if is_offloaded and on_cpu == 0 and not has_cpu_tensors else None
     governor = Governor(threads, most_batch=threads_batch, num_cpus=num_cpus, first=first)
     return Team(governor, CLOCKS, since=since, is_offloaded=is_offloaded)
 

@@ -122,6 +122,7 @@ def load_model(
         ubatch=0 if backend is None else backend.decoder.ubatch_capacity,
         tuned=load.tuned,
         layers_per_device=model.layers_per_device,
+        cpu_experts=len(placement.cpu_experts),
         placement_note=placement.note,
         backend=model.backend,
         load_s=time.perf_counter() - started,

@@ -199,7 +199,11 @@ class Worker:
         loaded = load_model(library, load, self._report_progress(), arguments.data_dir, templates)
         model = self._model = loaded.report
         team = make_team(
-            model.threads, model.threads_batch, layers_per_device=model.layers_per_device, since=before_load
+            model.threads,
+            model.threads_batch,
+            layers_per_device=model.layers_per_device,
+            has_cpu_tensors=load.placement.has_cpu_tensors,
+            since=before_load,
         )
         self.outbox.gather(load.options.stream_interval_ms / 1000)
         engine, embedder = self._engine_of(library, loaded, load, team, arguments)

@@ -24,11 +24,12 @@ from localllm.registry.offers.machine import examine
 from localllm.rpc import hello
 from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings, load
-from localllm.types import GpuLayers, LoadedModel, SamplingParams, upstream
+from localllm.types import CpuMoe, GpuLayers, LoadedModel, SamplingParams, upstream
 from localllm.types.libraries import builds
 from localllm.types.load_options import LoadOptions
 from localllm.types.rpc_endpoints import Endpoint
 from tests.models.assistant import write_assistant, write_gemma4
+from tests.models.maker import write_llama
 from tests.rpc_plugin import plugin_folder
 
 pytestmark = pytest.mark.gpu
@@ -103,11 +104,12 @@ def answer(
     devices: tuple[str, ...] | None = None,
     draft: Path | None = None,
     max_tokens: int = 24,
+    n_cpu_moe: CpuMoe = "auto",
 ) -> tuple[str, LoadedModel]:
     async def scenario() -> tuple[str, LoadedModel]:
         runtime, drafted = Runtime(settings), None if draft is None else str(draft)
         try:
-            options = LoadOptions(gpu_layers=layers, devices=devices, slots=1, draft=drafted)
+            options = LoadOptions(gpu_layers=layers, devices=devices, slots=1, draft=drafted, n_cpu_moe=n_cpu_moe)
             loaded = await runtime.load(model, options)
             return await _answer(runtime, loaded, max_tokens), loaded
         finally:
@@ -131,6 +133,21 @@ def test_no_half_and_all_layers_on_the_other_machine_give_the_same_text(
         text, model = answer(settings, path, layers)
         assert model.layers_per_device["RPC0"] == (every if layers == "all" else half)
         assert text == on_cpu
+
+
+def test_experts_on_either_machine_or_on_both_give_the_same_text(
+    server: Server, plugins: Path, home: Path, tmp_path: Path
+) -> None:
+    """Four layers with 64 experts each, of which a token needs eight."""
+    mixture = write_llama(tmp_path / "mixture.gguf", n_layer=4, n_ff=64, n_expert=64, n_expert_used=8)
+    settings = settings_of(plugins, home, server.endpoint)
+    alone, _ = answer(settings, mixture, 0)
+    on_cpu: list[CpuMoe] = ["auto", 2, "all"]
+    for stay in on_cpu:
+        text, model = answer(settings, mixture, "all", n_cpu_moe=stay)
+        assert model.layers_per_device == {"RPC0": 5}
+        assert model.cpu_experts == {"auto": 0, 2: 2, "all": 4}[stay]
+        assert text == alone
 
 
 @pytest.mark.parametrize("layers", [0, 1, 3, "all"])

@@ -194,6 +194,11 @@ def story(info: ModelInfo, found: Fit) -> Iterator[str]:
         least, most = min(info.layer_bytes), max(info.layer_bytes)
         each = size(most) if least == most else f"{size(least)} to {size(most)}"
         yield f"{info.num_layers} layers of {each}, plus {size(info.other_bytes)} outside the layers"
+    if found.cpu_experts:
+        yield f"The experts of {found.cpu_experts} of the {info.num_layers} layers stay in main memory."
+    if found.per_gb is not None:
+        what = "layers' experts" if found.cpu_experts else "layers"
+        yield f"Each further GB on a GPU would hold {found.per_gb:.2g} more {what}."
     verdict = "fits" if found.fits else "does not fit"
     yield f"It {verdict}: {size(found.need_bytes)} in total."
     if found.largest_ctx is not None:

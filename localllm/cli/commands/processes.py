@@ -23,6 +23,8 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
     for model in models:
         until = "stays" if model.expires_in_s is None else f"in {duration(model.expires_in_s)}"
         layers = ", ".join(f"{device} {count}" for device, count in (model.layers_per_device or {}).items())
+        if model.cpu_experts:
+            layers += f", experts of {model.cpu_experts} on CPU"
         slots = "" if model.ctx is None else f"{model.slots} x {model.ctx}"
         rows.append(
             (

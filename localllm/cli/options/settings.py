@@ -68,11 +68,15 @@ def with_options(command: Command) -> Command:
     table = declarations()
     own = [each for each in _parameters(command) if each.kind is not inspect.Parameter.VAR_KEYWORD]
     made = [_parameter(field) for name, field in table.items() if name in (*names, *more)]
+    if "n_cpu_moe" in (*names, *more):
+        made.append(_CPU_MOE)
     if more:
         made.append(_HELP_ALL)
 
     def run(**given: Any) -> None:
         given.pop(_HELP_ALL.name, None)
+        if given.pop(_CPU_MOE.name, None):
+            given["n_cpu_moe"] = "all"
         command(**given)
 
     run.__doc__, run.__name__ = command.__doc__, command.__name__
@@ -135,6 +139,12 @@ def _show_all(context: Context, value: bool) -> None:
         raise Exit
 
 
+_CPU_MOE = _keyword(
+    "cpu_moe",
+    Annotated[bool, Option("--cpu-moe", help="The same as --n-cpu-moe all", rich_help_panel="CPU and GPU")],
+    False,
+)
+"""llama.cpp's name."""
 _HELP_ALL = _keyword(
     "help_all",
     Annotated[

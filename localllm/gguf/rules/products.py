@@ -12,6 +12,8 @@ from localllm.types.products import Matrices, Products
 
 LOOKED_UP_BY_TOKEN = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.")
 """Lookup tables, of which only one row per token is read: LLM_TENSOR_LAYER_INPUT in src/llama-arch.cpp."""
+EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""What follows `blk.N` in the names of experts' tensors: LLM_FFN_EXPS_REGEX in common/common.h."""
 _LOOKED_UP = (*LOOKED_UP_BY_TOKEN, "rope_")
 _HEADS = ("output.weight", "token_embd.weight")
 """Names of the output head; without the first, the embedding serves as the head."""

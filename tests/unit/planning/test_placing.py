@@ -19,9 +19,12 @@ TENSORS = {
     "output.weight": 100 * MB,
     "output_norm.weight": 10 * MB,
     **{f"blk.{layer}.attn.weight": 40 * MB for layer in range(10)},
-    **{f"blk.{layer}.ffn_up_exps.weight": 60 * MB for layer in range(10)},
+    **{f"blk.{layer}.ffn_up.weight": 60 * MB for layer in range(10)},
 }
 NAMED: ModelInfo = msgspec.structs.replace(MODEL, tensors=TENSORS, size_bytes=sum(TENSORS.values()))
+MIXTURE: ModelInfo = msgspec.structs.replace(
+    NAMED, tensors={name.replace("ffn_up", "ffn_up_exps"): size for name, size in TENSORS.items()}
+)
 ONE = LoadOptions(slots=1)
 
 
@@ -37,17 +40,20 @@ def options(**given: object) -> LoadOptions:
     rooms=st.lists(st.integers(0, 3000), min_size=1, max_size=4),
     layers=st.sampled_from(["auto", "all", 0, 1, 5, 10]),
     shares=st.none() | st.lists(st.floats(0, 8), min_size=4, max_size=4).filter(lambda them: them[0] > 0),
+    on_cpu=st.sampled_from(["auto", "all", 0, 3]),
+    info=st.sampled_from([NAMED, MIXTURE]),
 )
 def test_every_tensor_and_cell_is_somewhere_once_and_auto_goes_only_where_there_is_room(
-    rooms: list[int], layers: int | str, shares: list[float] | None
+    rooms: list[int], layers: int | str, shares: list[float] | None, on_cpu: int | str, info: ModelInfo
 ) -> None:
     gpus = [gpu(f"Vulkan{index}", room * MB) for index, room in enumerate(rooms)]
-    wanted = options(gpu_layers=layers, tensor_split=None if shares is None else shares[: len(gpus)])
-    placement = plan(NAMED, wanted, [CPU, *gpus])
+    split = None if shares is None else shares[: len(gpus)]
+    wanted = options(gpu_layers=layers, tensor_split=split, n_cpu_moe=on_cpu)
+    placement = plan(info, wanted, [CPU, *gpus])
     there = {share.device: share for share in placement.shares}
     assert sum(share.layers for share in placement.shares) == 11
-    assert sum(share.weights for share in placement.shares) == NAMED.size_bytes
-    assert sum(share.kv for share in placement.shares) == sum(memory_bytes(NAMED, wanted, flash=True))
+    assert sum(share.weights for share in placement.shares) == info.size_bytes
+    assert sum(share.kv for share in placement.shares) == sum(memory_bytes(info, wanted, flash=True))
     assert there["CPU"].weights >= TENSORS["token_embd.weight"], "it is read on the CPU"
     if layers == "auto":
         for one in gpus:
@@ -102,7 +108,7 @@ def test_tensors_go_where_their_pattern_says_and_make_room_for_layers() -> None:
     small = gpu("Vulkan0", 1100 * MB)
     without = plan(NAMED, ONE, [CPU, small]).gpu_layers
     assert 0 < without < 11
-    placement = plan(NAMED, options(override_tensor=[("exps", "cpu")]), [CPU, small])
+    placement = plan(NAMED, options(override_tensor=[("ffn", "cpu")]), [CPU, small])
     assert placement.gpu_layers == 11
     on_gpu, on_cpu = placement.shares
     assert (on_gpu.weights, on_cpu.weights) == (510 * MB, 690 * MB)
@@ -116,7 +122,7 @@ def test_a_pattern_without_a_tensor_and_a_device_out_of_use_are_errors() -> None
     with pytest.raises(DeviceUnavailable, match="Vulkan1, which is not in use"):
         plan(
             NAMED,
-            options(devices=["Vulkan0"], override_tensor=[("exps", "Vulkan1")]),
+            options(devices=["Vulkan0"], override_tensor=[("ffn", "Vulkan1")]),
             [CPU, gpu("Vulkan0"), gpu("Vulkan1")],
         )
 

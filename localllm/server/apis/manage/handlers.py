@@ -164,6 +164,7 @@ def _process(model: RunningModel, state: ServerState) -> body.Process:
         ctx=loaded.ctx if loaded else None,
         slots=loaded.slots if loaded else None,
         layers_per_device=loaded.layers_per_device if loaded else None,
+        cpu_experts=(loaded.cpu_experts if loaded else 0) or msgspec.UNSET,
         device_bytes=model.device_bytes or msgspec.UNSET,
         placement_note=(loaded.placement_note if loaded else "") or msgspec.UNSET,
         settings=state.own_settings(model.id) or msgspec.UNSET,

@@ -138,6 +138,8 @@ def _model_fit(plan: Fit) -> body.ModelFit:
         slots=plan.slots,
         kv_type=plan.kv_type,
         largest_ctx=plan.largest_ctx,
+        cpu_experts=plan.cpu_experts,
+        per_gb=plan.per_gb,
         alternatives=[
             body.FittingOptions(ctx=each.ctx, slots=each.slots, kv_type=each.kv_type, need_bytes=each.need_bytes)
             for each in plan.alternatives

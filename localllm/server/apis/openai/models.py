@@ -95,6 +95,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     max_context_length: int | msgspec.UnsetType | None = msgspec.UNSET
     """The context the model was trained with."""
     layers_per_device: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    cpu_experts: int | msgspec.UnsetType = msgspec.UNSET
+    """Number of layers on devices whose experts are in main memory, if any."""
     backend: str | msgspec.UnsetType = msgspec.UNSET
     memory: MemoryKind | msgspec.UnsetType = msgspec.UNSET
     kv: KvLayout | msgspec.UnsetType = msgspec.UNSET
@@ -179,7 +181,7 @@ def model_entry(entry: Entry) -> ModelEntry:
 
 _AS_LOADED = ("slots", "threads", "layers_per_device", "backend", "pooling", "dimensions", "embedding_ctx")
 _WITH_SLOTS = ("memory", "kv", "kv_reason", "flash_attn", "flash_attn_reason", "speculation")
-_IF_ANY = ("speculation_reason", "mtp_reason", "tuned", "draft", "draft_reason")
+_IF_ANY = ("cpu_experts", "speculation_reason", "mtp_reason", "tuned", "draft", "draft_reason")
 """Fields of a loaded model: those that are always present, those of models that generate, and those with a value."""
 
 
