@@ -338,10 +338,10 @@ FACTS: tuple[Fact, ...] = (
         "wrong result",
     ),
     Fact(
-        "architecture", "files that only Ollama reads, and projectors",
+        "architecture", "all names; files that only Ollama reads, and projectors",
         ("localllm.registry.sources.ollama_only:STOCK_NAMES", "localllm.registry.sources.ollama_only:OFTEN_ITS_OWN",
-        "localllm.registry.sources.ollama_only:refused_header", "localllm.registry.foreign.header_facts:_is_projector",
-        "localllm.llama.quantizing.quantize:_check_kind"), "src/llama-arch.cpp", (_NAMES,), "refused",
+        "localllm.registry.sources.ollama_only:refused_header", "localllm.gguf.kinds:is_projector",
+        "localllm.types.upstream:ARCHITECTURES"), "src/llama-arch.cpp", (_NAMES,), "refused",
     ),
     Fact(
         "format", "RPC protocol", ("localllm.types.libraries.builds:Build", "localllm.types.upstream:RPC_HELLO",

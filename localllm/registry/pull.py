@@ -10,8 +10,8 @@ import contextlib
 import dataclasses
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -42,21 +42,19 @@ from localllm.registry.names.model_names import (
     UrlName,
     parse,
 )  # fmt: skip
+from localllm.registry.pull_meter import Meter, OnState, tell_waiting
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.resolve import canonical, not_here
 from localllm.registry.sources import hugging_face, oci, web
-from localllm.registry.sources.headers import Measure, Offer, plan_offer
+from localllm.registry.sources.headers import Measure, Offer, plan_offer, with_header
+from localllm.registry.sources.remote_header import HeaderReader
 from localllm.registry.sources.source import CancellableFetch, Fetch
 from localllm.settings.config import Settings
 from localllm.system import memory
 from localllm.types import ModelInfo
 from localllm.types.states import AvailableModel, PullState
 
-OnState = Callable[[PullState], None]
-
 GGUF_MAGIC = b"GGUF"
-STATE_EVERY_S = 0.2
-SPEED_OVER_S = 5.0
 MEMORY_SHARE = 0.7
 """Share of memory that an automatically chosen quantization may need, if the need is estimated from file size."""
 MEASURED_SHARE = 0.9
@@ -69,8 +67,8 @@ class Puller:
     def __init__(self, settings: Settings, *, named_by_user: bool = True, measure: Measure | None = None) -> None:
         """With `named_by_user` false, names come from the network and must not resolve to private addresses.
 
-        `measure` computes a model's memory need from its header (`supervisor.memory_fit.measure`); without it, the need
-        is estimated from the file size.
+        `measure` computes a model's memory need from its header (`planning.memory_fit.measure`); without it, no header
+        is read before the download, and the need is estimated from the file size.
         """
         self._settings = settings
         self._measure = measure
@@ -94,12 +92,29 @@ class Puller:
     def __exit__(self, *_: object) -> None:
         self._net.close()
 
-    def plan(self, text: str, cancel: threading.Event, on_wait: OnWait = lambda *_: None) -> PullPlan:
-        """What pulling this name would download now.
+    def plan(
+        self, text: str, cancel: threading.Event, on_wait: OnWait = lambda *_: None, *, force: bool = False
+    ) -> PullPlan:
+        """What pulling this name would download now. `force`: even if llama.cpp does not know the architecture.
 
-        Raises `InvalidParameter` for a name that is not of a remote model, `ModelNotFound`, `PullFailed`.
+        Raises `InvalidParameter` for a name that is not of a remote model, `ModelNotFound`, `PullFailed`, and
+        `InvalidModelFile` if the header shows that the file cannot be used.
         """
-        return self._guarded_plan(canonical(parse(text)), self._way_out(cancel, on_wait, is_patient=True))
+        fetch = self._way_out(cancel, on_wait, is_patient=True)
+        plan = self._guarded_plan(canonical(parse(text)), fetch)
+        if self._measure is None or not self.missing(plan):
+            return plan
+        if plan.info is None and plan.problem is None:
+            plan = with_header(plan, self._reader(fetch), self._measure)
+        if plan.problem is not None and not (force and "architecture" in plan.problem.details):
+            problem = plan.problem
+            raise InvalidModelFile(
+                f"{plan.source} is not a usable model: {problem.message}; nothing was downloaded", **problem.details
+            ) from problem
+        return plan
+
+    def _reader(self, fetch: Fetch) -> HeaderReader:
+        return HeaderReader(fetch, self._stored_path)
 
     def _way_out(
         self, cancel: threading.Event, on_wait: OnWait = lambda *_: None, *, is_patient: bool = False
@@ -120,15 +135,16 @@ class Puller:
         on_plan: Callable[[PullPlan], None] = lambda _: None,
         on_state: OnState = lambda _: None,
         cancel: threading.Event,
+        force: bool = False,
     ) -> AvailableModel:
-        """Fetches the source's current version of the model into the store.
+        """Fetches the source's current version of the model into the store. `force`: as for `plan`.
 
         Raises what `plan` raises, `DiskFull`, `InvalidModelFile` if it is not a model, `Cancelled`. Bytes that have
         arrived are kept.
         """
         looking = PullState(phase="looking", id=text)
         on_state(looking)
-        plan = self.plan(text, cancel, lambda *waited: _tell_waiting(on_state, looking, *waited))
+        plan = self.plan(text, cancel, lambda *waited: tell_waiting(on_state, looking, *waited), force=force)
         on_plan(plan)
         return self.fetch(plan, on_state=on_state, cancel=cancel)
 
@@ -154,8 +170,9 @@ class Puller:
                 preferred=preferred,
                 budget_bytes=self._budget_bytes(),
                 measure=self._measure,
+                reader=self._reader(fetch),
             )
-        return [plan_offer(self._guarded_plan(name, fetch), fetch)]
+        return [plan_offer(self._guarded_plan(name, fetch), self._reader(fetch))]
 
     def search(self, words: str, limit: int, cancel: threading.Event | None = None) -> list[hugging_face.HubHit]:
         """Repositories with GGUF files on Hugging Face. Raises `PullFailed`, `Cancelled`."""
@@ -165,7 +182,7 @@ class Puller:
 
     def fetch(self, plan: PullPlan, *, on_state: OnState, cancel: threading.Event) -> AvailableModel:
         """Downloads those files of a plan that the store lacks."""
-        meter = _Meter(plan, on_state)
+        meter = Meter(plan, on_state)
         with self._store.hold(f"pull of {plan.name}") as hold:
             stored, fetched = self._fetch_files(plan, hold, meter, cancel)
             manifest = _manifest(plan, stored)
@@ -224,6 +241,7 @@ class Puller:
             token=hub_token(),
             budget_bytes=self._budget_bytes(),
             measure=self._measure,
+            reader=self._reader(fetch),
         )
 
     def _budget_bytes(self) -> int | None:
@@ -232,7 +250,7 @@ class Puller:
         return None if total is None else int(total * share)
 
     def _fetch_files(
-        self, plan: PullPlan, hold: Hold, meter: _Meter, cancel: threading.Event
+        self, plan: PullPlan, hold: Hold, meter: Meter, cancel: threading.Event
     ) -> tuple[list[StoredFile], list[Digest]]:
         """The plan's files as stored, and the digests that are new in the store."""
         for file in plan.files:
@@ -265,6 +283,9 @@ class Puller:
                 fetched[key] = digest
         stored = [self._stored(file, fetched.get(_key(file)) or file.digest) for file in plan.files]
         return stored, list(fetched.values())
+
+    def _stored_path(self, file: RemoteFile) -> Path | None:
+        return self._store.blob_path(file.digest) if file.digest is not None and self._is_here(file) else None
 
     def _is_here(self, file: RemoteFile) -> bool:
         return file.digest is not None and self._store.has_blob(file.digest, file.size_bytes)
@@ -305,70 +326,6 @@ class _Guarded:
 
     def _may(self, url: str) -> bool:
         return origin_of(url) in self._configured
-
-
-def _tell_waiting(on_state: OnState, state: PullState, host: str, seconds: float, why: str) -> None:
-    if seconds >= 1:
-        on_state(msgspec.structs.replace(state, waiting_for=host, waiting_s=round(seconds, 1), waiting_why=why))
-
-
-class _Meter:
-    """Sums bytes reported by several threads, and publishes a state now and then."""
-
-    def __init__(self, plan: PullPlan, on_state: OnState) -> None:
-        self._plan = plan
-        self._on_state = on_state
-        self._lock = threading.Lock()
-        self._done = 0
-        self._others = 0
-        self._waiting = "", 0.0
-        self._reported_at = 0.0
-        self._history: list[tuple[float, int]] = []
-
-    def add(self, num_bytes: int) -> None:
-        with self._lock:
-            self._done += num_bytes
-            self._others = 0
-            self._waiting = "", 0.0
-        self.report("downloading")
-
-    def others(self, num_bytes: int) -> None:
-        """Reports how much of the file another pull has fetched while we wait for it."""
-        with self._lock:
-            self._others = num_bytes
-        self.report("downloading")
-
-    def waiting(self, host: str, seconds: float, _: str) -> None:
-        """Reports how long the host has sent nothing."""
-        self._waiting = host, seconds
-        self.report("downloading", force=True)
-
-    def report(self, phase: Any, *, force: bool = False) -> None:
-        now = time.monotonic()
-        with self._lock:
-            if not force and now - self._reported_at < STATE_EVERY_S:
-                return
-            self._reported_at = now
-            done = self._done + self._others
-            self._history = [(then, had) for then, had in self._history if now - then <= SPEED_OVER_S] + [(now, done)]
-            then, had = self._history[0]
-            speed = (done - had) / (now - then) if now - then >= STATE_EVERY_S and phase == "downloading" else None
-        plan = self._plan
-        self._on_state(
-            PullState(
-                phase=phase,
-                id=plan.name,
-                done_bytes=done,
-                total_bytes=plan.size_bytes,
-                bytes_per_s=None if speed is None else max(0.0, round(speed, 1)),
-                quant=plan.quant,
-                license=plan.license,
-                why=plan.why,
-                notices=plan.notices,
-                waiting_for=self._waiting[0] or None,
-                waiting_s=round(self._waiting[1], 1),
-            )
-        )
 
 
 def _key(file: RemoteFile) -> str:

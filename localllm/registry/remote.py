@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from localllm.errors import Cancelled as Cancelled
+from localllm.errors import InvalidModelFile
 from localllm.registry.manifest import Role
 from localllm.registry.names.digest import Digest
 from localllm.types import Message, ModelInfo, SamplingParams
@@ -60,6 +61,8 @@ class PullPlan:
     """Memory need, from the header; None: unknown before the download."""
     info: ModelInfo | None = None
     """From the header, if it was read to compute the memory need."""
+    problem: InvalidModelFile | None = None
+    """What the header shows to be wrong with the file."""
     why: str | None = None
     """Why this quantization was chosen, if none was requested: a phrase for messages."""
     license: str | None = None

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.cli.commands.fit import show_fit
-from localllm.errors import ModelNotFound, PullFailed
+from localllm.cli.commands.pull import pull_models
+from localllm.errors import InvalidModelFile, ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
 from localllm.llm.models import Models
 from localllm.planning.memory_fit import measure, needs
@@ -21,15 +22,19 @@ from localllm.registry import catalog
 from localllm.registry.fetch.net import Net
 from localllm.registry.pull import Puller
 from localllm.registry.remote import RemoteFile
+from localllm.registry.resolve import resolve
 from localllm.registry.sources import remote_header
 from localllm.registry.sources.headers import Offer, resized
 from localllm.settings.config import Settings, load
 from localllm.system import memory
 from localllm.types.load_options import LoadOptions
+from tests.foreign_stores import write_unknown
 from tests.homes import measured_once
+from tests.models import raw
 from tests.models.maker import shards_of, write_llama
 from tests.registry.hub_server import COMMIT, HubServer, Repo
-from tests.registry.loopback import Answer, no_pause
+from tests.registry.loopback import Answer, no_pause, ranged
+from tests.registry.oci_server import OciServer
 from tests.worker.conftest import INFO
 
 REPO = "ann/words-GGUF"
@@ -217,3 +222,59 @@ def test_resizing_keeps_the_sum(sizes: list[int], size_bytes: int) -> None:
         other = resized(info, size_bytes, is_whole=is_whole)
         assert sum(other.layer_bytes) + other.other_bytes == other.size_bytes == size_bytes
         assert other.other_bytes >= 0
+
+
+def _odd(*keys: bytes, architecture: str = "llama") -> bytes:
+    """A file of 3 MB whose header says what it is."""
+    return raw.gguf([raw.key("general.architecture", raw.STRING, architecture), *keys], []) + bytes(3 << 20)
+
+
+@pytest.mark.parametrize("source", ["hub", "registry", "url"])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (_odd(raw.key("general.type", raw.STRING, "adapter")), "is a LoRA adapter"),
+        (_odd(architecture="clip"), "is a projector"),
+        (_odd(raw.key("general.type", raw.STRING, "imatrix")), "is an importance matrix"),
+        (_odd(), "a vocabulary but no weights"),
+        (b"GGUF\0\0\0\3" + bytes(3 << 20), "is a big-endian GGUF file"),
+        ("unknown", "has the architecture 'k2-horizon', which llama.cpp"),
+    ],
+    ids=["adapter", "projector", "matrix", "vocabulary", "big-endian", "unknown"],
+)
+def test_what_the_header_shows_to_be_unusable_is_not_downloaded(
+    settings: Settings, hub: HubServer, tmp_path: Path, source: str, content: bytes | str, says: str
+) -> None:
+    if isinstance(content, str):
+        content = write_unknown(tmp_path / "new.gguf").read_bytes() + bytes(3 << 20)
+    with OciServer() as registry:
+        hub.repos["ann/odd-GGUF"] = Repo({"odd-Q8_0.gguf": content})
+        hub.scripted["/files/odd.gguf"] = lambda asked: ranged(content, asked)
+        registry.add("library/odd", [("model", content)])
+        name = {
+            "hub": "hf.co/ann/odd-GGUF",
+            "registry": f"ollama:{registry.host}/library/odd",
+            "url": f"{hub.url}/files/odd.gguf",
+        }[source]
+        with Puller(settings, measure=measure(LoadOptions())) as puller:
+            with pytest.raises(InvalidModelFile, match=says):
+                puller.pull(name, cancel=threading.Event())
+            (offer,) = puller.offers(name, threading.Event())
+        assert offer.why_not is not None
+        assert says in offer.why_not
+        ranges = [asked.headers["range"] for asked in (*hub.asked, *registry.asked) if "range" in asked.headers]
+        spans = [list(map(int, each.removeprefix("bytes=").split("-"))) for each in ranges]
+        assert sum(end - start + 1 for start, end in spans) <= 2 * (remote_header.FIRST_BYTES + 1), "twice the header"
+        assert pull_models(settings, [name], force=False, dry_run=True, quiet=True, as_json=False) != 0
+        if "architecture" in says:
+            assert pull_models(settings, [name], force=True, dry_run=False, quiet=True, as_json=False) == 0
+            resolve(name, settings.data_dir).release()
+
+
+def test_a_model_that_is_there_is_asked_for_no_byte_of_its_file(settings: Settings, hub: HubServer) -> None:
+    for name in (f"hf.co/{REPO}", f"hf.co/{REPO}:Q4_K_M"):
+        Models(settings=settings).pull(name)
+        hub.asked.clear()
+        Models(settings=settings).pull(name)
+        assert hub.asked
+        assert not [asked for asked in hub.asked if "/resolve/" in asked.path]

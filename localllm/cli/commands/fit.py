@@ -56,14 +56,16 @@ class _Here(NamedTuple):
 def _local(settings: Settings, model: str) -> _Here:
     """Reads a model on this machine. Raises `ModelNotFound`."""
     from localllm.gguf import read_header
-    from localllm.registry.foreign.header_facts import check_is_model
+    from localllm.registry.foreign.header_facts import check_is_known, check_is_model
     from localllm.registry.header_reading import read_info
     from localllm.registry.resolve import resolve
 
     file = resolve(model, settings.data_dir)
     try:
         info = read_info(file)
-        check_is_model(read_header(file.path))
+        header = read_header(file.path)
+        check_is_model(header)
+        check_is_known(header)
         return _Here(info, file.id, file.ctx, Tunings(settings.data_dir).of(file.path))
     finally:
         file.release()

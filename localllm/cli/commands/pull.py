@@ -15,7 +15,7 @@ from localllm.cli.chat.interrupts import stopped_by_ctrl_c
 from localllm.cli.render.bars import Bar
 from localllm.cli.render.units import size
 from localllm.cli.shared import report
-from localllm.errors import LocalLLMError, PullFailed
+from localllm.errors import InvalidModelFile, LocalLLMError, PullFailed
 from localllm.planning.speeds import NotPredicted
 from localllm.settings.config import Settings
 from localllm.system import memory
@@ -38,7 +38,7 @@ def pull_models(
     for name in names:
         try:
             codes.append(
-                _plan(settings, name, volume, as_json=as_json)
+                _plan(settings, name, volume, force=force, as_json=as_json)
                 if dry_run
                 else _pull(settings, name, volume, force=force, as_json=as_json)
             )
@@ -60,7 +60,7 @@ def _pull(settings: Settings, name: str, volume: Volume, *, force: bool, as_json
     return report.OK
 
 
-def _plan(settings: Settings, name: str, volume: Volume, *, as_json: bool) -> int:
+def _plan(settings: Settings, name: str, volume: Volume, *, force: bool, as_json: bool) -> int:
     """Print what would be downloaded."""
     from localllm.planning.memory_fit import measure
     from localllm.registry.pull import Puller
@@ -68,8 +68,12 @@ def _plan(settings: Settings, name: str, volume: Volume, *, as_json: bool) -> in
 
     cancel = threading.Event()
     try:
-        with stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller:
-            plan = puller.plan(name, cancel)
+        with (
+            stopped_by_ctrl_c(cancel),
+            _naming_force(name),
+            Puller(settings, measure=measure(settings.load_options())) as puller,
+        ):
+            plan = puller.plan(name, cancel, force=force)
             missing = puller.missing(plan)
     except Cancelled:
         return report.INTERRUPTED
@@ -119,6 +123,8 @@ def describe(settings: Settings, plan: PullPlan) -> None:
         f"licence: {plan.license}" if plan.license else "licence: not stated",
     ]
     report.say(f"localllm: {plan.name} is {plan.source}: {', '.join(fact for fact in facts if fact)}")
+    if plan.problem is not None:
+        report.say(f"localllm: {plan.problem.message}")
     if plan.why:
         report.say(f"localllm: {plan.quant or 'this file'} because {plan.why}")
     for notice in plan.notices:
@@ -159,12 +165,30 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
         bar.show(phase, state.done_bytes, state.total_bytes, state.bytes_per_s)
 
     try:
-        with stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller, bar:
-            return puller.pull(name, on_plan=announce, on_state=show, cancel=cancel)
+        with (
+            stopped_by_ctrl_c(cancel),
+            _naming_force(name),
+            Puller(settings, measure=measure(settings.load_options())) as puller,
+            bar,
+        ):
+            return puller.pull(name, on_plan=announce, on_state=show, cancel=cancel, force=force)
     except Cancelled:
         kept = f"; {size(last.done_bytes)} kept" if last.done_bytes else ""
         report.say(f"localllm: stopped{kept}: localllm pull {name} resumes the download")
         return None
+
+
+@contextmanager
+def _naming_force(name: str) -> Iterator[None]:
+    """Within the block, the refusal of an architecture that llama.cpp does not know says how to download it anyway."""
+    try:
+        yield
+    except InvalidModelFile as error:
+        if "architecture" not in error.details:
+            raise
+        raise InvalidModelFile(
+            f"{error.message}; localllm pull --force {name} downloads it anyway", **error.details
+        ) from error
 
 
 def _expected_speed(settings: Settings, info: ModelInfo) -> str:

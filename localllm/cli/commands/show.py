@@ -13,6 +13,7 @@ from localllm.errors import InvalidParameter
 from localllm.settings.config import Settings
 from localllm.system.printable import one_line
 from localllm.types import ChatFormat, ModelInfo
+from localllm.types.upstream import ARCHITECTURES, LLAMA_VERSION
 
 
 def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool) -> int:
@@ -113,7 +114,7 @@ def table(info: ModelInfo, format: ChatFormat | None = None) -> list[tuple[str, 
     layer_bytes = sum(info.layer_bytes)
     rows: list[tuple[str, str | int | None]] = [
         ("name", info.name),
-        ("architecture", info.architecture if info.causal else f"{info.architecture} (encoder)"),
+        ("architecture", _architecture(info)),
         ("parameters", _count(info.num_parameters)),
         ("quantization", info.file_type),
         ("tensor types", ", ".join(f"{kind} {size(num_bytes)}" for kind, num_bytes in info.quantization.items())),
@@ -129,6 +130,12 @@ def table(info: ModelInfo, format: ChatFormat | None = None) -> list[tuple[str, 
         ("chat template", _templates(info, format)),
     ]
     return [(name, str(value)) for name, value in rows if value not in (None, "")]
+
+
+def _architecture(info: ModelInfo) -> str:
+    if info.architecture not in ARCHITECTURES:
+        return f"{info.architecture} (unknown to llama.cpp {LLAMA_VERSION}, for which this localllm is made)"
+    return info.architecture if info.causal else f"{info.architecture} (encoder)"
 
 
 def _templates(info: ModelInfo, format: ChatFormat | None) -> str:

@@ -35,7 +35,9 @@ def add_to(commands: dict[str, Callable[..., None]]) -> None:
 )
 def pull(
     names: ToPull,
-    force: Annotated[bool, Option("--force", help="Even if this machine has too little memory for it")] = False,
+    force: Annotated[
+        bool, Option("--force", help="Even if it cannot be used here: too little memory, or an unknown architecture")
+    ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be downloaded, and download nothing")] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print errors only")] = False,
     as_json: opt.AsJson = False,

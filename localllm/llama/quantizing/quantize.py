@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from localllm.errors import DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, LocalLLMError
 from localllm.gguf import Header, read_header, read_model_info, shard_paths
+from localllm.gguf.kinds import not_a_model
 from localllm.llama import log_text
 from localllm.llama.enums import file_type
 from localllm.llama.library import Library
@@ -113,14 +114,9 @@ def run(job: Job, source: Source, library: Library, report: Report) -> Done:
 
 
 def _check_kind(header: Header) -> None:
-    kind, architecture = (_text(header, key) for key in ("general.type", "general.architecture"))
-    name = header.path.name
-    if kind == "adapter" or "adapter.type" in header.metadata:
-        raise InvalidModelFile(f"{name} is a LoRA adapter; only models can be quantized", path=str(header.path))
-    if kind in ("mmproj", "imatrix") or architecture == "clip":
-        raise InvalidModelFile(
-            f"{name} is a projector or a matrix; only models can be quantized", path=str(header.path)
-        )
+    if problem := not_a_model(header):
+        name = header.path.name
+        raise InvalidModelFile(f"{name} {problem}; only models can be quantized", path=str(header.path))
 
 
 def _rehearse(job: Job, source: Source, library: Library) -> tuple[str, ...]:
@@ -239,8 +235,3 @@ def _publish(temporary: Path, target: Path, *, force: bool) -> None:
         os.rename(temporary, target)
     else:
         temporary.unlink()
-
-
-def _text(header: Header, key: str) -> str | None:
-    entry = header.metadata.get(key)
-    return entry.value if entry is not None and isinstance(entry.value, str) else None

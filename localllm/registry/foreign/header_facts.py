@@ -1,6 +1,6 @@
 """Checks a GGUF file's header before the file is added: is it a model, and can llama.cpp read this kind of file.
 
-Reads only the header, with all checks of `localllm.gguf`. Does not know whether llama.cpp supports the architecture.
+Reads only the header, with all checks of `localllm.gguf`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from localllm.errors import InvalidModelFile, LocalLLMError
 from localllm.gguf import Header, read_header
+from localllm.gguf.kinds import is_projector, not_a_model, text_of
 from localllm.registry.manifest import Role
 from localllm.registry.sources.ollama_only import refused_header
-from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
+from localllm.system.printable import one_line
+from localllm.types.upstream import ARCHITECTURES, FILE_TYPES, GUESSED_FILE_TYPE, LLAMA_VERSION
 
 MAX_TEXT_CHARS = 200
 """Limit on the name of an architecture or licence."""
@@ -49,53 +51,53 @@ def facts_of(header: Header, role: Role) -> Facts:
         quant=_file_type(header),
         num_parameters=sum(tensor.num_elements for tensor in header.tensors),
         license=_text(header, "general.license"),
-        problem=_not_a_model(header, architecture) if role == "model" else _not_a_projector(header, architecture),
+        problem=_not_usable(header) if role == "model" else _not_a_projector(header),
     )
 
 
 def check_is_model(header: Header) -> None:
-    """Raises `InvalidModelFile` for an adapter, a projector, a matrix or a vocabulary alone."""
-    problem = _not_a_model(header, _text(header, "general.architecture"))
+    """Raises `InvalidModelFile` for an adapter, a projector, a matrix, a vocabulary alone, or a file of Ollama's."""
+    problem = _not_usable(header)
     if problem is not None:
         raise InvalidModelFile(f"{header.path.name} {problem}", path=str(header.path))
 
 
-def _not_a_model(header: Header, architecture: str | None) -> str | None:
-    kind = _text(header, "general.type")
-    if kind == "adapter" or "adapter.type" in header.metadata:
-        return "is a LoRA adapter, and adapters are not supported yet"
-    if kind == "imatrix":
-        return "is an importance matrix for quantization, not a model"
-    if _is_projector(kind, architecture):
-        return "is a projector (mmproj), not a model by itself"
-    if _value(header, "split.no") not in (None, 0):
-        return None  # later shards have less metadata
-    if architecture is None:
-        return "does not state its architecture"
-    if not header.tensors and "split.count" not in header.metadata:
-        return "has a vocabulary but no weights"
+def check_is_known(header: Header) -> None:
+    """Raises `InvalidModelFile`, with the detail `architecture`, if llama.cpp does not know the architecture."""
+    architecture = text_of(header, "general.architecture")
+    if unknown := unknown_architecture(architecture):
+        raise InvalidModelFile(f"{header.path.name} {unknown}", path=str(header.path), architecture=architecture)
+
+
+def unknown_architecture(architecture: str | None) -> str | None:
+    """Why llama.cpp cannot compute models of this architecture: a phrase that follows a file's name; None: it can."""
+    if architecture is None or architecture in ARCHITECTURES:
+        return None
+    shown = one_line(architecture[:MAX_TEXT_CHARS])
+    return (
+        f"has the architecture {shown!r}, which llama.cpp {LLAMA_VERSION}, for which this localllm is made, does not "
+        "know; try a newer version of localllm"
+    )
+
+
+def _not_usable(header: Header) -> str | None:
+    problem, architecture = not_a_model(header), text_of(header, "general.architecture")
+    if problem is not None or architecture is None:
+        return problem
     refused = refused_header(architecture, (tensor.name for tensor in header.tensors))
     return None if refused is None else f"cannot be read by llama.cpp: {refused}"
 
 
-def _not_a_projector(header: Header, architecture: str | None) -> str | None:
-    return None if _is_projector(_text(header, "general.type"), architecture) else "is not a projector (mmproj)"
-
-
-def _is_projector(kind: str | None, architecture: str | None) -> bool:
-    return architecture == "clip" or kind == "mmproj"
+def _not_a_projector(header: Header) -> str | None:
+    return None if is_projector(header) else "is not a projector (mmproj)"
 
 
 def _file_type(header: Header) -> str | None:
-    number = _value(header, "general.file_type")
+    entry = header.metadata.get("general.file_type")
+    number = None if entry is None else entry.value
     return FILE_TYPES.get(number & ~GUESSED_FILE_TYPE) if isinstance(number, int) else None
 
 
 def _text(header: Header, key: str) -> str | None:
-    value = _value(header, key)
-    return value[:MAX_TEXT_CHARS] if isinstance(value, str) and value else None
-
-
-def _value(header: Header, key: str) -> object:
-    entry = header.metadata.get(key)
-    return None if entry is None else entry.value
+    value = text_of(header, key)
+    return None if value is None else value[:MAX_TEXT_CHARS]

@@ -6,19 +6,18 @@ The quantizations of one model differ only in their weights, so one header serve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from localllm.errors import InvalidModelFile, LocalLLMError, PullFailed
+from localllm.errors import Cancelled, InvalidModelFile, LocalLLMError, PullFailed
 from localllm.gguf import Header, model_info
-from localllm.registry.foreign.header_facts import check_is_model
+from localllm.registry.foreign.header_facts import check_is_known, check_is_model
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.sources.choose import Candidate
 from localllm.registry.sources.quants import without_quant
-from localllm.registry.sources.remote_header import remote_header
+from localllm.registry.sources.remote_header import HeaderReader
 from localllm.registry.sources.retyping import retyped
-from localllm.registry.sources.source import Fetch
 from localllm.types import ModelInfo
 from localllm.types.products import Products
 
@@ -49,52 +48,78 @@ class Offer:
 
 
 class Headers:
-    """The headers of one repository, each requested when first needed."""
+    """The headers of one repository, each read when first needed."""
 
     def __init__(
-        self, candidates: Sequence[Candidate], remote: Callable[[Candidate], RemoteFile], fetch: Fetch
+        self, candidates: Sequence[Candidate], remote: Callable[[Candidate], Sequence[RemoteFile]], reader: HeaderReader
     ) -> None:
         self._remote = remote
-        self._fetch = fetch
+        self._reader = reader
         self._models: dict[str, list[Candidate]] = {}
         for one in candidates:
             self._models.setdefault(_model_of(one), []).append(one)
-        self._known: dict[str, Header | LocalLLMError] = {}
+        self._known: dict[str, tuple[Header, ...] | LocalLLMError] = {}
 
     def info(self, candidate: Candidate) -> ModelInfo:
         """The header's model with the weights of this candidate. Raises `PullFailed`, `InvalidModelFile`."""
         model = _model_of(candidate)
         if model not in self._known:
             self._known[model] = self._read(self._models.get(model, [candidate]))
-        header = self._known[model]
-        if isinstance(header, LocalLLMError):
-            raise header
-        return _resized(header, candidate.size_bytes, candidate.quant, is_whole="split.count" not in header.metadata)
+        headers = self._known[model]
+        if isinstance(headers, LocalLLMError):
+            raise headers
+        return _resized(headers, candidate.size_bytes, candidate.quant)
 
-    def _read(self, same: list[Candidate]) -> Header | LocalLLMError:
+    def _read(self, same: list[Candidate]) -> tuple[Header, ...] | LocalLLMError:
         if len(self._known) >= MAX_MODELS:
             return PullFailed(f"the repository has more than {MAX_MODELS} models; give the name of a file")
-        # Only an unsplit file has all tensor names in its header; among those, the smallest will do.
-        one = min(same, key=lambda each: (each.num_shards, each.size_bytes))
+
+        # One that is here, or the smallest unsplit one: a shard's header lacks the tensors of the others.
+        def rank(one: Candidate) -> tuple[bool, int, int]:
+            return not self._reader.are_here(self._remote(one)), one.num_shards, one.size_bytes
+
         try:
-            return remote_header(self._remote(one), self._fetch)
+            return self._reader.read(self._remote(min(same, key=rank)))
         except LocalLLMError as error:
             return error
 
 
-def plan_offer(plan: PullPlan, fetch: Fetch) -> Offer:
+def plan_offer(plan: PullPlan, reader: HeaderReader) -> Offer:
     """The model of a source that has only one."""
     models = [file for file in plan.files if file.role == "model"]
-    size_bytes = sum(file.size_bytes or 0 for file in models)
     info, why_not = None, None
     try:
-        header = remote_header(models[0], fetch)
-        info = _resized(header, size_bytes or header.size_bytes, plan.quant, is_whole=len(models) == 1)
+        info = _info_of(plan, reader)
     except (PullFailed, InvalidModelFile) as error:
         why_not = error.message
+    size_bytes = sum(file.size_bytes or 0 for file in models)
     return Offer(
         plan.name, plan.quant, size_bytes, len(models), info, why_not, plan.license, is_chosen=True, why=plan.why
     )
+
+
+def with_header(plan: PullPlan, reader: HeaderReader, measure: Measure) -> PullPlan:
+    """The plan with what the header says; unchanged if it cannot be read before the download. Raises `Cancelled`."""
+    try:
+        info = _info_of(plan, reader)
+    except InvalidModelFile as error:
+        return replace(plan, problem=error)
+    except Cancelled:
+        raise
+    except PullFailed:
+        return plan
+    try:
+        need_bytes = measure(info)
+    except LocalLLMError:
+        need_bytes = None
+    return replace(plan, info=info, need_bytes=need_bytes)
+
+
+def _info_of(plan: PullPlan, reader: HeaderReader) -> ModelInfo:
+    models = [file for file in plan.files if file.role == "model"]
+    headers = reader.read(models)
+    size_bytes = sum(file.size_bytes or 0 for file in models) or headers[0].size_bytes
+    return _resized(headers, size_bytes, plan.quant)
 
 
 def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> ModelInfo:
@@ -109,12 +134,14 @@ def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> Model
     )
 
 
-def _resized(header: Header, size_bytes: int, quant: str | None, *, is_whole: bool) -> ModelInfo:
-    """The header's model in a file of that size and quantization, which may differ from the header's."""
-    check_is_model(header)
-    read = model_info([header])
+def _resized(headers: Sequence[Header], size_bytes: int, quant: str | None) -> ModelInfo:
+    """The headers' model in files of that size and quantization, which may differ from the headers'."""
+    check_is_model(headers[0])
+    check_is_known(headers[0])
+    read = model_info(headers)
+    is_whole = len(headers) > 1 or "split.count" not in headers[0].metadata
     info = resized(read, size_bytes, is_whole=is_whole)
-    if is_whole and header.size_bytes == size_bytes:
+    if is_whole and sum(header.size_bytes for header in headers) == size_bytes:
         return info
     products = (
         retyped(read.products, quant, from_bytes=read.size_bytes, to_bytes=size_bytes) if is_whole else Products()

@@ -13,6 +13,7 @@ from localllm.registry.sources import choose
 from localllm.registry.sources.choose import Candidate, Choice, ListedFile
 from localllm.registry.sources.headers import Headers, Measure, Offer
 from localllm.registry.sources.hugging_face_api import DEFAULT_ENDPOINT, MAX_HITS, Hub, HubHit, Listing
+from localllm.registry.sources.remote_header import HeaderReader
 from localllm.registry.sources.source import Fetch, checked_file_name, clean, left_out
 from localllm.types import ModelInfo
 
@@ -28,13 +29,14 @@ def plan(
     budget_bytes: int | None = None,
     with_projector: bool = False,
     measure: Measure | None = None,
+    reader: HeaderReader | None = None,
 ) -> PullPlan:
     """What to download for `name`, now.
 
     `budget_bytes`: the memory that a model may use on this machine, which determines the quantization if none is named;
     None: any. `with_projector`: whether to include the model's projector for images; if not, a notice says so.
     `measure` computes the memory need from a header, which is then read; without it, or if no header can be read, the
-    need is estimated from the file size.
+    need is estimated from the file size. `reader` reads the headers; None: by requests.
 
     `token` is sent only to the endpoint's origin. Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, or
     `InvalidParameter` if several models match.
@@ -43,7 +45,7 @@ def plan(
     listing = hub.listing(name.repo, name.revision)
     if not listing.files:
         raise _no_gguf(listing)
-    headers = _headers(hub, listing, fetch)
+    headers = _headers(hub, listing, reader or HeaderReader(fetch))
     needs = None if measure is None else _Measured(headers, measure)
     choice, beside = _choose(name, listing, budget_bytes, with_projector, needs)
     chosen = choice.candidate
@@ -62,6 +64,7 @@ def plan(
         quant=chosen.quant,
         need_bytes=None if needs is None else needs.known(chosen),
         info=None if needs is None else needs.info(chosen),
+        problem=None if needs is None else needs.problem(chosen),
         why=choice.why,
         license=listing.license,
         notices=tuple(notices),
@@ -87,6 +90,7 @@ def offers(
     preferred: str | None = None,
     budget_bytes: int | None = None,
     measure: Measure | None = None,
+    reader: HeaderReader | None = None,
 ) -> list[Offer]:
     """Every model of a repository, or the one with the named file or quantization, with facts from its header.
 
@@ -97,7 +101,7 @@ def offers(
     listing = hub.listing(name.repo, name.revision)
     if not listing.files:
         raise _no_gguf(listing)
-    headers = _headers(hub, listing, fetch)
+    headers = _headers(hub, listing, reader or HeaderReader(fetch))
     chosen: Choice | None
     if isinstance(name, HubFile) or name.quant is not None:
         chosen, _ = _choose(name, listing, None, False, None)
@@ -174,10 +178,20 @@ class _Measured:
         except LocalLLMError:
             return None
 
+    def problem(self, one: Candidate) -> InvalidModelFile | None:
+        """What its header shows to be wrong with it."""
+        try:
+            self._headers.info(one)
+        except InvalidModelFile as error:
+            return error
+        except LocalLLMError:
+            pass
+        return None
 
-def _headers(hub: Hub, listing: Listing, fetch: Fetch) -> Headers:
+
+def _headers(hub: Hub, listing: Listing, reader: HeaderReader) -> Headers:
     found = [one for one in choose.candidates(listing.files) if one.whole]
-    return Headers(found, lambda one: _remote(hub, listing, one.files[0], "model"), fetch)
+    return Headers(found, lambda one: [_remote(hub, listing, file, "model") for file in one.files], reader)
 
 
 def _choose(

@@ -1,13 +1,15 @@
-"""Reads a remote GGUF header by range requests, up to a size limit.
+"""Reads a remote GGUF header by range requests, up to a size limit, or that of the copy that is here.
 
 Requests go through a `Fetch`, with its guard, retries and limits. Knows nothing of the content of headers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from io import FileIO
 from pathlib import Path
 
-from localllm.errors import AccessDenied, PullFailed
+from localllm.errors import AccessDenied, LocalLLMError, PullFailed
 from localllm.gguf import Header, read_header
 from localllm.registry.fetch.ranges import parse_content_range
 from localllm.registry.remote import RemoteFile
@@ -22,6 +24,35 @@ MAX_HEADER_BYTES = 96 << 20
 def remote_header(file: RemoteFile, fetch: Fetch) -> Header:
     """Raises `InvalidModelFile`, `AccessDenied`, `PullFailed`."""
     return read_header(Path(file.file_name), RangedFile(file, fetch))
+
+
+class HeaderReader:
+    """Reads the headers of one source's files: from the store if they are here, else by requests."""
+
+    def __init__(self, fetch: Fetch, stored: Callable[[RemoteFile], Path | None] = lambda _: None) -> None:
+        self._fetch = fetch
+        self._stored = stored
+
+    def are_here(self, shards: Sequence[RemoteFile]) -> bool:
+        return None not in map(self._stored, shards)
+
+    def read(self, shards: Sequence[RemoteFile]) -> tuple[Header, ...]:
+        """Of all shards of a model if they are here, else of the first one. Raises as `remote_header` does."""
+        stored = [(file, path) for file in shards if (path := self._stored(file)) is not None]
+        if len(stored) == len(shards):
+            try:
+                return tuple(read_header(Path(file.file_name), _StoredFile(path)) for file, path in stored)
+            except (OSError, LocalLLMError):  # deleted or damaged meanwhile
+                pass
+        return (remote_header(shards[0], self._fetch),)
+
+
+class _StoredFile(FileIO):
+    """A file of the store as a `gguf.Source`, so that errors name what it is called at its source."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.size_bytes = path.stat().st_size
 
 
 class RangedFile:
