@@ -37,7 +37,9 @@ def start(server: Nasty, path: Path, known: bool) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_download_that_is_killed_at_any_moment_fetches_less_than_5_percent_again(tmp_path: Path, known: bool) -> None:
+def test_a_download_that_is_killed_at_any_moment_fetches_hardly_anything_again(tmp_path: Path, known: bool) -> None:
+    """Known files: 2 % a kill, which is what was not noted, and what was in flight. Others 5 %, with the last MiB."""
+    again = 0.02 if known else 0.05
     chance = random.Random(known)
     path = tmp_path / "f.part"
     with Nasty(content(SIZE)) as server:
@@ -52,12 +54,11 @@ def test_a_download_that_is_killed_at_any_moment_fetches_less_than_5_percent_aga
                     time.sleep(0.001)
                 child.kill()
             there = present_bytes(path, digest=server.digest if known else None, size_bytes=None)
-            assert there > (share - 0.05 * (1 + kills.index(share))) * SIZE
+            assert there > (share - again * (1 + kills.index(share))) * SIZE
         with start(server, path, known) as child:
             assert child.stdout is not None
             assert child.stdout.read().strip() == str(server.digest)
         assert child.returncode == 0
         assert path.read_bytes() == server.content
         # The last MiB is fetched once more by whom only that can tell whether the file is still the same.
-        assert server.sent_bytes < SIZE * (1 + 0.05 * len(kills))
-        print(server.sent_bytes / SIZE)
+        assert server.sent_bytes < SIZE * (1 + again * len(kills))

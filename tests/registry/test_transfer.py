@@ -190,29 +190,24 @@ def test_an_answer_that_does_not_say_where_it_ends_is_no_file() -> None:
         transfer.answered(launch(transfer), reply(200))
 
 
-def test_six_failures_in_a_row_are_the_end_and_any_progress_counts_from_zero_again() -> None:
+def test_six_failures_in_a_row_are_the_end_and_what_brings_bytes_is_none() -> None:
+    """A host that cuts every connection after a while is asked again at once."""
     transfer = Transfer(wanted(), backoff=Backoff(first_s=1, max_s=32))
     now, pauses = 0.0, []
-    flight = launch(transfer, now)
-    transfer.answered(flight, part(flight))
-    flight.moved(MIB, now)
-    for _ in range(MAX_MISTAKES - 1):
-        transfer.failed(flight, Retryable("no"), now, 0.0)
-        assert transfer.next_flight(now, 4) is None
+
+    def fail(num_bytes: int) -> None:
+        flight = launch(transfer, now)
+        transfer.answered(flight, part(flight))
+        flight.moved(num_bytes, now)
+        transfer.failed(flight, Retryable("cut"), now, 0.0)
         pauses.append(transfer.wait_s(now))
-        now += transfer.wait_s(now)
-        flight = launch(transfer, now)
-    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0]
-    transfer.answered(flight, part(flight))
-    flight.moved(MIB, now)
-    transfer.failed(flight, Retryable("no"), now, 0.0)  # the sixth, but not in a row
-    for attempt in range(MAX_MISTAKES - 1):
-        now += transfer.wait_s(now)
-        flight = launch(transfer, now)
-        if attempt < MAX_MISTAKES - 2:
-            transfer.failed(flight, Retryable("no"), now, 0.0)
+
+    for num_bytes in (MIB, 100_000, 100_000, 0, 0, 0, 1000, 1000, 100_000, 0, 0, 0, 0, 0):
+        fail(num_bytes)
+        now += pauses[-1]
+    assert pauses == [0, 0, 0, 0.5, 1, 2, 0.5, 0.5, 0, 0.5, 1, 2, 4, 8]
     with pytest.raises(PullFailed, match="after 6 attempts"):
-        transfer.failed(flight, Retryable("no"), now, 0.0)
+        fail(0)
 
 
 def outage(transfer: Transfer, now: float, until: float) -> float:

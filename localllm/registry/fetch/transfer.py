@@ -27,7 +27,7 @@ from localllm.registry.remote import Credential, RemoteFile
 from localllm.registry.sources.source import MAX_FILE_BYTES
 
 PROGRESS_BYTES = 64 * 1024
-"""After this much progress, the failure count restarts at zero."""
+"""A request that brought this much has not failed by much: the next one follows at once, and counts begin anew."""
 MAX_RESTARTS = 3
 """A file that has to be restarted more often than this is abandoned."""
 MAX_IGNORED_RANGES = 2
@@ -78,8 +78,10 @@ class Transfer:
         self._num_ignored = 0
         self._num_restarts = 0
         self._num_failures = 0
-        """Failures since the last progress, and the unusable responses among them."""
+        """Failures since one brought bytes: the longer the row, the longer the pause."""
         self._num_mistakes = 0
+        """Unusable responses since the last progress of `PROGRESS_BYTES`."""
+        self._present_at_failure = 0
         self._outage_began: float | None = None
         self._renewed_at: int | None = None
         """Bytes on disk when the credential was last renewed."""
@@ -314,12 +316,18 @@ class Transfer:
             self._begin_anew()
         if is_stale or flight.round != self._round:  # in one outage, every connection reports a failure
             return
-        if present >= self._best + PROGRESS_BYTES:
-            self._num_failures = self._num_mistakes = 0
+        if present > self._present_at_failure:
+            self._num_failures = 0
+        self._present_at_failure = present
+        has_progressed = present >= self._best + PROGRESS_BYTES
+        if has_progressed:
+            self._num_mistakes = 0
             self._best, self._outage_began = present, None
         if error.busy and self.flights:
             self._limit = len(self.flights)
         self._round += 1
+        if has_progressed and not error.busy and error.retry_after_s is None:
+            return
         self._num_failures += 1
         pause_s = self._backoff.pause_s(self._num_failures, retry_after_s=error.retry_after_s, chance=chance)
         self._not_before = now + self._patient_pause_s(error, now, pause_s)
@@ -385,5 +393,6 @@ class Transfer:
     def _begin_anew(self) -> None:
         self.generation += 1
         self.done, self.synced = Ranges(), ()
+        self._present_at_failure = 0
         for flight in self.flights:
             flight.dropped = True
