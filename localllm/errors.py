@@ -55,7 +55,7 @@ def clipped(text: str, most: int = MAX_ECHO_CHARS) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-_HOME = "LOCALLLM_HOME chooses another folder for what localllm keeps"
+_HOME = "--home or LOCALLLM_HOME chooses another folder for what localllm keeps"
 _REMEDIES = {
     errno.ENOSPC: "make room (localllm gc deletes what no model needs)",
     errno.EDQUOT: "make room (localllm gc deletes what no model needs)",

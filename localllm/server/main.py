@@ -76,7 +76,12 @@ async def serve(
     keys = KeyRing(settings, token)
     tls = tls_context(settings.tls_cert_file, settings.tls_key_file)
     if "*" in settings.origins() and not keys.pairs:
-        log.event(logging.WARNING, "any_web_page_can_use_this_server", cors_origins="*", remedy="set LOCALLLM_API_KEY")
+        log.event(
+            logging.WARNING,
+            "any_web_page_can_use_this_server",
+            cors_origins="*",
+            remedy="set --api-key-file or LOCALLLM_API_KEY",
+        )
     warn_of_equal_keys(keys)
     stop, reloading = Stop(), Reloading(settings, keys, tls)
     with contextlib.ExitStack() as open_, stop.on_signals(), reloading.on_signal(stop.event.set):

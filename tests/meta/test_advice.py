@@ -44,6 +44,8 @@ LLAMA_SERVERS = {"--props"}
 """Options of llama-server that are spoken of."""
 NO_SETTINGS = {"LOCALLLM_API_KEY", "LOCALLLM_REGISTRY_LOGINS"}
 """Set by launch for an agent to read; read by `registry/logins/credentials.py`."""
+WITHOUT_OPTIONS = ("server/mounting.py", "settings/", "window/")
+"""What they say is read where there is no command line, or one without these options, or the help of an option."""
 
 
 class Text(NamedTuple):
@@ -51,6 +53,8 @@ class Text(NamedTuple):
 
     place: str
     words: str
+    is_said: bool = True
+    """Not a docstring, nor a name alone."""
 
 
 MODULES = sorted(path.relative_to(PACKAGE).as_posix() for kind in ("*.py", "*.js") for path in PACKAGE.rglob(kind))
@@ -69,13 +73,15 @@ def _texts_of(module: str) -> Iterator[Text]:
             yield Text(f"{module}:{number}", line)
         return
     nodes = list(ast.walk(ast.parse(source)))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
             pieces = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
             yield Text(f"{module}:{node.lineno}", "".join(map(str, pieces)))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
-            yield Text(f"{module}:{node.lineno}", node.value)
+            is_said = id(node) not in docstrings and " " in node.value
+            yield Text(f"{module}:{node.lineno}", node.value, is_said)
 
 
 PROGRAM = str(command_line.app.info.name)
@@ -134,6 +140,9 @@ def test_each_variable_that_a_string_names_is_of_a_setting() -> None:
     for text in (text for module in MODULES for text in texts_of(module)):
         for name in re.findall(rf"\b{ENV_PREFIX}[A-Z][A-Z_]+\b", text.words):
             assert name in settings | PLACEHOLDERS | NO_SETTINGS, f"{text.place}: nobody reads {name}"
+            option = f"--{name.removeprefix(ENV_PREFIX).lower().replace('_', '-').replace('api-keys', 'api-key-file')}"
+            if text.is_said and option in every_option() and not text.place.startswith(WITHOUT_OPTIONS):
+                assert option in text.words, f"{text.place}: {option} sets it, too"
 
 
 def test_sizes_are_told_in_one_kind_of_units() -> None:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from localllm.errors import AccessDenied, PullFailed
 from localllm.registry.fetch.flight import STALL_BYTES, STALL_S, Flight
 from localllm.registry.fetch.net import Hop, Reply
-from localllm.registry.fetch.pacing import MAX_MISTAKES, Backoff, Retryable
+from localllm.registry.fetch.pacing import Backoff, Retryable
 from localllm.registry.fetch.partial import Record
 from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Ranges
 from localllm.registry.fetch.sharing import DEAD_S, SLOW_S

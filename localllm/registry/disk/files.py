@@ -60,7 +60,7 @@ def disk_errors_are_clear(root: Path) -> Iterator[None]:
         if error.errno == errno.EXDEV:
             raise InvalidParameter(
                 f"the folders in {root} are on different disks, so files cannot be moved atomically; move the whole "
-                "store to one disk with LOCALLLM_HOME",
+                "store to one disk with --home or LOCALLLM_HOME",
                 param="home",
             ) from error
         if error.errno not in _NO_ROOM:
@@ -68,6 +68,6 @@ def disk_errors_are_clear(root: Path) -> Iterator[None]:
         free = free_bytes(root)
         raise DiskFull(
             f"the disk of {root} is full ({free:,} bytes are free); free some space, "
-            "for example with localllm rm and localllm gc, or set LOCALLLM_HOME to a larger disk",
+            "for example with localllm rm and localllm gc, or set --home or LOCALLLM_HOME to a larger disk",
             free_bytes=free,
         ) from error

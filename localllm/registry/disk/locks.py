@@ -74,7 +74,7 @@ def try_lock(path: Path, *, exclusive: bool) -> FileLock | None:
                 raise
             raise InvalidParameter(
                 f"the file system of {path.parent} does not support file locks ({error.strerror}), so two processes "
-                "could corrupt each other's models; set LOCALLLM_HOME to a folder on a local disk",
+                "could corrupt each other's models; set --home or LOCALLLM_HOME to a folder on a local disk",
                 param="home",
             ) from error
 

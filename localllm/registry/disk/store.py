@@ -367,7 +367,7 @@ class Store:
         if needed_bytes > free:
             raise DiskFull(
                 f"{needed_bytes:,} bytes are needed on the disk of {self.root}, and {free:,} are free; free some "
-                "space, for example with localllm rm and localllm gc, or set LOCALLLM_HOME to a larger disk",
+                "space, for example with localllm rm and localllm gc, or set --home or LOCALLLM_HOME to a larger disk",
                 public=f"{needed_bytes:,} bytes are needed on the server's disk, and {free:,} are free",
                 needed_bytes=needed_bytes,
                 free_bytes=free,

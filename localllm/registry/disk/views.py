@@ -79,7 +79,7 @@ def _ensure_link(link: Path, shard: Shard) -> None:
         return
     raise LoadFailed(
         f"a model of several files needs links, but {link.parent} cannot link to {shard.path} "
-        f"({', '.join(failures)}); move the data folder (LOCALLLM_HOME) to a file system with links",
+        f"({', '.join(failures)}); move the data folder (--home or LOCALLLM_HOME) to a file system with links",
         path=str(link),
     )
 

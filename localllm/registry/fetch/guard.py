@@ -99,7 +99,7 @@ def _forbidden(host: str, address: str) -> ForbiddenAddress:
     shown = host if host == address else f"{host} ({address})"
     return ForbiddenAddress(
         f"a redirect or manifest leads to {shown}, which is not a public address; "
-        "if this is intended in your network, set LOCALLLM_ALLOW_PRIVATE_DOWNLOADS=1",
+        "if this is intended in your network, set --allow-private-downloads or LOCALLLM_ALLOW_PRIVATE_DOWNLOADS=1",
         host=host,
         address=address,
     )

@@ -285,7 +285,7 @@ def test_the_doctor_does_not_say_that_it_stored_what_it_could_not(
     monkeypatch.setattr(sys, "argv", ["localllm", "doctor"])
     code, out = run_app(), " ".join(capfd.readouterr().out.split())
     assert code == 0, out
-    assert "not stored: /proc/home: No such file or directory; check the path; LOCALLLM_HOME chooses" in out
+    assert "not stored: /proc/home: No such file or directory; check the path; --home or LOCALLLM_HOME chooses" in out
     assert "stored in" not in out
 
 
