@@ -196,8 +196,8 @@ FACTS: tuple[Fact, ...] = (
         "feature off", ("attn_rot_k = %d, n_embd_head_k_all = %d",),
     ),
     Fact(
-        "text", "progress, size and reasons of a quantization", ("localllm.llama.log_text:QUANTIZING",
-        "localllm.llama.log_text:QUANTIZED_SIZE", "localllm.llama.log_text:OTHER_TYPES",
+        "text", "progress, size and reasons of a quantization", ("localllm.llama.log_text:QUANTIZING", "localllm.llama."
+        "log_text:CONVERTED", "localllm.llama.log_text:QUANTIZED_SIZE", "localllm.llama.log_text:OTHER_TYPES",
         "localllm.llama.log_text:NEEDS_IMPORTANCE", "localllm.llama.log_text:NOT_QUANTIZED"), "src/llama-quant.cpp",
         ("test_quantize.py::test_rows_that_a_type_does_not_divide_are_told", _QUANTIZE,
         "test_quantize.py::test_progress_grows_to_the_whole", _TEXTS), "refused", ("quant size  = %8.2f MiB",
@@ -283,8 +283,8 @@ FACTS: tuple[Fact, ...] = (
         ("test_retyping.py::test_rows_that_are_no_multiple_of_256_get_what_llama_cpp_takes_for_them",), "wrong plan",
     ),
     Fact(
-        "rule", "which types can be written, and which need an importance matrix",
-        ("localllm.types.quantization:GROUPS",), "src/llama-quant.cpp", (_QUANTIZE,), "refused",
+        "rule", "types that can be written, or need an importance matrix", ("localllm.types.quantization:GROUPS",
+        "localllm.llama.quantizing.coverage:ONLY_WITH_IMPORTANCE"), "src/llama-quant.cpp", (_QUANTIZE,), "refused",
     ),
     Fact(
         "rule", "repetitions in a GBNF grammar", ("localllm.types.upstream:MAX_GRAMMAR_REPEATS",

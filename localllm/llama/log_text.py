@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 LAYER = re.compile(r"layer\s+(\d+) assigned to device (\S+?),")
@@ -23,6 +23,7 @@ NO_FLASH = (("Flash Attention", "disabled"), ("flash_attn", "forcing off"))
 """Both parts of a pair are in one line."""
 ROTATION = re.compile(r"attn_rot_k = (\d), n_embd_head_k_all = (-?\d+)")
 QUANTIZING = re.compile(r"\[ *\d+/ *\d+\] +(\S+) +- \[")
+CONVERTED = re.compile(r"size = .* -> .*\((\w+)\)")
 QUANTIZED_SIZE = re.compile(r"quant size += +([0-9.]+) MiB")
 OTHER_TYPES = re.compile(r"(\d+) of (\d+) tensor\(s\) required fallback")
 NEEDS_IMPORTANCE, NO_OTHER_TYPE = "require an imatrix", "no tensor type fallback"
@@ -37,6 +38,8 @@ class Quantized(NamedTuple):
     """Size of the tensors; None: it was not logged."""
     other_types: tuple[int, int] | None
     """How many tensors get another type than asked for, and of how many."""
+    types: Mapping[str, str]
+    """The type of each tensor that is converted."""
 
 
 def layers_per_device(lines: Sequence[str]) -> dict[str, int]:
@@ -108,7 +111,19 @@ def quantized(lines: Sequence[str]) -> Quantized:
         needs_importance=NEEDS_IMPORTANCE in text,
         num_bytes=None if size is None else int(float(size[1]) * 2**20),
         other_types=None if others is None else (int(others[1]), int(others[2])),
+        types=_types_of(lines),
     )
+
+
+def _types_of(lines: Sequence[str]) -> dict[str, str]:
+    """Tensor -> the type that it is converted to, from pairs of lines."""
+    types, begun = {}, ""
+    for line in lines:
+        if name := tensor_begun(line):
+            begun = name
+        elif found := CONVERTED.match(line):
+            types[begun] = found[1].upper()
+    return types
 
 
 def why_not_quantized(errors: str) -> tuple[str, bool]:

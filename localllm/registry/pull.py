@@ -108,9 +108,11 @@ class Puller:
             plan = with_header(plan, self._reader(fetch), self._measure)
         if plan.problem is not None and not (force and "architecture" in plan.problem.details):
             problem = plan.problem
-            raise InvalidModelFile(
-                f"{plan.source} is not a usable model: {problem.message}; nothing was downloaded", **problem.details
-            ) from problem
+            refused = InvalidModelFile(
+                f"{plan.source} is not a usable model: {problem.message}; nothing was downloaded"
+            )
+            refused.details |= problem.details
+            raise refused from problem
         return plan
 
     def _reader(self, fetch: Fetch) -> HeaderReader:

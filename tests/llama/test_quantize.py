@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -321,13 +322,16 @@ def importance(num_columns: int) -> Any:
     return np.where(np.arange(num_columns) % 4 == 0, 1000.0, 1.0).astype(np.float32)
 
 
-def write_imatrix(path: Path, source: Path, *, num_seen: int = 7) -> Path:
-    """As llama-imatrix does since 2025."""
+def write_imatrix(path: Path, source: Path, *, unseen: str = "-", left_out: str = "-") -> Path:
+    """As llama-imatrix does since 2025. `unseen`, `left_out`: parts of the names of tensors without data."""
     writer = GGUFWriter(path, arch="")
     writer.add_type("imatrix")
     for name, length in columns(source).items():
-        writer.add_tensor(f"{name}.in_sum2", importance(length).reshape(1, -1) * num_seen)
-        writer.add_tensor(f"{name}.counts", np.array([[num_seen]], np.float32))
+        count = 0 if unseen in name else 7
+        if left_out in name:
+            continue
+        writer.add_tensor(f"{name}.in_sum2", importance(length).reshape(1, -1) * count)
+        writer.add_tensor(f"{name}.counts", np.array([[count]], np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -377,10 +381,35 @@ def test_with_an_importance_matrix_the_smallest_types_can_be_written(
     assert "IQ2_XS" in read_model_info(tmp_path / "tiny.gguf").quantization
 
 
+def rehearsed(library: Library, source: Path, matrix: Path, kind: str) -> str:
+    """What is noted before anything is written."""
+    job = msgspec.structs.replace(job_for(source, matrix.with_name("out.gguf"), kind), imatrix=str(matrix))
+    return "; ".join(quantize._rehearse(job, quantize.check(job), library))
+
+
+@pytest.mark.parametrize("how", ["left_out", "unseen"])
+def test_tensors_that_a_matrix_has_no_data_for_are_named_or_refused(
+    loaded_library: Library, source: Path, tmp_path: Path, how: str
+) -> None:
+    """Refused before anything is written where llama.cpp would give up in the middle."""
+    matrix = write_imatrix(tmp_path / "none.gguf", source, **{how: "blk."})
+    for kind in NEED_IMPORTANCE:
+        with pytest.raises(InvalidParameter, match=rf"has no data for \d tensors \(blk.0.*, and {kind} needs them"):
+            rehearsed(loaded_library, source, matrix, kind)
+    matrix = write_imatrix(tmp_path / "half.gguf", source, **{how: "ffn_"})
+    assert re.search(
+        r"no data for 3 tensors \(blk.0.ffn_.*\) of 7", rehearsed(loaded_library, source, matrix, "Q4_K_M")
+    )
+    assert "Q8_0 uses no importance matrix" in rehearsed(loaded_library, source, matrix, "Q8_0")
+    matrix = write_imatrix(tmp_path / "whole.gguf", source, **{how: "token_embd"})
+    assert [rehearsed(loaded_library, source, matrix, kind) for kind in NEED_IMPORTANCE] == [""] * len(NEED_IMPORTANCE)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (None, "cannot be read"),
+        ("narrow", r"has 32 values for blk.0.\w+.weight, which has 256 columns"),
         (b"", "truncated"),
         (b"\xff\xff\xff\xff", "not an importance matrix"),
         (struct.pack("<ii", 1, 4) + b"name" + struct.pack("<ii", 1, 1000), "truncated"),
@@ -395,6 +424,8 @@ def test_what_is_no_importance_matrix_of_this_model_is_refused_before_anything_i
     matrix = tmp_path / "matrix"
     if isinstance(content, bytes):
         matrix.write_bytes(content)
+    elif content == "narrow":
+        write_imatrix(matrix, write_llama(tmp_path / "narrow.gguf", n_embd=32, n_ff=32, n_layer=1))
     elif content is not None:
         shutil.copy(source, matrix)
     with pytest.raises((LoadFailed, ModelNotFound), match=says):
@@ -414,7 +445,7 @@ def test_a_damaged_importance_matrix_is_read_or_refused(
         raw[data.draw(st.integers(0, min(len(raw) - 1, 3000)))] = data.draw(st.integers(0, 255))
     path.write_bytes(raw[: data.draw(st.integers(0, len(raw)))])
     with contextlib.suppress(InvalidModelFile):
-        assert all(values.dtype == np.float32 for values in read_imatrix(path).values())
+        assert all(one.values.dtype == np.float32 for one in read_imatrix(path).values())
 
 
 def test_an_expert_that_no_text_reached_counts_all_columns_alike(tmp_path: Path) -> None:
@@ -426,7 +457,8 @@ def test_an_expert_that_no_text_reached_counts_all_columns_alike(tmp_path: Path)
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    assert read_imatrix(tmp_path / "m.gguf")["x"].tolist() == [1, 2, 1, 1]
+    found = read_imatrix(tmp_path / "m.gguf")["x"]
+    assert (found.values.tolist(), found.num_unseen, found.num_experts) == ([1, 2, 1, 1], 1, 2)
 
 
 def test_a_cancelled_job_ends_with_its_own_error_and_leaves_nothing(tmp_path: Path) -> None:

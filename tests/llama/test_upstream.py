@@ -187,6 +187,10 @@ def test_every_pattern_matches_what_the_library_writes() -> None:
         (log_text.ROTATION, "llama_kv_cache: attn_rot_k = 1, n_embd_head_k_all = 64"),
         (log_text.QUANTIZED_SIZE, "llama_model_quantize_impl: quant size  =     0.34 MiB (4.50 BPW)"),
         (log_text.QUANTIZING, "[   1/  20]  blk.0.attn_k.weight  - [   64,    32,     1,     1], type =    f32, "),
+        (
+            log_text.CONVERTED,
+            "[   1/  20]  blk.0.attn_k.weight  - [ 64, 32], type =  f32, size = 0.2 -> 0.1 MiB (q4_K)",
+        ),
         (log_text.OTHER_TYPES, "llama_model_quantize_impl: WARNING: 2 of 9 tensor(s) required fallback quantization"),
     ):
         assert pattern.search(line), line

@@ -186,9 +186,7 @@ def _naming_force(name: str) -> Iterator[None]:
     except InvalidModelFile as error:
         if "architecture" not in error.details:
             raise
-        raise InvalidModelFile(
-            f"{error.message}; localllm pull --force {name} downloads it anyway", **error.details
-        ) from error
+        raise InvalidModelFile(f"{error.message}; localllm pull --force {name} downloads it anyway") from error
 
 
 def _expected_speed(settings: Settings, info: ModelInfo) -> str:

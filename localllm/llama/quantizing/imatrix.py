@@ -11,7 +11,7 @@ import ctypes
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,18 @@ MAX_ENTRIES = 100_000
 MAX_NAME_BYTES = 1024
 
 
-def read_imatrix(path: Path) -> dict[str, Array]:
-    """Tensor name -> importance of each of its columns, with all experts one after the other, in float32.
+class Importance(NamedTuple):
+    """What a file says of one tensor."""
+
+    values: Array
+    """Of each column, with all experts one after the other, in float32."""
+    num_unseen: int = 0
+    """Experts that no text has reached: all their columns count equally."""
+    num_experts: int = 1
+
+
+def read_imatrix(path: Path) -> dict[str, Importance]:
+    """By tensor name, without those that no text has reached.
 
     Raises `ModelNotFound`, `InvalidModelFile`.
     """
@@ -43,18 +53,18 @@ def read_imatrix(path: Path) -> dict[str, Array]:
     found = _of_gguf(path, raw) if raw.startswith(b"GGUF") else _of_dat(path, raw)
     if not found:
         _fail(path, "it contains no tensor")
-    for name, values in found.items():
+    for name, (values, *_) in found.items():
         if not np.isfinite(values).all() or (values < 0).any():
             _fail(path, f"its values for {name} are not all numbers of 0 or more")
-    return found
+    return {name: one for name, one in found.items() if one.num_unseen < one.num_experts}
 
 
-def as_parameter(api: Any, matrix: Mapping[str, Array]) -> tuple[Any, list[object]]:
+def as_parameter(api: Any, matrix: Mapping[str, Importance]) -> tuple[Any, list[object]]:
     """For `llama_model_quantize_params.imatrix`, and the objects that must live as long as it is used."""
     kind = api.llama_model_imatrix_data
     rows = (kind * (len(matrix) + 1))()  # terminated by one without a name
     kept: list[object] = [rows]
-    for row, (name, values) in zip(rows, matrix.items(), strict=False):
+    for row, (name, (values, *_)) in zip(rows, matrix.items(), strict=False):
         data = np.ascontiguousarray(values, dtype=np.float32)
         row.name = name.encode()
         row.data = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
@@ -63,7 +73,7 @@ def as_parameter(api: Any, matrix: Mapping[str, Array]) -> tuple[Any, list[objec
     return ctypes.cast(rows, ctypes.POINTER(kind)), kept
 
 
-def _of_gguf(path: Path, raw: bytes) -> dict[str, Array]:
+def _of_gguf(path: Path, raw: bytes) -> dict[str, Importance]:
     """`NAME.in_sum2` has the sums of squares, one row per expert; `NAME.counts` has the number of samples of each."""
     header = read_header(path)
     kind = header.metadata.get("general.type")
@@ -80,8 +90,8 @@ def _of_gguf(path: Path, raw: bytes) -> dict[str, Array]:
             _fail(path, f"it does not say how many samples {name} has")
         rows = sums.reshape(counts.size, -1)
         seen = counts.reshape(-1, 1) > 0
-        # For an expert that no text has reached, all columns count equally.
-        found[name] = np.where(seen, rows / np.where(seen, counts.reshape(-1, 1), 1), 1).astype(np.float32).ravel()
+        values = np.where(seen, rows / np.where(seen, counts.reshape(-1, 1), 1), 1).astype(np.float32).ravel()
+        found[name] = Importance(values, int((~seen).sum()), counts.size)
     return found
 
 
@@ -93,7 +103,7 @@ def _values(header: Header, raw: bytes, number: int) -> Array:
     return np.frombuffer(raw, np.float32, tensor.num_elements, start)
 
 
-def _of_dat(path: Path, raw: bytes) -> dict[str, Array]:
+def _of_dat(path: Path, raw: bytes) -> dict[str, Importance]:
     """Little-endian: the number of entries, then for each the name, how many calls were summed, and the sums."""
     at = 0
 
@@ -121,7 +131,8 @@ def _of_dat(path: Path, raw: bytes) -> dict[str, Array]:
         name = raw[start : start + length].decode("utf-8", "replace")
         num_calls, num_values = integer(2**31 - 1), integer(2**31 - 1, 1)
         sums = np.frombuffer(raw, "<f4", num_values, taken(4 * num_values))
-        found[name] = (sums / num_calls if num_calls else sums).astype(np.float32)
+        values = (sums / num_calls if num_calls else sums).astype(np.float32)
+        found[name] = Importance(values, num_unseen=int(not values.any()))
     return found
 
 

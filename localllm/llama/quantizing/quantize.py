@@ -24,7 +24,8 @@ from localllm.llama import log_text
 from localllm.llama.enums import file_type
 from localllm.llama.library import Library
 from localllm.llama.log import INFO
-from localllm.llama.quantizing.imatrix import Array, as_parameter, read_imatrix
+from localllm.llama.quantizing.coverage import check_coverage, gaps
+from localllm.llama.quantizing.imatrix import Importance, as_parameter, read_imatrix
 from localllm.system import cpu
 from localllm.types.quantization import Done, Job, Step
 
@@ -47,7 +48,7 @@ class Source(NamedTuple):
     """Over all shards."""
     quantization: dict[str, int]
     file_type: str | None
-    importance: Mapping[str, Array]
+    importance: Mapping[str, Importance]
     """Importance of each tensor's columns; empty: all count equally."""
 
     @property
@@ -86,8 +87,8 @@ def check(job: Job) -> Source:
         )
     tensors = {tensor.name: tensor.n_bytes for header in headers for tensor in header.tensors}
     importance = {} if job.imatrix is None else read_imatrix(Path(job.imatrix))
-    if job.imatrix is not None and not importance.keys() & tensors.keys():
-        raise InvalidModelFile(f"{job.imatrix} belongs to another model: it has none of its tensors", path=job.imatrix)
+    if job.imatrix is not None:
+        check_coverage(Path(job.imatrix), importance, [tensor for header in headers for tensor in header.tensors])
     return Source(first, paths, tensors, info.quantization, info.file_type, importance)
 
 
@@ -137,7 +138,7 @@ def _rehearse(job: Job, source: Source, library: Library) -> tuple[str, ...]:
             needed_bytes=needed,
             free_bytes=free,
         )
-    notices = []
+    notices = [] if job.imatrix is None else [*gaps(job, source.importance, dry.types)]
     if dry.other_types is not None:
         num_others, num_tensors = dry.other_types
         notices.append(
