@@ -8,13 +8,14 @@ from __future__ import annotations
 from localllm.errors import InvalidParameter
 from localllm.registry.manifest import Manifest
 from localllm.registry.names.model_names import CatalogName, HubFile, HubRepo, RegistryName, UrlName, parse
+from localllm.system.shell_words import shell_word
 
 
 def again(manifest: Manifest) -> str:
     """A phrase that contains the command."""
     name = name_to_pull(manifest)
     if name is not None:
-        return f"download the model again: localllm pull {name}"
+        return f"download the model again: localllm pull {shell_word(name)}"
     return "run localllm create or localllm import again"
 
 

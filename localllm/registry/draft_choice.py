@@ -13,6 +13,7 @@ from localllm.registry import catalog
 from localllm.registry.header_reading import read_info
 from localllm.registry.names.model_names import CatalogName, parse
 from localllm.registry.resolve import ModelFile, carried, resolve
+from localllm.system.shell_words import shell_word
 from localllm.types import ModelInfo
 
 AUTO = "auto"
@@ -58,7 +59,7 @@ def find_draft(wanted: str, target: str, data_dir: Path) -> DraftChoice:
     try:
         return DraftChoice(_read(_resolved(pair, data_dir)))
     except ModelNotFound:
-        return DraftChoice(None, f"localllm pull {pair} downloads the draft for {target}")
+        return DraftChoice(None, f"localllm pull {shell_word(pair)} downloads the draft for {target}")
     except LocalLLMError as error:
         return DraftChoice(None, error.message)
 

@@ -51,6 +51,7 @@ from localllm.registry.sources.remote_header import HeaderReader
 from localllm.registry.sources.source import CancellableFetch, Fetch
 from localllm.settings.config import Settings
 from localllm.system import memory
+from localllm.system.shell_words import shell_word
 from localllm.types import ModelInfo
 from localllm.types.states import AvailableModel, PullState
 
@@ -210,7 +211,8 @@ class Puller:
             raise InvalidParameter("demo is part of localllm and needs no download: localllm run demo", param="model")
         if isinstance(name, PathName):
             raise InvalidParameter(
-                f"{name} is a file on this machine and needs no download: localllm run {name}", param="model"
+                f"{name} is a file on this machine and needs no download: localllm run {shell_word(name)}",
+                param="model",
             )
         if isinstance(name, CatalogName):
             entry = catalog.load().find(name.name, name.tag)

@@ -17,6 +17,7 @@ from localllm.errors import InvalidParameter, ModelNotFound, clipped
 from localllm.registry.again import again
 from localllm.registry.names.model_names import DEFAULT_TAG, CatalogName, Demo, ModelName, PathName, parse
 from localllm.registry.sources.quants import split_shard
+from localllm.system.shell_words import shell_word
 from localllm.types import ModelDefaults
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def unknown(name: str, here: Collection[str]) -> ModelNotFound:
     longer = [id for id in by_lower if len(typed) > 1 and typed in id]
     meant = [by_lower[id] for id in dict.fromkeys([*close, *longer])][:MAX_NAMED]
     if is_downloadable(name):
-        remedy = f"localllm pull {shown} downloads it, as does POST /localllm/pull"
+        remedy = f"localllm pull {shell_word(shown)} downloads it, as does POST /localllm/pull"
     elif meant:
         remedy = f"did you mean {' or '.join(meant)}?"
     else:
@@ -163,7 +164,9 @@ def not_here(name: ModelName) -> ModelNotFound:
     """The error for a model that is not on this machine; it says how to get it."""
     name = canonical(name)
     if not isinstance(name, CatalogName):
-        return ModelNotFound(f"{name} is not on this machine; localllm pull {name} downloads it", param="model")
+        return ModelNotFound(
+            f"{name} is not on this machine; localllm pull {shell_word(name)} downloads it", param="model"
+        )
     from localllm.registry import catalog
 
     entry = catalog.load().find(name.name, name.tag)
@@ -198,7 +201,8 @@ def _opened(store: Store, manifest: Manifest) -> ModelFile:
         system=manifest.system,
         messages=manifest.messages,
     )
-    remedy = f"localllm verify {manifest.name} checks its files and sets damaged ones aside; then {again(manifest)}"
+    check = f"localllm verify {shell_word(manifest.name)}"
+    remedy = f"{check} checks its files and sets damaged ones aside; then {again(manifest)}"
     return ModelFile(manifest.name, opened.path, defaults, manifest.template, manifest.ctx, opened.close, remedy)
 
 

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -56,6 +57,8 @@ from localllm.server.watching.metrics import Metrics
 from localllm.server.watching.tally import Tally
 
 _ANTHROPIC = "/v1/messages"
+_ASCII = "".join(map(chr, range(ord(" "), ord("~") + 1))).replace("%", "")
+"""What stands in a header as it is; the rest of a model's name is percent-encoded."""
 """Path prefix of Anthropic's API."""
 MAX_MODEL_CHARS = 200
 """Maximum length of a logged model name: clients may send any."""
@@ -213,7 +216,7 @@ class Exchange:
             self.status = message["status"]
             headers = {"x-request-id": self.id, **self._cors_headers}
             if self.tally.instead is not None:
-                headers["x-localllm-model"] = self.tally.instead
+                headers["x-localllm-model"] = quote(self.tally.instead, safe=_ASCII)
             MutableHeaders(scope=message).update(headers)
         await self._send(message)
 

@@ -198,7 +198,7 @@ def test_exactly_the_file_that_was_named_is_taken_with_its_shards() -> None:
     assert [file.path for file in choose_file(there, "b/m-Q4_K_M.gguf", REPO).files] == ["b/m-Q4_K_M.gguf"]
     shards = choose_file(there, "a/m-Q4_K_M-00002-of-00002.gguf", REPO).files
     assert [file.path for file in shards] == [there[0].path, there[1].path]
-    with pytest.raises(ModelNotFound, match=r"did you mean b/m-Q4_K_M\.gguf"):
+    with pytest.raises(ModelNotFound, match=r"did you mean hf:.*/b/m-Q4_K_M\.gguf"):
         choose_file(there, "m-q4_k_m.gguf", REPO)
     with pytest.raises(ModelNotFound, match="it has a/m-Q4_K_M-00001"):
         choose_file(there, "x.gguf", REPO)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -92,6 +93,26 @@ def test_what_is_there_is_not_fetched_again_under_any_name(settings: Settings, h
     pull(settings, "hf:ann/tiny-GGUF/Tiny-Q8_0.gguf")
     assert len([asked for asked in hub.asked if "/resolve/" in asked.path]) == before
     assert len([name for name in files_of(settings) if name.startswith("blobs/")]) == 1
+
+
+def test_every_file_of_a_repository_is_pulled_by_the_name_that_is_suggested(
+    settings: Settings, hub: HubServer, gguf: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["Mein Modell (Größe #1).gguf", "a/100% @home & 'more'.gguf", "模型?.gguf", "cafe\u0301.gguf"]
+    hub.repos["ann/odd-GGUF"] = Repo({name: gguf + bytes([number]) for number, name in enumerate(files)})
+    with pytest.raises(InvalidParameter) as caught:
+        pull(settings, "hf.co/ann/odd-GGUF")
+    suggested = shlex.split(caught.value.message.partition("name of a file: ")[2].replace(", ", " "))
+    names = [word for word in suggested if word.startswith("hf:")]
+    assert sorted(names) == sorted(f"hf:ann/odd-GGUF/{file}" for file in files if "?" not in file)
+    for name in names:
+        model = pull(settings, name)
+        assert model.id == name
+        resolve(model.id, settings.data_dir).release()
+        with Puller(settings) as puller:
+            assert [one.name for one in puller.offers(name, threading.Event())] == [name]
+    assert pull(settings, "hf:ann/odd-GGUF/caf\u00e9.gguf").size_bytes == len(gguf) + 1, "written in another way"
+    assert {one.id for one in available(settings.data_dir)} > set(names)
 
 
 def test_a_name_of_the_catalog_brings_its_own_quantization_and_keeps_its_short_name(

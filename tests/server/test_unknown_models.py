@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote, unquote
 
 import httpx
 import pytest
 
+from localllm.runtime.runtime import Runtime
 from localllm.settings.config import Settings
 from tests.server.conftest import Served, serving
-from tests.server.fake_runtime import make_fake
+from tests.server.fake_runtime import FakeRuntime, make_fake, tiny_model
 
 HI = [{"role": "user", "content": "Hi"}]
 ASKED: dict[str, dict[str, Any]] = {
@@ -67,6 +69,22 @@ def test_a_stream_says_so_too(lone: str) -> None:
         assert answer.headers["x-localllm-model"] == "tiny"
         assert '"model":"tiny' in answer.text
         assert "gpt-4o" not in answer.text
+
+
+def test_the_header_carries_a_name_in_any_letters() -> None:
+    """Percent-encoded, since headers are ASCII."""
+    name = "hf:ann/odd/模型 é #1 100%.gguf"
+
+    def make(settings: Settings) -> Runtime:
+        fake = FakeRuntime()
+        fake.models = [tiny_model(name)]
+        return fake
+
+    with serving(Settings(port=0, grace_s=0.1), make, model=name) as url:
+        answer = _post(url, "/v1/completions", "gpt-4o")
+        assert (answer.status_code, unquote(answer.headers["x-localllm-model"])) == (200, name), answer.text
+        assert answer.json()["model"] == name
+        assert httpx.get(f"{url}/v1/models/{quote(name, safe='')}").json()["id"] == name
 
 
 @pytest.mark.parametrize("path", NO_ANSWERS)

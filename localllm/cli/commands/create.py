@@ -12,6 +12,7 @@ from localllm.cli.render.bars import Bar
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter
 from localllm.settings.config import Settings
+from localllm.system.shell_words import shell_word
 
 if TYPE_CHECKING:
     from localllm.registry.manifest import Manifest
@@ -55,7 +56,7 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
     if as_json:
         report.write_json(msgspec.json.encode(described(created)), indented=False)
     else:
-        report.say(f"localllm: created {created.name}: localllm run {created.name}")
+        report.say(f"localllm: created {created.name}: localllm run {shell_word(created.name)}")
     return report.OK
 
 

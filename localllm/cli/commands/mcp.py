@@ -21,6 +21,7 @@ from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.mcp import check_installed
 from localllm.settings import config
 from localllm.settings.config import Settings
+from localllm.system.shell_words import shell_word
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
@@ -37,7 +38,7 @@ def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | N
     if http_port is not None and not 0 <= http_port <= 65535:
         raise InvalidParameter(f"--http takes a port from 0 to 65535, got {http_port}", param="http")
     if model is not None and not is_here(model, settings):
-        raise ModelNotFound(f"{model} is not on this machine; get it with localllm pull {model}")
+        raise ModelNotFound(f"{model} is not on this machine; get it with localllm pull {shell_word(model)}")
     from localllm.server.edge import log
 
     log.configure("warning" if http_port is None else settings.log_level)

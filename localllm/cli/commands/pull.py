@@ -19,6 +19,7 @@ from localllm.errors import InvalidModelFile, LocalLLMError, PullFailed
 from localllm.planning.speeds import NotPredicted
 from localllm.settings.config import Settings
 from localllm.system import memory
+from localllm.system.shell_words import shell_word
 from localllm.types import ModelInfo
 from localllm.types.states import AvailableModel, PullState
 
@@ -56,7 +57,7 @@ def _pull(settings: Settings, name: str, volume: Volume, *, force: bool, as_json
     if as_json:
         report.write_json(msgspec.json.encode(model), indented=False)
     elif volume == "words":
-        report.say(f"localllm: {model.id} is ready ({size(model.size_bytes)}): localllm run {model.id}")
+        report.say(f"localllm: {model.id} is ready ({size(model.size_bytes)}): localllm run {shell_word(model.id)}")
     return report.OK
 
 
@@ -174,7 +175,7 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
             return puller.pull(name, on_plan=announce, on_state=show, cancel=cancel, force=force)
     except Cancelled:
         kept = f"; {size(last.done_bytes)} kept" if last.done_bytes else ""
-        report.say(f"localllm: stopped{kept}: localllm pull {name} resumes the download")
+        report.say(f"localllm: stopped{kept}: localllm pull {shell_word(name)} resumes the download")
         return None
 
 
@@ -186,7 +187,9 @@ def _naming_force(name: str) -> Iterator[None]:
     except InvalidModelFile as error:
         if "architecture" not in error.details:
             raise
-        raise InvalidModelFile(f"{error.message}; localllm pull --force {name} downloads it anyway") from error
+        raise InvalidModelFile(
+            f"{error.message}; localllm pull --force {shell_word(name)} downloads it anyway"
+        ) from error
 
 
 def _expected_speed(settings: Settings, info: ModelInfo) -> str:
@@ -214,7 +217,9 @@ def _check_memory(name: str, size_bytes: int | None, *, force: bool) -> None:
         report.say(f"localllm: {warning}")
         return
     if not sys.stdin.isatty():
-        raise PullFailed(f"{warning}; localllm pull --force {name} downloads it anyway, a smaller quantization may fit")
+        raise PullFailed(
+            f"{warning}; localllm pull --force {shell_word(name)} downloads it anyway, a smaller quantization may fit"
+        )
     with _ended_by_ctrl_c():
         answer = report.ask(f"localllm: {warning}. Download it anyway? [y/N] ")
     if answer.lower() not in ("y", "yes"):

@@ -10,6 +10,7 @@ from localllm.cli.chat.interrupts import stopped_by_ctrl_c
 from localllm.cli.render.bars import Bar
 from localllm.cli.shared import report
 from localllm.settings.config import Settings
+from localllm.system.shell_words import shell_word
 from localllm.types.states import PushState
 
 
@@ -42,5 +43,5 @@ def push_model(settings: Settings, name: str, target: str | None, *, as_json: bo
     if as_json:
         report.write_json(msgspec.json.encode({"id": pushed}), indented=False)
     else:
-        report.say(f"localllm: uploaded {name}: localllm pull {pushed}")
+        report.say(f"localllm: uploaded {name}: localllm pull {shell_word(pushed)}")
     return report.OK

@@ -12,6 +12,7 @@ import msgspec
 from localllm.cli.render.units import duration
 from localllm.cli.shared import report
 from localllm.settings.config import Settings
+from localllm.system.shell_words import shell_word
 from localllm.types.ranges import check_range
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def tune_model(settings: Settings, model: str, *, minutes: float, kv: bool, as_j
 def story(result: Result, model: str, minutes: float) -> Iterator[str]:
     """The outcome, and what to do next."""
     undo = f"`localllm tune --forget {model}` undoes this"
-    again = f"`localllm tune {model} --minutes {max(2 * minutes, 3):g}`"
+    again = f"`localllm tune {shell_word(model)} --minutes {max(2 * minutes, 3):g}`"
     if result.outcome == "kept":
         yield f"Kept: {result.winner}. Used from now on, unless set otherwise; {undo}."
     elif result.outcome == "noisy":
@@ -83,7 +84,7 @@ def story(result: Result, model: str, minutes: float) -> Iterator[str]:
     if result.suggestion:
         yield (
             f"A {result.suggestion} KV cache is faster and takes less memory, but answers are slightly less precise: "
-            f"`localllm set {model} kv_type={result.suggestion}` enables it."
+            f"`localllm set {shell_word(model)} kv_type={result.suggestion}` enables it."
         )
     if result.other_cores is not None and result.other_cores > MANY_CORES:
         yield f"Other programs used {result.other_cores:.1f} cores at the start, which lowers the speeds measured."

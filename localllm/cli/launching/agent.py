@@ -24,6 +24,7 @@ from localllm.launch.known import AGENTS, agent_named
 from localllm.launch.setup import Agent, AgentFolders, Setup, Target
 from localllm.settings import config
 from localllm.settings.config import Settings
+from localllm.system.shell_words import shell_word
 
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
@@ -145,7 +146,9 @@ def _serve_panel(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
     if plan.running is not None:
         if plan.has_to_be_loaded:
             server.load_to_stay(plan)
-            report.say(f"localllm: the running server keeps {plan.model} loaded until localllm stop {plan.model}")
+            report.say(
+                f"localllm: the running server keeps {plan.model} loaded until localllm stop {shell_word(plan.model)}"
+            )
         return report.OK
     from localllm.cli.commands.serve import serve_model
 

@@ -19,6 +19,7 @@ from localllm.registry.manifest import MAX_MANIFEST_BYTES, Manifest, decode_mani
 from localllm.registry.names.model_names import ModelName, parse
 from localllm.system import files
 from localllm.system.files import TEMPORARY, open_ordinary, write_whole
+from localllm.system.shell_words import shell_word
 
 _NAME = re.compile(rb'"name"\s*:\s*"([^"\\\x00-\x1f]{1,1000})"')
 _DIGEST = re.compile(rb'"digest"\s*:\s*"(sha256:[0-9a-f]{64})"')
@@ -38,7 +39,7 @@ class DamagedManifest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def remedy(self) -> str:
         """The commands that help, as a phrase."""
-        return f"remove it with localllm rm {self.name}, then get the model again with localllm pull"
+        return f"remove it with localllm rm {shell_word(self.name)}, then get the model again with localllm pull"
 
 
 class Manifests:

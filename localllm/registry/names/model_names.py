@@ -3,7 +3,7 @@
     demo                              the bundled model
     qwen3   qwen3:0.6b                a short name of the catalog; without a tag, or with `latest`: its default
     hf.co/USER/REPO[:QUANT][@REV]     a repository on Hugging Face, in one quantization
-    hf:USER/REPO/PATH.gguf[@REV]      one file of such a repository
+    hf:USER/REPO/PATH.gguf[@REV]      one file of such a repository, in any letters, with spaces, # and the like
     ollama:[[HOST/]NAMESPACE/]MODEL[:TAG]    an OCI registry, such as Ollama's
     https://HOST/PATH.gguf            a file anywhere (also http)
     ./model.gguf   ~/m/   C:\\m.gguf    a local file or folder: whatever looks like a path or ends with .gguf
@@ -15,6 +15,7 @@ networks.
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,6 +26,8 @@ MAX_NAME_CHARS = 1024
 MAX_PART_CHARS = 96
 """Hugging Face's limit on the name of a repository."""
 MAX_HOST_CHARS = 350
+MAX_FILE_BYTES = 255
+"""Of one file's or folder's name, as most file systems limit it."""
 DEMO = "demo"
 DEFAULT_HOST = "registry.ollama.ai"
 DEFAULT_NAMESPACE = "library"
@@ -33,6 +36,8 @@ DEFAULT_TAG = "latest"
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]{1,5})?", re.ASCII)
 _SHORT = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)
+_REVISION_OF_FILE = re.compile(r"(?<=\.gguf)@", re.IGNORECASE)
+_NOT_IN_FILES = frozenset('/\\:*?"<>|')
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]", re.ASCII)
 _HUB = ("hf.co/", "huggingface.co/")
 
@@ -143,6 +148,15 @@ def parse(text: str) -> ModelName:
     return _catalog(text)
 
 
+def hub_file(repo: str, path: str, revision: str | None = None) -> HubFile | None:
+    """The name of a file on Hugging Face; None if it cannot be typed, since not every system allows such a file."""
+    name = HubFile(repo, path, revision)
+    try:
+        return name if parse(str(name)) == name else None
+    except InvalidParameter:
+        return None
+
+
 def looks_like_path(text: str) -> bool:
     """Whether a name is that of a local file or folder."""
     begins = text.startswith((".", "/", "~", "\\")) or _DRIVE.match(text) is not None
@@ -167,26 +181,37 @@ def _hub_repo(rest: str, text: str) -> HubRepo:
 
 
 def _hub_file(rest: str, text: str) -> ModelName:
-    rest, revision = _split_revision(rest, text)
-    user, _, rest = rest.partition("/")
-    repo, slash, path = rest.partition("/")
-    if not slash:
-        return _hub_repo(f"{user}/{rest}{_at(revision)}", text)
+    if rest.partition("@")[0].count("/") < 2:
+        return _hub_repo(rest, text)
+    rest, *revisions = _REVISION_OF_FILE.split(rest, 1)  # other names of files may contain @
+    user, repo, path = rest.split("/", 2)
     _check_repo([user, repo], text)
-    for folder in path.split("/"):
-        _part(folder, "folder or file", text, most=255)
+    for part in path.split("/"):
+        _check_file_part(part, text)
     if not path.lower().endswith(".gguf"):
         raise _wrong(text, "the name of a file in a repository ends with .gguf")
-    return HubFile(f"{user}/{repo}", path, revision)
+    return HubFile(f"{user}/{repo}", path, _checked_revision(revisions[0], text) if revisions else None)
+
+
+def _check_file_part(part: str, text: str) -> None:
+    """A file or folder of a repository: what every system could call one of its own."""
+    is_odd = part.startswith((".", "~", " ")) or part.endswith((".", " ")) or not part.isprintable()
+    if is_odd or not part or len(part.encode("utf-8", "replace")) > MAX_FILE_BYTES:
+        raise _wrong(text, f"{clipped(part)!r} is not a valid folder or file")
+    if _NOT_IN_FILES & set(unicodedata.normalize("NFKC", part)):
+        raise _wrong(text, f"{clipped(part)!r} is not a valid folder or file: not every system allows these characters")
+    _check_no_device(part, text)
 
 
 def _split_revision(rest: str, text: str) -> tuple[str, str | None]:
     rest, at, revision = rest.partition("@")
-    if not at:
-        return rest, None
+    return rest, _checked_revision(revision, text) if at else None
+
+
+def _checked_revision(revision: str, text: str) -> str:
     for part in revision.split("/"):  # a branch name may contain slashes
         _part(part, "revision", text)
-    return rest, revision
+    return revision
 
 
 def _check_repo(parts: list[str], text: str) -> None:
@@ -241,16 +266,21 @@ def _hub_page(path: str, query: str) -> str | None:
     return f"{user}/{repo}/{shown}{at}" if shown else f"{user}/{repo}{at}"
 
 
-def _part(part: str, what: str, text: str, *, most: int = MAX_PART_CHARS) -> str:
+def _part(part: str, what: str, text: str) -> str:
     """Checks one part, which must be valid as the name of a file or folder on any system."""
-    if not _PART.fullmatch(part) or part.endswith(".") or ".." in part or len(part) > most:
+    if not _PART.fullmatch(part) or part.endswith(".") or ".." in part or len(part) > MAX_PART_CHARS:
         raise _wrong(
             text,
-            f"{clipped(part)!r} is not a valid {what}: use up to {most} letters, digits, _ - and single dots inside",
+            f"{clipped(part)!r} is not a valid {what}: use up to {MAX_PART_CHARS} letters, digits, _ - and single dots "
+            "inside",
         )
+    _check_no_device(part, text)
+    return part
+
+
+def _check_no_device(part: str, text: str) -> None:
     if is_device(part):
         raise _wrong(text, f"{clipped(part)!r} is a reserved device name on Windows")
-    return part
 
 
 def _at(revision: str | None) -> str:

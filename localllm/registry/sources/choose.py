@@ -7,11 +7,13 @@ networks or of the content of files; all it needs of this machine, a number of b
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.registry.names.digest import Digest
+from localllm.registry.names.model_names import hub_file
 from localllm.registry.sources.quants import (
     FOUR_BITS,
     LARGER,
@@ -25,6 +27,7 @@ from localllm.registry.sources.quants import (
     without_quant,
 )
 from localllm.registry.sources.source import shown_size
+from localllm.system.shell_words import shell_word
 
 SMALL_BYTES = (("Q8_0", 2_000_000_000), ("Q6_K", 1_500_000_000), ("Q5_K_M", 1_300_000_000))
 """A model of at most this size in that quantization (about 2 billion weights) is taken in it: small models lose the
@@ -153,20 +156,30 @@ def choose(
 
 def choose_file(files: Sequence[ListedFile], path: str, repo: str) -> Candidate:
     """The model that this file is part of, with its other shards. Raises `ModelNotFound` or `InvalidParameter`."""
-    wanted = next((file for file in files if file.path == path), None)
+    same = [file for file in files if _composed(file.path) == _composed(path)]
+    wanted = next((file for file in same if file.path == path), same[0] if same else None)
     if wanted is None:
         near = [file.path for file in files if file.name.lower() == path.rpartition("/")[2].lower()]
-        there = f"did you mean {near[0]}?" if near else f"it has {_some(sorted(file.path for file in files))}"
+        there = (
+            f"did you mean {shell_word(f'hf:{repo}/{near[0]}')}?"
+            if near
+            else f"it has {_some(sorted(file.path for file in files))}"
+        )
         raise ModelNotFound(f"{repo} has no file {path}; {there}", param="model")
     for word in _BESIDES:
         if word in wanted.name.lower():
             raise InvalidParameter(f"{path} is {_BESIDES[word]}, not a model by itself", param="model")
-    stem, _, count = split_shard(path)
+    stem, _, count = split_shard(wanted.path)
     parts = [file for file in files if split_shard(file.path)[::2] == (stem, count)]
     candidate = Candidate(tuple(sorted(parts, key=lambda file: split_shard(file.path)[1])), count)
     if not candidate.whole:
         raise _incomplete(candidate, repo)
     return candidate
+
+
+def _composed(path: str) -> str:
+    """One form for the ways to write an accented letter."""
+    return unicodedata.normalize("NFC", path)
 
 
 def projector(files: Iterable[ListedFile], model: Candidate) -> ListedFile | None:
@@ -262,7 +275,8 @@ def _one(same: list[Candidate], repo: str) -> Candidate:
 
 
 def _several(same: list[Candidate], what: str, repo: str) -> InvalidParameter:
-    names = _some([f"hf:{repo}/{one.files[0].path} ({shown_size(one.size_bytes)})" for one in same])
+    named = [(name, one) for one in same if (name := hub_file(repo, one.files[0].path)) is not None]
+    names = _some([f"{shell_word(name)} ({shown_size(one.size_bytes)})" for name, one in named])
     return InvalidParameter(f"{repo} has more than one model {what}; give the name of a file: {names}", param="model")
 
 

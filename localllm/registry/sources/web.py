@@ -48,12 +48,8 @@ def hub_file(name: UrlName) -> HubFile | None:
     match = _HUB.fullmatch(unquote(parts.path)) if parts.hostname in ("huggingface.co", "hf.co") else None
     if match is None:
         return None
-    revision = "" if match["revision"] == "main" else f"@{match['revision']}"
-    try:
-        found = model_names.parse(f"hf:{match['repo']}/{match['path']}{revision}")
-    except InvalidParameter:
-        return None  # not a valid name, but still a valid URL
-    return found if isinstance(found, HubFile) else None
+    revision = None if match["revision"] == "main" else match["revision"]
+    return model_names.hub_file(match["repo"], match["path"], revision)
 
 
 def _urls(url: str) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from urllib.parse import quote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +21,8 @@ from localllm.registry.names.model_names import (
     UrlName,
     parse,
 )
+from localllm.registry.sources import web
+from localllm.system.shell_words import shell_word
 
 OLLAMA = "registry.ollama.ai"
 
@@ -43,6 +48,9 @@ OLLAMA = "registry.ollama.ai"
         ("hf:a/b", HubRepo("a/b")),
         ("hf:a/b/c.gguf", HubFile("a/b", "c.gguf")),
         ("hf:a/b/Q8/c-00001-of-00002.gguf@refs/pr/1", HubFile("a/b", "Q8/c-00001-of-00002.gguf", "refs/pr/1")),
+        ("hf:a/b/Mein Modell (Größe #1), v2@q8 100%.gguf", HubFile("a/b", "Mein Modell (Größe #1), v2@q8 100%.gguf")),
+        ("hf:a/b/模型/c..d.GGUF@main", HubFile("a/b", "模型/c..d.GGUF", "main")),
+        ("hf:a/b@x/c.gguf", HubRepo("a/b", None, "x/c.gguf")),
         ("ollama:llama3.2", RegistryName(OLLAMA, "library", "llama3.2")),
         ("ollama:library/llama3.2:1b", RegistryName(OLLAMA, "library", "llama3.2", "1b")),
         ("ollama:me/mine:q4", RegistryName(OLLAMA, "me", "mine", "q4")),
@@ -93,6 +101,12 @@ def test_what_people_type_is_understood_and_prints_as_something_that_means_the_s
         ("hf:a/b//c.gguf", "folder or file"),
         ("hf:a/b/c.txt", "ends with .gguf"),
         ("hf:a/b/c\uff0fd.gguf", "folder or file"),
+        ("hf:a/b/~c.gguf", "folder or file"),
+        ("hf:a/b/c: d.gguf", "folder or file"),
+        ("hf:a/b/ c.gguf", "folder or file"),
+        ("hf:a/b/c\u202ed.gguf", "folder or file"),
+        (f"hf:a/b/{'é' * 126}.gguf", "folder or file"),
+        ("hf:a/b/c.gguf@", "revision"),
         ("ollama:", "is not a valid model"),
         ("ollama:a/b/c/d", "HOST/NAMESPACE"),
         ("ollama:../b/c", "is not a valid host"),
@@ -129,6 +143,26 @@ def test_every_text_is_a_name_that_prints_as_it_parses_or_is_refused(prefix: str
         assert not set(part) & set('/\\:*?"<>|\0')
         assert not part.startswith((".", "~"))
         assert not part.endswith((".", " "))
+
+
+FILES = st.text(st.sampled_from("aZ0 #&'\"$`!%@+,;()[]{}=~.é\u0301模") | st.characters(), min_size=1, max_size=12)
+
+
+@given(FILES, st.sampled_from([None, "main", "refs/pr/1"]))
+def test_a_name_that_is_printed_can_be_typed_back_in_a_shell_and_in_an_address(file: str, revision: str | None) -> None:
+    """Whatever file of a repository has a name."""
+    name = HubFile("a/b", f"{file}.gguf", revision)
+    try:
+        same = parse(str(name))
+    except InvalidParameter:
+        return
+    assert same == name
+    assert shlex.split(shell_word(name)) == [str(name)]
+    page = f"https://huggingface.co/a/b/resolve/{revision or 'main'}/{quote(name.path)}"
+    url = parse(page)
+    assert isinstance(url, UrlName)
+    if revision != "refs/pr/1":  # in an address nobody can tell where such a revision ends
+        assert web.hub_file(url) == HubFile("a/b", name.path, None if revision == "main" else revision)
 
 
 def _parts(name: ModelName) -> list[str]:
