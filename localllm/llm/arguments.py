@@ -25,7 +25,7 @@ from localllm.llm.keywords import (
     RerankArguments,
     WaitArguments,
 )
-from localllm.llm.messages import Messages, to_messages
+from localllm.llm.messages import Messages, to_conversation
 from localllm.llm.schemas import SchemaShape
 from localllm.llm.tools import toolbox
 from localllm.settings import config
@@ -80,8 +80,10 @@ def _draft(draft: str | Path | None) -> str | None:
 def chat_request(messages: Messages, shape: SchemaShape[Any] | None, asked: ChatArguments) -> GenerationRequest:
     """The request of `chat`. Raises `InvalidParameter`."""
     given = toolbox(asked["tools"], asked["tool_choice"], parallel=asked["parallel_tool_calls"])
+    turns, notes = to_conversation(messages)
     return GenerationRequest(
-        messages=to_messages(messages),
+        messages=turns,
+        notes=notes,
         rendering=rendering(asked["thinking"], given.definitions),
         calling=given.calling,
         **_generation(shape, asked),

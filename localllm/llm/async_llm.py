@@ -21,7 +21,7 @@ from localllm.llm.arguments import Texts
 from localllm.llm.ending import end_abandoned, until_cancelled
 from localllm.llm.events import EventObserver, guarded
 from localllm.llm.keywords import ChatArguments, CompleteArguments, EmbedArguments, LoadArguments, RerankArguments
-from localllm.llm.messages import AnyMessage, Messages, to_messages
+from localllm.llm.messages import AnyMessage, Messages, to_conversation
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat
 from localllm.llm.schemas import SchemaLike, SchemaShape, to_shape
 from localllm.llm.stream import AsyncStream
@@ -222,7 +222,7 @@ class AsyncLLM:
         if isinstance(prompt, str):
             return len(await self.tokenize(prompt))
         rendering = arguments.rendering(thinking, toolbox(tools).definitions)
-        text = await self._owned_runtime().render(self.info.id, to_messages(prompt), rendering)
+        text = await self._owned_runtime().render(self.info.id, to_conversation(prompt).messages, rendering)
         return len(await self.tokenize(text))
 
     @keywords.EMBED.spell_out

@@ -25,15 +25,18 @@ class Answer(AsyncIterator[Delta]):
     """
 
     notes: tuple[str, ...] = ()
-    """How messages were changed because the model's template does not accept them as they are."""
+    """What was left out of the messages, and how they were changed because the model's template does not accept them as
+    they are."""
     cache_miss: str | None = None
     """Why its prompt was not in the cache, or empty; set at the end, if the request asked for it."""
     making: Making | None = None
     """What it is made from, if the request asked for it."""
 
-    def __init__(self, pending: Pending, num_prompt_tokens: int, reading: Reading | None = None) -> None:
-        """`reading`: how to read its text; None: all of it is text."""
-        self.notes, self.making = pending.mailbox.notes, pending.mailbox.making
+    def __init__(
+        self, pending: Pending, num_prompt_tokens: int, reading: Reading | None = None, notes: tuple[str, ...] = ()
+    ) -> None:
+        """`reading`: how to read its text; None: all of it is text. `notes`: the request's."""
+        self.notes, self.making = notes + pending.mailbox.notes, pending.mailbox.making
         self.num_prompt_tokens = num_prompt_tokens
         self._pending = pending
         self._reading = reading

@@ -198,7 +198,7 @@ class Runtime:
             raise
         format = session.ready.result().format
         return [
-            Answer(pending, count, reading_for(request, format, pending.mailbox.beginning))
+            Answer(pending, count, reading_for(request, format, pending.mailbox.beginning), request.notes)
             for request, pending, count in zip(requests, sent, num_prompt_tokens, strict=True)
         ]
 

@@ -108,6 +108,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     infill: Infill | None = None
     rendering: Rendering = Rendering()
     """For messages."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the messages before they came here; the answer's notes begin with these."""
     params: SamplingParams = SamplingParams()
     structure: Structure | None = None
     """The structure of the answer; None: free text."""

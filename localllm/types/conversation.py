@@ -6,7 +6,7 @@ A part of `types`. Knows nothing of templates or of any API's JSON.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -44,6 +44,14 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_open(self) -> bool:
         """Whether an answer can continue at its end."""
         return self.role == "assistant" and not self.tool_calls
+
+
+class Conversation(NamedTuple):
+    """Messages as a model reads them."""
+
+    messages: tuple[Message, ...]
+    notes: tuple[str, ...] = ()
+    """What was left out of them: `PATH: what`."""
 
 
 class Rendering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

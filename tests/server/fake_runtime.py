@@ -423,7 +423,7 @@ class FakeRuntime(Runtime):
             finally:
                 self.gave_up.set()
         self.answers.append(FakeAnswer(self.scripts.pop(0) if self.scripts else self.script))
-        self.answers[-1].notes = self.notes
+        self.answers[-1].notes = request.notes + self.notes
         self.answers[-1].making = self.making if request.detail is not None and request.detail.making else None
         self.answered.set()
         return self.answers[-1]

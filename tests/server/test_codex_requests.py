@@ -219,7 +219,7 @@ def test_what_it_sends_back_is_the_turn_that_was_made(strict: Served) -> None:
             name="mcp__demo__add",
         ),
         Message("assistant", "", tool_calls=(ToolCall("view_image", '{"path":"i.png"}', "call_c"),)),
-        Message("tool", "[image left out: only text can be read]", tool_call_id="call_c", name="view_image"),
+        Message("tool", "[image omitted: the model cannot see images]", tool_call_id="call_c", name="view_image"),
         Message("developer", "<collaboration_mode>"),
     ]
 

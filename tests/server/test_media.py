@@ -1,4 +1,4 @@
-"""Images, sounds and files, which no model here takes: every API refuses them where they stand, and asks no model."""
+"""Images, sounds and files, which no model here takes: every API refuses them in the turn to answer, by place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tests.server.conftest import Served
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 CLAUDES = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-CALL = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "n", "input": {}}]}
 
 
 def _user(*content: object) -> list[Any]:
@@ -30,7 +29,11 @@ def _user(*content: object) -> list[Any]:
         ("/v1/chat/completions", {"messages": _user({"type": "video_url"})}, "'video_url'"),
         ("/v1/chat/completions", {"messages": _user(), "audio": {"voice": "x", "format": "wav"}}, "audio"),
         ("/v1/chat/completions", {"messages": _user(), "modalities": ["text", "audio"]}, "modalities"),
-        ("/v1/chat/completions", {"messages": [{"role": "tool", "content": [PICTURE]}]}, "messages[0].content[0]"),
+        (
+            "/v1/chat/completions",
+            {"messages": [*_user(PICTURE), {"role": "assistant", "content": "A cat."}, *_user(PICTURE)]},
+            "messages[2].content[0]",
+        ),
         ("/apply-template", {"messages": _user(PICTURE)}, "messages[0].content[0]"),
         ("/v1/responses", {"input": _user({"type": "input_image", "image_url": "data:"})}, "input[0].content[0]"),
         ("/v1/responses", {"input": _user({"type": "input_file", "file_id": "x"})}, "input[0].content[0]"),
@@ -39,17 +42,6 @@ def _user(*content: object) -> list[Any]:
         ("/v1/messages", {"max_tokens": 5, "system": [CLAUDES], "messages": _user()}, "system[0]"),
         ("/v1/messages", {"max_tokens": 5, "messages": _user({"type": "document", "source": {}})}, "'document'"),
         ("/v1/messages", {"max_tokens": 5, "messages": _user({"type": "container_upload"})}, "'container_upload'"),
-        (
-            "/v1/messages",
-            {
-                "max_tokens": 5,
-                "messages": [
-                    CALL,
-                    *_user({"type": "tool_result", "tool_use_id": "t", "content": [CLAUDES]}),
-                ],
-            },
-            "messages[1].content[0].content[0]",
-        ),
         ("/v1/messages/count_tokens", {"messages": _user(CLAUDES)}, "messages[0].content[0]"),
         (
             "/api/chat",

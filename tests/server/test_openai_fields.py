@@ -139,25 +139,6 @@ def test_a_wrong_value_is_a_400_that_names_the_field(served: Served, change: dic
 
 
 @pytest.mark.parametrize(
-    ("message", "param"),
-    [
-        (
-            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
-            "messages[0].content[0].type",
-        ),
-        ({"role": "assistant", "content": None, "audio": {"id": "x"}}, "messages[0].audio"),
-    ],
-)
-def test_images_and_sounds_in_messages_are_refused_by_name(
-    served: Served, message: dict[str, object], param: str
-) -> None:
-    response = served.http.post("/v1/chat/completions", json={**CHAT, "messages": [message]})
-    assert response.status_code == 400
-    assert response.json()["error"]["code"] == "unsupported_parameter"
-    assert response.json()["error"]["param"] == param
-
-
-@pytest.mark.parametrize(
     "body",
     [b"", b"{", b"[]", b"3", b'"x"', b"\xff", b'{"model": "\\ud800"}', b"[" * 50_000, b'{"a":' * 15_000, b"{}"],
 )

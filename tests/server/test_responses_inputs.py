@@ -50,7 +50,7 @@ def test_outputs_come_as_texts_parts_and_objects_and_what_is_no_text_is_left_out
     items = [{"type": "function_call_output", "call_id": f"c{n}", "output": each} for n, each in enumerate(outputs)]
     response = served.http.post(PATH, json={"model": "tiny", "input": [{"role": "user", "content": "Hi"}, *items]})
     assert response.status_code == 200
-    left_out = "[image left out: only text can be read]"
+    left_out = "[image omitted: the model cannot see images]"
     asked = served.runtime.requests[-1].messages or ()
     assert [message.content for message in asked[1:]] == [
         "plain", f"a\n{left_out}\nb", left_out, '{"content":"x","success":false}', "[1,2]", "", "",

@@ -1,6 +1,7 @@
 """The messages of a chat request, as clients write them, converted to a `Conversation`.
 
-Accepts what agents send back: results of unknown calls, arguments that are not JSON, null contents, rewritten ids.
+Accepts what agents send back: results of unknown calls, arguments that are not JSON, null contents, rewritten ids,
+and what a text model cannot read, except in the turn to answer.
 Raises `RequestError`s that name the field at fault as a JSON path. Knows nothing of chat templates.
 """
 
@@ -13,11 +14,13 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from localllm.chat.unreadable import drop, first_refused, stand_in
 from localllm.errors import InvalidParameter, clipped
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.values import json_or_text, message_of, missing, needed, wrong_content
 from localllm.types import Message, ToolCall
+from localllm.types.conversation import Conversation
 
 ROLES = {
     "system": "system",
@@ -31,17 +34,37 @@ ROLES = {
 
 Arguments = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", "null"]})]
 
+_ENCRYPTED = ("redacted_thinking", "reasoning.encrypted")
+"""Types of thoughts that only another vendor can read."""
+ELSEWHERE = "; a note stands for those in tools' results and earlier turns"
 
-class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message: text, refusal or thought (`thinking`). Other types are refused by name."""
+
+class ThoughtText(msgspec.Struct, frozen=True):
+    """A part of a thought, as Mistral sends them."""
+
+    text: str = ""
+
+
+class EarlierAudio(msgspec.Struct, frozen=True):
+    """A spoken answer of another model."""
 
     fates: ClassVar[Fates] = Fates(
-        dict.fromkeys(("image_url", "detail"), RefusedField("images are not supported yet"))
+        ignored=dict.fromkeys(("id", "data", "expires_at"), "the transcript is shown to the model")
+    )
+
+    transcript: str | None = None
+
+
+class ContentPart(msgspec.Struct, frozen=True):
+    """A part of a message: text, refusal or thought (`thinking`). In the turn to answer, other types are refused."""
+
+    fates: ClassVar[Fates] = Fates(
+        dict.fromkeys(("image_url", "detail"), RefusedField(f"images are not supported yet{ELSEWHERE}"))
         | dict.fromkeys(
             ("file", "file_data", "file_id", "file_url", "filename"),
-            RefusedField("files are not supported; send their text"),
+            RefusedField(f"files are not supported; send their text{ELSEWHERE}"),
         )
-        | {"input_audio": RefusedField("audio is not supported")},
+        | {"input_audio": RefusedField(f"audio is not supported{ELSEWHERE}")},
         {
             "annotations": "only the text of earlier answers is used",
             "cache_control": "common prefixes are always cached",
@@ -53,7 +76,12 @@ class ContentPart(msgspec.Struct, frozen=True):
     type: str
     text: str | None = None
     refusal: str | None = None
-    thinking: str | None = None
+    thinking: str | list[ThoughtText] | None = None
+
+    @property
+    def thought(self) -> str | None:
+        """The text of `thinking`."""
+        return "".join(part.text for part in self.thinking) if isinstance(self.thinking, list) else self.thinking
 
 
 class CalledFunction(msgspec.Struct, frozen=True):
@@ -93,8 +121,6 @@ class MessageCall(msgspec.Struct, frozen=True):
 class ChatMessage(msgspec.Struct, frozen=True):
     """A message as the client sent it."""
 
-    fates: ClassVar[Fates] = Fates({"audio": RefusedField("audio is not supported", ({}, ""))})
-
     role: str
     content: str | list[ContentPart] | None = None
     name: str | None = None
@@ -107,16 +133,23 @@ class ChatMessage(msgspec.Struct, frozen=True):
     reasoning: str | None = None
     """The same, as vLLM and OpenRouter call it."""
     refusal: str | None = None
+    audio: EarlierAudio | str | None = None
+    """An earlier answer that was spoken."""
 
-    def to_message(self, path: str) -> Message:
-        """Converts the message at `path`. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    def to_message(self, path: str, notes: list[str], *, refuses: bool) -> Message:
+        """Converts the message at `path`. `refuses`: what a model cannot read is an error, not a note.
+
+        Raises `InvalidParameter`, `UnsupportedParameter`.
+        """
         if self.role not in ROLES:
             known, given = ", ".join(ROLES), clipped(self.role)
             raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
         role = ROLES[self.role]
         if self.content is None and role not in ("assistant", "tool"):
             raise missing(f"{path}.content")
-        texts, thoughts = self._texts(f"{path}.content")
+        texts, thoughts = self._texts(f"{path}.content", notes, refuses=refuses)
+        if isinstance(self.audio, EarlierAudio) and not any(texts):
+            texts = [self.audio.transcript or stand_in("audio", f"{path}.audio", notes)]
         calls = [call.to_call(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())]
         if self.function_call is not None:
             calls.append(self.function_call.to_call(f"{path}.function_call"))
@@ -134,28 +167,35 @@ class ChatMessage(msgspec.Struct, frozen=True):
             name=self.name or "",
         )
 
-    def _texts(self, path: str) -> tuple[list[str], list[str]]:
+    def _texts(self, path: str, notes: list[str], *, refuses: bool) -> tuple[list[str], list[str]]:
         """The texts and the thoughts of the content."""
         if not isinstance(self.content, list):
             return [self.content or ""], []
         texts: list[str] = []
         thoughts: list[str] = []
         for index, part in enumerate(self.content):
-            if part.type not in ("text", "refusal", "thinking"):
-                raise wrong_content(part.type, f"{path}[{index}]")
-            text: str = needed(getattr(part, part.type), f"{path}[{index}].{part.type}")
-            (thoughts if part.type == "thinking" else texts).append(text)
+            where = f"{path}[{index}]"
+            if part.type == "thinking":
+                thoughts.append(needed(part.thought, f"{where}.thinking"))
+            elif part.type in ("text", "refusal"):
+                texts.append(needed(part.text if part.type == "text" else part.refusal, f"{where}.{part.type}"))
+            elif refuses:
+                raise wrong_content(part.type, where)
+            elif part.type in _ENCRYPTED:
+                drop(part.type, where, notes)
+            else:
+                texts.append(stand_in(part.type, where, notes) if part.text is None else part.text)
         return texts, thoughts
 
 
-def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
+def to_conversation(messages: Sequence[ChatMessage]) -> Conversation:
     """A whole conversation, in the field `messages`. Raises `InvalidParameter`, `UnsupportedParameter`."""
     if not messages:
         raise InvalidParameter("messages must not be empty", param="messages")
-    return with_ids([message.to_message(f"messages[{index}]") for index, message in enumerate(messages)])
-
-
-def check_messages(messages: msgspec.Raw) -> None:
-    """Raises `UnsupportedParameter` for a field that is refused."""
-    for index, message in enumerate(msgspec.json.decode(messages, type=list[dict[str, msgspec.Raw]])):
-        ChatMessage.fates.check(message, f"messages[{index}].")
+    notes: list[str] = []
+    first = first_refused([ROLES.get(message.role, "") for message in messages])
+    converted = [
+        message.to_message(f"messages[{index}]", notes, refuses=index >= first)
+        for index, message in enumerate(messages)
+    ]
+    return Conversation(with_ids(converted), tuple(notes))

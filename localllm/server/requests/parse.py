@@ -78,17 +78,17 @@ def decoded(given: bytes | Raw, kind: Any) -> Any:
 
 
 @contextlib.contextmanager
-def decoding() -> Iterator[None]:
-    """Within it, whatever is wrong with the body's JSON raises `InvalidParameter`."""
+def decoding(path: str = "") -> Iterator[None]:
+    """Within it, whatever is wrong with the JSON of the body, or of its field at `path`, raises `InvalidParameter`."""
     try:
         yield
     except msgspec.ValidationError as error:
-        raise _named(error) from error
+        raise _named(error, path) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidParameter(f"the body is not valid JSON: {error}") from error
+        raise InvalidParameter(f"{path or 'the body'} is not valid JSON: {error}", param=path or None) from error
 
 
-def fields_of(value: msgspec.Raw | None) -> Fields:
+def fields_of(value: msgspec.Raw | bytes | None) -> Fields:
     """The fields of a JSON object; empty for other values."""
     if value is None or not bytes(value).lstrip().startswith(b"{"):
         return {}
@@ -123,11 +123,12 @@ def _excess(code: bytes) -> str | None:
     return f"more than {MAX_VALUES} values" if code.count(b",") > MAX_VALUES else None
 
 
-def _named(error: msgspec.ValidationError) -> InvalidParameter:
+def _named(error: msgspec.ValidationError, path: str) -> InvalidParameter:
     """msgspec names a missing field in its message, and not in its path."""
     prefix, what = mismatch(error)
     what = clipped(what)  # it may quote a value
     missing = re.search(r"missing required field `(\w+)`", what)
-    param = ".".join(filter(None, [prefix, missing[1] if missing else ""])) or None
+    within = path if prefix.startswith("[") else f"{path}." if path and prefix else path
+    param = ".".join(filter(None, [f"{within}{prefix}", missing[1] if missing else ""])) or None
     sentence = f"{param} is missing" if missing else f"{param or 'the body'} {what}"
     return InvalidParameter(sentence, param=param)

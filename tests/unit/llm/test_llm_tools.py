@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from localllm.errors import InvalidParameter
-from localllm.llm.messages import to_messages
+from localllm.llm.messages import to_conversation
 from localllm.llm.tools import toolbox
 from localllm.types import CallDelta, Calling, Chat, Finish, Message, Timings, ToolCall, Usage, whole_calls
 
@@ -141,15 +141,17 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arg
 
 
 def test_a_conversation_with_calls_and_results_is_taken_as_openai_has_it() -> None:
-    turns = to_messages(
+    turns, notes = to_conversation(
         [
-            {"role": "user", "content": "Weather?"},
+            {"role": "user", "content": [{"type": "text", "text": "Weather?"}, {"type": "image_url"}]},
             {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "Look it up.", "x": None},
             {"role": "tool", "tool_call_id": "call_1", "name": "weather", "content": "Rain"},
         ]
     )
+    image = "[image omitted: the model cannot see images]"
+    assert notes == ("messages[0].content[1]: image omitted: the model cannot see images",)
     assert turns == (
-        Message("user", "Weather?"),
+        Message("user", f"Weather?\n{image}", parts=("Weather?", image)),
         Message("assistant", "", thought="Look it up.", tool_calls=(ToolCall("weather", '{"city": "Ulm"}', "call_1"),)),
         Message("tool", "Rain", tool_call_id="call_1", name="weather"),
     )
@@ -158,14 +160,14 @@ def test_a_conversation_with_calls_and_results_is_taken_as_openai_has_it() -> No
 @pytest.mark.parametrize("arguments", [{"city": "Ulm"}, '{"city": "Ulm"}'])
 def test_arguments_may_be_an_object_or_its_text(arguments: object) -> None:
     call = {"function": {"name": "weather", "arguments": arguments}}
-    (turn,) = to_messages([{"role": "assistant", "tool_calls": [call]}])
+    (turn,) = to_conversation([{"role": "assistant", "tool_calls": [call]}]).messages
     assert json.loads(turn.tool_calls[0].arguments) == {"city": "Ulm"}
 
 
 def test_an_answer_is_the_next_message_as_it_is() -> None:
     finish = Finish("stop", Usage(1, 1), Timings(0.0, 0.0, 0.0))
     chat = Chat("", finish, thought="Look.", calls=(ToolCall("weather", "{}", "call_1"),))
-    (turn,) = to_messages([chat.message])
+    (turn,) = to_conversation([chat.message]).messages
     assert turn == Message("assistant", "", thought="Look.", tool_calls=chat.calls)
 
 
@@ -181,11 +183,13 @@ def test_an_answer_is_the_next_message_as_it_is() -> None:
          "messages[0].tool_calls[0].function"),
         ({"role": "tool", "content": "x", "tool_call_id": 7}, "messages[0].tool_call_id"),
         ({"role": "user", "content": "x", "color": "red"}, "messages[0]"),
+        ({"role": "user", "content": [{"type": "image_url"}]}, "messages[0].content[0]"),
+        ({"role": "user", "content": [{"type": "text"}]}, "messages[0].content[0]"),
     ],
 )  # fmt: skip
 def test_a_message_that_is_none_is_refused_by_its_place(message: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidParameter) as refused:
-        to_messages([message])
+        to_conversation([message])
     assert refused.value.param == param
 
 

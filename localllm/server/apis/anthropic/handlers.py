@@ -17,7 +17,7 @@ from localllm.server.apis.anthropic.requests import CountRequest, MessagesReques
 from localllm.server.apis.anthropic.story import Story
 from localllm.server.apis.anthropic.tools import OfferedTools
 from localllm.server.edge import log
-from localllm.server.requests.body import json_response, left_out_header
+from localllm.server.requests.body import json_response, left_out_header, notes_header
 from localllm.server.requests.counting import num_prompt_tokens
 from localllm.server.requests.field_rules import known
 from localllm.server.requests.reading import read
@@ -59,9 +59,10 @@ async def create(request: Request) -> Response:
 async def count_tokens(request: Request) -> Response:
     """`POST /v1/messages/count_tokens`: prompt tokens of the same request, without computing anything."""
     body, offered, headers = await _read(request, CountRequest)
-    messages, rendering = body.prompt(offered)
+    (messages, notes), rendering = body.prompt(offered)
     body.params()  # refuses values that the request itself would be refused for
-    return json_response(TokenCount(await num_prompt_tokens(request, body.model, messages, rendering)), headers)
+    count = TokenCount(await num_prompt_tokens(request, body.model, messages, rendering))
+    return json_response(count, headers | notes_header(notes))
 
 
 async def _read(request: Request, kind: type[T]) -> tuple[T, OfferedTools, dict[str, str]]:

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import msgspec
 from msgspec.structs import replace
 
-from localllm.server.apis.anthropic.contents import Block, InputMessage, to_messages
+from localllm.server.apis.anthropic.contents import Block, InputMessage, to_conversation
 from localllm.server.apis.anthropic.replies import THREAD
 from localllm.server.apis.anthropic.tools import HostedTools, MessagesChoice, MessagesTool, OfferedTools, offered_tools
 from localllm.server.requests import speculating
@@ -18,7 +18,8 @@ from localllm.server.requests.field_rules import Fates, Nested, RefusedField
 from localllm.server.requests.rendering import RenderingFields, Thinking, rendering_of
 from localllm.server.requests.sampling import SamplingFields
 from localllm.server.requests.structures import SchemaField, schema_structure
-from localllm.types import GenerationRequest, Message, Rendering, SamplingParams
+from localllm.types import GenerationRequest, Rendering, SamplingParams
+from localllm.types.conversation import Conversation
 from localllm.types.ranges import check_range
 from localllm.types.structures import Structure
 
@@ -123,14 +124,14 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
         """The declared tools. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return offered_tools(self.tools or (), self.tool_choice, hosted)
 
-    def prompt(self, offered: OfferedTools) -> tuple[tuple[Message, ...], Rendering]:
+    def prompt(self, offered: OfferedTools) -> tuple[Conversation, Rendering]:
         """The conversation and how to render it. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        messages = to_messages(self.system, self.messages)
+        conversation = to_conversation(self.system, self.messages)
         # Thoughts are off unless requested; `adaptive` leaves the decision to the model.
         thinks = False if self.thinking is None else self.thinking.is_on
         effort = self.output_config.effort if self.output_config and thinks is not False else None
         fields = RenderingFields(enable_thinking=thinks, thinking=self.thinking, reasoning_effort=effort)
-        return messages, rendering_of(fields, messages, offered.tooling.told)
+        return conversation, rendering_of(fields, conversation.messages, offered.tooling.told)
 
     def structure(self) -> Structure | None:
         """The structure of the answer's text; None: free text. Raises `InvalidParameter`."""
@@ -141,11 +142,10 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
 
     def generation(self, offered: OfferedTools) -> GenerationRequest:
         """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        messages, rendering = self.prompt(offered)
+        (messages, notes), rendering = self.prompt(offered)
         structure, calling = self.structure(), offered.tooling.calling
-        return self.generation_of(
-            self.params(), structure=structure, messages=messages, rendering=rendering, calling=calling
-        )
+        source = {"messages": messages, "notes": notes, "rendering": rendering, "calling": calling}
+        return self.generation_of(self.params(), structure=structure, **source)
 
 
 class MessagesRequest(CountRequest, frozen=True, kw_only=True):

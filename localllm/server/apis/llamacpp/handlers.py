@@ -15,9 +15,9 @@ from localllm.server.apis.llamacpp import requests as body
 from localllm.server.edge import sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.errors import Overloaded
-from localllm.server.requests.body import json_response, read_optional_json
+from localllm.server.requests.body import json_response, notes_header, read_optional_json
 from localllm.server.requests.field_rules import known
-from localllm.server.requests.messages import to_messages
+from localllm.server.requests.messages import to_conversation
 from localllm.server.requests.reading import read
 from localllm.server.requests.rendering import RenderingFields, rendering_of
 from localllm.server.requests.tools import told_tools
@@ -66,12 +66,12 @@ async def apply_template(request: Request) -> Response:
     """`POST /apply-template`."""
     state, asked, headers = await read(request, known(body.ApplyTemplateRequest))
     model = await _model(request, asked.model)
-    messages = to_messages(asked.messages)
+    messages, notes = to_conversation(asked.messages)
     tools = told_tools([tool.declared(f"tools[{index}]") for index, tool in enumerate(asked.tools or ())])
     rendering = rendering_of(RenderingFields.of(asked), messages, tools)
     work = state.runtime.render(model, messages, rendering)
     text = await sse.unless_gone(request.receive, work)
-    return json_response(body.Prompt(text), headers)
+    return json_response(body.Prompt(text), headers | notes_header(notes))
 
 
 async def slots(request: Request) -> Response:

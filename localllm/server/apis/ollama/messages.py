@@ -8,16 +8,19 @@ from typing import ClassVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from localllm.chat.unreadable import first_refused, stand_in
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.requests.call_ids import with_ids
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.tools import NO_ARGUMENTS, DeclaredTool, of_objects, told_tools
 from localllm.server.requests.values import ObjectField, json_as
 from localllm.types import Calling, Function, Message, ToolCall
+from localllm.types.conversation import Conversation
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 IMAGES = RefusedField("images are not supported yet", ([],))
+IMAGES_OF_MESSAGES = RefusedField(f"{IMAGES.why}; a note stands for those in tools' results and earlier turns", ([],))
 
 
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +49,7 @@ class MessageCall(msgspec.Struct, frozen=True, kw_only=True):
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message as the client sent it."""
 
-    fates: ClassVar[Fates] = Fates({"images": IMAGES})
+    fates: ClassVar[Fates] = Fates({"images": IMAGES_OF_MESSAGES})
 
     role: str
     content: str | None = None
@@ -56,21 +59,26 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_name: str | None = None
     tool_call_id: str | None = None
 
-    def to_message(self, path: str) -> Message:
-        """Raises `InvalidParameter`, `UnsupportedParameter`; `path`: of this message."""
+    def to_message(self, path: str, notes: list[str], *, refuses: bool) -> Message:
+        """`path`: of this message. `refuses`: images are an error, not a note.
+
+        Raises `InvalidParameter`, `UnsupportedParameter`.
+        """
         role = self.role.lower()
         if role not in ROLES:
             raise InvalidParameter(
                 f"{path}.role must be one of {', '.join(ROLES)}, got {clipped(self.role)!r}", param=f"{path}.role"
             )
-        refuse_images(self.images, f"{path}.images")
+        if refuses:
+            refuse_images(self.images, f"{path}.images")
+        images = [stand_in("image", f"{path}.images[{index}]", notes) for index in range(len(self.images or ()))]
         calls = [call.to_call(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())]
         if calls and role != "assistant":
             where = f"{path}.tool_calls"
             raise InvalidParameter(f"{where}: only assistant messages have calls", param=where)
         return Message(
             role,
-            self.content or "",
+            "\n".join(filter(None, [self.content, *images])),
             thought=(self.thinking or "") if role == "assistant" else "",
             tool_calls=tuple(calls),
             tool_call_id=self.tool_call_id or "",
@@ -93,9 +101,24 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
 
 
-def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
+def to_conversation(messages: Sequence[ChatMessage]) -> Conversation:
     """Raises `InvalidParameter`, `UnsupportedParameter`."""
-    return with_ids([message.to_message(f"messages[{index}]") for index, message in enumerate(messages)])
+    first = first_refused([message.role.lower() for message in messages])
+    return _converted(messages, first)
+
+
+def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
+    """The messages of a model that is made, all without images. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    return _converted(messages, 0).messages
+
+
+def _converted(messages: Sequence[ChatMessage], first_refused: int) -> Conversation:
+    notes: list[str] = []
+    converted = [
+        message.to_message(f"messages[{index}]", notes, refuses=index >= first_refused)
+        for index, message in enumerate(messages)
+    ]
+    return Conversation(with_ids(converted), tuple(notes))
 
 
 def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:

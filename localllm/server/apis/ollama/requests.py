@@ -8,7 +8,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter
 from localllm.server.apis.ollama.fields import IGNORED, AnswerFields, CommonFields, named
-from localllm.server.apis.ollama.messages import IMAGES, ChatMessage, Tool, to_messages, tooling
+from localllm.server.apis.ollama.messages import IMAGES, ChatMessage, Tool, to_conversation, to_messages, tooling
 from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.values import exclusive
 from localllm.types import GenerationRequest, Message, TokenId
@@ -33,8 +33,10 @@ class ChatRequest(AnswerFields, frozen=True, kw_only=True):
         if not self.messages:
             return None
         tools, calling = tooling(self.tools or ())
+        messages, notes = to_conversation(self.messages)
         return GenerationRequest(
-            messages=to_messages(self.messages),
+            messages=messages,
+            notes=notes,
             rendering=self.rendering(tools),
             calling=calling,
             params=params,

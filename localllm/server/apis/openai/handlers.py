@@ -20,7 +20,7 @@ from localllm.server.apis.openai.streaming import Telling
 from localllm.server.edge import sse
 from localllm.server.edge.paths import both
 from localllm.server.errors import error_body
-from localllm.server.requests.body import json_response
+from localllm.server.requests.body import json_response, notes_header
 from localllm.server.requests.counting import TokenCount, num_prompt_tokens
 from localllm.server.requests.reading import read
 from localllm.types import GenerationRequest
@@ -47,7 +47,7 @@ async def count_tokens(request: Request) -> Response:
     (source,) = body.sources()
     body.params()  # refuses values that the request itself would be refused for
     count = await num_prompt_tokens(request, body.model, source["messages"], source["rendering"])
-    return json_response(TokenCount(count, "chat.completion.input_tokens"), headers)
+    return json_response(TokenCount(count, "chat.completion.input_tokens"), headers | notes_header(source["notes"]))
 
 
 async def completions(request: Request) -> Response:

@@ -13,10 +13,9 @@ from msgspec import UNSET, UnsetType
 from localllm.errors import InvalidParameter, clipped
 from localllm.server.answers.timings import detail_of
 from localllm.server.requests import fields
-from localllm.server.requests.field_rules import Fates, Nested, known, parse_known
+from localllm.server.requests.field_rules import Fates, Nested, known
 from localllm.server.requests.messages import ChatMessage as ChatMessage
-from localllm.server.requests.messages import check_messages
-from localllm.server.requests.messages import to_messages as to_messages
+from localllm.server.requests.messages import to_conversation
 from localllm.server.requests.rendering import RenderingFields, Thinking, rendering_of
 from localllm.server.requests.sampling import StreamOptions, seeded
 from localllm.server.requests.speculating import Prediction
@@ -154,9 +153,9 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
         return tooling(declared, self.tool_choice, parallel=self.parallel_tool_calls)
 
     def sources(self) -> list[dict[str, Any]]:
-        messages, tools = to_messages(self.messages), self.tooling()
+        (messages, notes), tools = to_conversation(self.messages), self.tooling()
         rendering = rendering_of(RenderingFields.of(self), messages, tools.told)
-        source: dict[str, Any] = {"messages": messages, "rendering": rendering, "calling": tools.calling}
+        source = {"messages": messages, "notes": notes, "rendering": rendering, "calling": tools.calling}
         if self.prediction is not None:
             source["prediction"] = self.prediction.text
         return [{**source, "splits_thoughts": self._splits_thoughts()}]
@@ -240,11 +239,5 @@ def _count(name: str, value: int | None) -> int:
     return 1 if value is None else value
 
 
-def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
-    """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request, ignored = parse_known(body, ChatRequest)
-    check_messages(given["messages"])
-    return request, ignored
-
-
+parse_chat = known(ChatRequest)
 parse_completion = known(CompletionRequest)

@@ -34,7 +34,7 @@ from localllm.server.edge import log, sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.edge.paths import both
 from localllm.server.errors import NotFound, PreviousResponseNotFound
-from localllm.server.requests.body import json_response, left_out_header
+from localllm.server.requests.body import json_response, left_out_header, notes_header
 from localllm.server.requests.counting import TokenCount, num_prompt_tokens
 from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
@@ -73,6 +73,7 @@ async def create(request: Request) -> Response:
     approving = approved_calls(state.mcp, mcp, conversation, said.items)
     first: list[McpListTools | McpCall] = [*mcp.items, *await sse.unless_gone(request.receive, approving)]
     generation = body.generation([*conversation, *first], offered)
+    generation = msgspec.structs.replace(generation, notes=tuple(said.notes))
     answering = await asking.answers([generation], stream=bool(body.stream))
     response = out.begun(body, asking.name, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
     story = Story(
@@ -84,7 +85,7 @@ async def create(request: Request) -> Response:
         first=first,
         keep=_encoding(keep) if body.stream else None,
     )
-    story.warn([*offered.notes, *said.notes])
+    story.warn(offered.notes)
     says_miss = bool(body.cache_report)
     if mcp.functions:
         rounds = Rounds(
@@ -119,7 +120,7 @@ async def count_tokens(request: Request) -> Response:
     body = given.parsed.request
     asked = body.generation(given.conversation, given.offered)
     count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering)
-    return json_response(TokenCount(count, "response.input_tokens"), given.headers)
+    return json_response(TokenCount(count, "response.input_tokens"), given.headers | notes_header(given.said.notes))
 
 
 class _Read(NamedTuple):

@@ -1,7 +1,8 @@
 """The field `input`, as clients write it, converted to the items of a conversation.
 
-Accepts what agents send back: outputs of unknown calls, with images, and items of unknown tools. Warnings report what
-the model does not see. Raises `RequestError`s that name the field at fault. Knows nothing of templates or the store.
+Accepts what agents send back: outputs of unknown calls, items of unknown tools, and images, except in the turn to
+answer. Warnings report what the model does not see. Raises `RequestError`s that name the field at fault. Knows nothing
+of templates or the store.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from localllm.chat.unreadable import MEDIA, SCREENSHOT, first_refused, stand_in
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.apis.responses.items import (
     AdditionalTools,
@@ -39,22 +41,18 @@ from localllm.server.apis.responses.items import (
 from localllm.server.apis.responses.tools import ResponseTool
 from localllm.server.requests.field_rules import Fates
 from localllm.server.requests.messages import ContentPart
-from localllm.server.requests.parse import Fields, decoded, small
+from localllm.server.requests.parse import Fields, decoded, fields_of, small
 from localllm.server.requests.values import json_of, json_or_text, missing, needed, wrong_content
 
 ROLES = ("system", "developer", "user", "assistant")
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
-_OMITTED = {"input_image": "image", "input_file": "file", "input_audio": "audio"}
 
-HOSTED_ITEMS = frozenset(
-    {
-        "code_interpreter_call", "computer_call", "configuration_update", "file_search_call", "image_generation_call",
-        "program", "program_output", "tool_search_call", "tool_search_output", "web_search_call",
-    }
-)  # fmt: skip
-"""Items of hosted tools, which are not shown to the model."""
-
-_SHELLS = {"local_shell_call": "local_shell", "shell_call": "shell", "apply_patch_call": "apply_patch"}
+_SHELLS = {
+    "local_shell_call": "local_shell",
+    "shell_call": "shell",
+    "apply_patch_call": "apply_patch",
+    "computer_call": "computer",
+}
 """Items that are calls of tools with a fixed name."""
 _OUTPUTS = {
     "function_call_output", "local_shell_call_output", "shell_call_output", "apply_patch_call_output",
@@ -111,7 +109,7 @@ class ParsedInput(NamedTuple):
     notes: list[str]
     """Warnings about changes."""
     ignored: list[str]
-    """Omitted items: path and type of each."""
+    """Omitted items, such as those of hosted tools: path and type of each."""
 
 
 Finder = Callable[[str], AnyItem | None]
@@ -128,17 +126,32 @@ def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], f
         given = [InputItem(role="user", content=given)]
     result = ParsedInput([], [], [])
     there = {item.id for item in earlier}
+    first = first_refused([_role(item) for item in given or ()])
     for index, item in enumerate(given or ()):
         path = f"input[{index}]"
         if item.type == "item_reference":
             if item.id not in there:
                 result.items.append(found := _found(item, path, find))
                 there.add(found.id)
-        elif item.type in HOSTED_ITEMS:
-            result.ignored.append(f"{path}:{item.type}")
+        elif item.type in (None, "message"):
+            result.items.append(_message(item, path, result.notes, refuses=index >= first))
+        elif (made := _item(item, path, result.notes)) is not None:
+            result.items.append(made)
+        elif index >= first:
+            kind = clipped(item.type or "")
+            raise UnsupportedParameter(f"{path}: items of type {kind!r} are not supported", param=f"{path}.type")
         else:
-            result.items.append(_item(item, path, result.notes))
+            result.ignored.append(f"{path}:{clipped(item.type or '')}")
     return result
+
+
+def _role(item: InputItem) -> str:
+    """The role of the message in which the model sees this item."""
+    if item.type in (None, "message"):
+        return item.role or ""
+    if item.type in _OUTPUTS or item.type in ("custom_tool_call_output", "mcp_approval_response"):
+        return "tool"
+    return "developer" if item.type == "additional_tools" else item.role or "assistant"
 
 
 def _found(item: InputItem, path: str, find: Finder) -> AnyItem:
@@ -151,11 +164,12 @@ def _found(item: InputItem, path: str, find: Finder) -> AnyItem:
     return found
 
 
-def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem:
-    if item.type in (None, "message"):
-        return _message(item, path)
+def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem | None:
+    """None: it is not shown to the model."""
     if item.type == "reasoning":
-        return ThoughtItem(id=new_id("rs"), content=[ReasoningText(text) for text in _thoughts(item)])
+        texts = _thoughts(item)
+        is_unreadable = not texts and item.encrypted_content  # by another vendor
+        return None if is_unreadable else ThoughtItem(id=new_id("rs"), content=[*map(ReasoningText, texts)])
     if item.type == "function_call":
         return CallItem(
             id=new_id("fc"),
@@ -190,17 +204,18 @@ def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem:
         return AdditionalTools(id=new_id("at"), tools=_typed(item.tools, list[ResponseTool] | None, path) or [])
     if item.type is not None and item.type.startswith("mcp_"):
         return _mcp_item(item, path)
-    kind = clipped(item.type or "")
-    raise UnsupportedParameter(f"input of type {kind!r} is not supported", param=f"{path}.type")
+    return None
 
 
-def _mcp_item(item: InputItem, path: str) -> AnyItem:
+def _mcp_item(item: InputItem, path: str) -> AnyItem | None:
     """Items about MCP tools. Ids are kept, since an approval refers to one."""
     kind, id = item.type, item.id or new_id("mcp")
     if kind == "mcp_approval_response":
         approve = needed(item.approve, f"{path}.approve")
         asked = needed(item.approval_request_id, f"{path}.approval_request_id")
         return McpApprovalResponse(id=id, approval_request_id=asked, approve=approve, reason=item.reason)
+    if kind not in ("mcp_list_tools", "mcp_approval_request", "mcp_call"):
+        return None
     label = needed(item.server_label, f"{path}.server_label")
     if kind == "mcp_list_tools":
         tools = _typed(item.tools, list[ListedTool] | None, path) or []
@@ -209,8 +224,6 @@ def _mcp_item(item: InputItem, path: str) -> AnyItem:
     arguments = json_or_text(item.arguments, f"{path}.arguments") or "{}"
     if kind == "mcp_approval_request":
         return McpApprovalRequest(id=id, server_label=label, name=name, arguments=arguments)
-    if kind != "mcp_call":
-        raise UnsupportedParameter(f"input of type {clipped(kind or '')!r} is not supported", param=f"{path}.type")
     error = json_or_text(item.error, f"{path}.error")
     return McpCall(
         id=id,
@@ -233,7 +246,7 @@ def _typed(given: Raw | UnsetType, kind: Any, path: str) -> Any:
         raise InvalidParameter(f"{path}.tools: {error}", param=f"{path}.tools") from error
 
 
-def _message(item: InputItem, path: str) -> MessageItem:
+def _message(item: InputItem, path: str, notes: list[str], *, refuses: bool) -> MessageItem:
     role, content = needed(item.role, f"{path}.role"), item.content
     if content is None:
         raise missing(f"{path}.content")
@@ -241,17 +254,21 @@ def _message(item: InputItem, path: str) -> MessageItem:
         known, given = ", ".join(ROLES), clipped(role)
         raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
     part = OutputText if role == "assistant" else InputText
-    texts = [content] if isinstance(content, str) else _texts(content, f"{path}.content")
+    texts = [content] if isinstance(content, str) else _texts(content, f"{path}.content", notes, refuses=refuses)
     return MessageItem(id=new_id("msg"), role=role, content=[part(text) for text in texts])
 
 
-def _texts(parts: Sequence[ContentPart], path: str) -> list[str]:
+def _texts(parts: Sequence[ContentPart], path: str, notes: list[str], *, refuses: bool) -> list[str]:
     texts: list[str] = []
     for index, part in enumerate(parts):
-        if part.type not in _TEXT_PARTS:
-            raise wrong_content(part.type, f"{path}[{index}]")
-        name = "refusal" if part.type == "refusal" else "text"
-        texts.append(needed(getattr(part, name), f"{path}[{index}].{name}"))
+        where = f"{path}[{index}]"
+        if part.type in _TEXT_PARTS:
+            name = "refusal" if part.type == "refusal" else "text"
+            texts.append(needed(getattr(part, name), f"{where}.{name}"))
+        elif refuses:
+            raise wrong_content(part.type, where)
+        else:
+            texts.append(stand_in(part.type, where, notes) if part.text is None else part.text)
     return texts
 
 
@@ -267,6 +284,8 @@ def _thoughts(item: InputItem) -> list[str]:
 def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[InputText]:
     """A text, or parts; parts that a text model cannot read become a note."""
     text = json_of(given)
+    if text.startswith("{") and small(fields_of(text.encode()).get("type")) == SCREENSHOT:
+        return stand_in(SCREENSHOT, path, notes)
     if not text.startswith("["):
         return json_or_text(given, path)
     try:
@@ -275,15 +294,10 @@ def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[I
         return text  # a list of something else: the tool's own result
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidParameter(f"{path} is not valid JSON: {error}", param=path) from error
-    texts: list[InputText] = []
-    for index, part in enumerate(parts):
-        if part.type in _OMITTED:
-            what = _OMITTED[part.type]
-            notes.append(f"{path}[{index}]: this model reads only text, so the {what} is left out")
-            texts.append(InputText(f"[{what} left out: only text can be read]"))
-        else:
-            texts.append(InputText(part.text or ""))
-    return texts
+    return [
+        InputText(stand_in(part.type, f"{path}[{index}]", notes) if part.type in MEDIA else part.text or "")
+        for index, part in enumerate(parts)
+    ]
 
 
 def custom_arguments(input: str) -> str:

@@ -134,7 +134,7 @@ class ListedTool(msgspec.Struct, frozen=True):
     name: str
     description: str | None = None
     input_schema: dict[str, Any] = {}
-    annotations: None = None
+    annotations: dict[str, Any] | None = None
 
 
 class McpListTools(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_list_tools"):

@@ -1,0 +1,90 @@
+"""What stands in a conversation for contents that a text model cannot read: pictures, sounds, files, blocks of other
+vendors' tools.
+
+Decides also in which turn they are refused instead. Knows no API's JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from localllm.errors import clipped
+
+SCREENSHOT = "computer_screenshot"
+"""The type of what OpenAI's tool for computers returns."""
+MEDIA: Mapping[str, str] = {
+    "audio": "audio",
+    "audio_url": "audio",
+    SCREENSHOT: "image",
+    "container_upload": "file",
+    "document": "document",
+    "document_url": "document",
+    "file": "file",
+    "image": "image",
+    "image_file": "image",
+    "image_url": "image",
+    "input_audio": "audio",
+    "input_file": "file",
+    "input_image": "image",
+    "input_video": "video",
+    "output_audio": "audio",
+    "output_image": "image",
+    "video": "video",
+    "video_url": "video",
+}
+"""Type of a part in any API -> what it is."""
+_WHY = {
+    "audio": "the model cannot hear audio",
+    "image": "the model cannot see images",
+    "video": "the model cannot see videos",
+}
+_TEXTS = (
+    "title", "url", "source", "context", "text", "content", "stdout", "stderr", "output", "logs", "error_code",
+    "error_message", "tool_name", "tool_references",
+)  # fmt: skip
+"""Fields of other vendors' blocks that are text, or contain it; other fields are ids, dates and encrypted data."""
+_MAX_DEPTH = 8
+"""Levels of blocks within blocks that are read; published ones have four."""
+
+
+def first_refused(roles: Sequence[str]) -> int:
+    """Index of the first user message whose pictures are refused: those of the turn that is to be answered.
+
+    Earlier ones have been answered, perhaps by another model, and a client cannot take them back. The same holds for a
+    turn after a tool's result, where agents send pictures that a tool took: nothing is refused there.
+    """
+    begins = 1 + max((index for index, role in enumerate(roles) if role == "assistant"), default=-1)
+    return len(roles) if "tool" in roles[begins:] else begins
+
+
+def stand_in(kind: str, path: str, notes: list[str]) -> str:
+    """The text in place of a part of this type at `path`; adds a note."""
+    what = MEDIA.get(kind, clipped(kind))
+    omission = f"{what} omitted: {_WHY.get(what, 'the model reads only text')}"
+    notes.append(f"{path}: {omission}")
+    return f"[{omission}]"
+
+
+def drop(kind: str, path: str, notes: list[str]) -> None:
+    """Adds a note about a part without a text, such as an encrypted thought."""
+    notes.append(f"{path}: {clipped(kind)} omitted")
+
+
+def texts_in(block: Any, path: str, notes: list[str], depth: int = _MAX_DEPTH) -> Iterator[str]:
+    """The texts in a block of JSON values, as of a web search or a document; stand-ins for pictures in it."""
+    if isinstance(block, str):
+        yield from filter(None, [block])
+    elif isinstance(block, list) and depth:
+        for each in block:
+            yield from texts_in(each, path, notes, depth - 1)
+    elif isinstance(block, dict) and depth:
+        source = block.get("source")
+        if isinstance(source, dict) and source.get("type") in ("text", "content"):  # a document's
+            block = {**block, "source": None, "text": source.get("data"), "content": source.get("content")}
+        elif isinstance(kind := block.get("type"), str) and kind in MEDIA:
+            yield from (text for name in ("title", "context") if isinstance(text := block.get(name), str))
+            yield stand_in(kind, path, notes)
+            return
+        for name in _TEXTS:
+            yield from texts_in(block.get(name), path, notes, depth - 1)
