@@ -17,6 +17,7 @@ from localllm.chat.jinja import apply
 from localllm.chat.probing import abilities, tool_variables
 from localllm.chat.request import RenderedText, RenderRequest
 from localllm.chat.shaping import shape
+from localllm.chat.surrogates import REPLACED, whole_text
 from localllm.errors import TemplateError
 from localllm.types import Message
 
@@ -70,7 +71,8 @@ def _rendered(request: RenderRequest, *, shown: list[Any] | None = None, describ
         text, mark, _ = text.rpartition(_END)
         if not mark:
             raise TemplateError("the chat template leaves out the message that is to be continued", param="messages")
-    return RenderedText(text + rest, notes)
+    whole = whole_text(text)  # calls, tools and variables are JSON, in which escapes may stand for surrogates
+    return RenderedText(whole + rest, notes if whole == text else (*notes, REPLACED))
 
 
 def _marked(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:

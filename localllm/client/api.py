@@ -6,6 +6,7 @@ Errors are raised as the server's own classes, `ServerGone` if the server does n
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -277,7 +278,7 @@ class Client:
     @contextlib.contextmanager
     def _posted(self, path: str, asked: Mapping[str, Any], cancel: Cancel | None = None) -> Iterator[httpx.Response]:
         """Raises `Cancelled` inside the block, too, once `cancel` is used."""
-        body, headers = msgspec.json.encode(asked), {"content-type": "application/json"}
+        body, headers = _json(asked), {"content-type": "application/json"}
         with contextlib.ExitStack() as stack:
             http, extensions = self._http, {}
             if cancel is not None:  # only a dedicated connection can be closed at any time
@@ -292,6 +293,13 @@ class Client:
                 if cancel is not None and cancel.cancelled:
                     raise Cancelled("the request was cancelled") from error
                 raise _server_gone(error) from error
+
+
+def _json(asked: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(asked)
+    except UnicodeEncodeError:  # an unpaired surrogate: escaped, so that the server replaces it and says so
+        return json.dumps(msgspec.to_builtins(asked)).encode()
 
 
 def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from localllm.chat.surrogates import REPLACED, whole_text
 from localllm.errors import InvalidParameter
 from localllm.llm.keywords import (
     ChatArguments,
@@ -107,7 +108,9 @@ def completion_request(prompt: str, shape: SchemaShape[Any] | None, asked: Compl
             "thinking_budget bounds the thought before an answer to messages; use chat(), or leave it out",
             param="thinking_budget",
         )
-    return GenerationRequest(prompt=prompt, **_generation(shape, asked))
+    whole = whole_text(prompt)
+    notes = () if whole == prompt else (f"prompt: {REPLACED}",)
+    return GenerationRequest(prompt=whole, notes=notes, **_generation(shape, asked))
 
 
 def embedding_request(texts: Texts, asked: EmbedArguments) -> EmbeddingRequest:

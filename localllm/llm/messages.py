@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from localllm.chat.surrogates import REPLACED, whole_struct
 from localllm.chat.unreadable import first_refused, stand_in
 from localllm.errors import InvalidParameter, clipped
 from localllm.types import Message, ToolCall
@@ -35,11 +36,20 @@ def to_conversation(messages: Messages) -> Conversation:
     given, notes = tuple(messages), list[str]()
     first = first_refused([*map(_role, given)])
     turns = tuple(
-        _message(message, f"messages[{number}]", notes, refuses=number >= first) for number, message in enumerate(given)
+        _whole(_message(message, path, notes, refuses=number >= first), path, notes)
+        for number, message in enumerate(given)
+        for path in [f"messages[{number}]"]
     )
     if not turns:
         raise InvalidParameter("messages is empty; give at least one", param="messages")
     return Conversation(turns, tuple(notes))
+
+
+def _whole(message: Message, path: str, notes: list[str]) -> Message:
+    whole = whole_struct(message)
+    if whole is not message:
+        notes.append(f"{path}: {REPLACED}")
+    return whole
 
 
 def _role(message: object) -> str:

@@ -18,6 +18,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from localllm.chat.surrogates import whole_json
 from localllm.mcp.servers import StdioServer
 from localllm.system import processes
 
@@ -122,7 +123,7 @@ async def _hear(
                 if not line:
                     return
                 try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    message = jsonrpc_message_adapter.validate_json(whole_json(line), by_name=False)
                 except ValueError:
                     child.num_dropped += 1
                     continue

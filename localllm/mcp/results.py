@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import mcp_types as types
 import msgspec
 
+from localllm.chat.surrogates import whole_text
 from localllm.mcp.outcome import Outcome
 
 MAX_CHARS = 50_000
@@ -19,7 +20,7 @@ def outcome_of(result: types.CallToolResult) -> Outcome:
     has_text = any(isinstance(block, types.TextContent) and block.text.strip() for block in result.content)
     if result.structured_content is not None and not has_text:
         parts.insert(0, msgspec.json.encode(result.structured_content).decode())
-    text = "\n".join(part for part in parts if part) or "(the tool returned nothing)"
+    text = whole_text("\n".join(part for part in parts if part)) or "(the tool returned nothing)"
     if len(text) > MAX_CHARS:
         text = f"{text[:MAX_CHARS]}\n[{len(text) - MAX_CHARS} more characters omitted]"
     return Outcome(text, bool(result.is_error))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from localllm.chat.surrogates import whole_json
 from localllm.mcp.connection import Connection
 from localllm.mcp.names import offered_names
 from localllm.mcp.outcome import Outcome
@@ -88,7 +89,7 @@ class Hub:
         if tool is None:
             return Outcome(f"unknown tool {name}", is_error=True)
         try:
-            given = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
+            given = msgspec.json.decode(whole_json(arguments.encode()) or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return Outcome(f"the arguments are not a JSON object: {error}", is_error=True)
         return await self._connections[tool.server].call(tool.tool, given)

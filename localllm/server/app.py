@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from localllm.chat.surrogates import REPLACED
 from localllm.errors import LocalLLMError, clipped
 from localllm.server.apis import models
 from localllm.server.apis.anthropic import handlers as anthropic
@@ -46,7 +47,7 @@ from localllm.server.edge.hints import hint
 from localllm.server.edge.limits import KeyLimits, Limited
 from localllm.server.edge.sse import ClientGone
 from localllm.server.errors import MethodNotAllowed, NotFound, is_told_in_part, response_parts, unexpected
-from localllm.server.requests.body import HeldBodies, TimedBody
+from localllm.server.requests.body import NOTES, HeldBodies, TimedBody
 from localllm.server.state import ServerState
 from localllm.server.ui import docs as ui_docs
 from localllm.server.ui import doctor
@@ -217,7 +218,10 @@ class Exchange:
             headers = {"x-request-id": self.id, **self._cors_headers}
             if self.tally.instead is not None:
                 headers["x-localllm-model"] = quote(self.tally.instead, safe=_ASCII)
-            MutableHeaders(scope=message).update(headers)
+            given = MutableHeaders(scope=message)
+            if self.tally.has_replaced_surrogates:
+                headers[NOTES] = ", ".join(filter(None, [given.get(NOTES), REPLACED]))
+            given.update(headers)
         await self._send(message)
 
     @property

@@ -33,7 +33,7 @@ def answered(kind: str, asked: dict[str, Any]) -> dict[str, Any]:
         }
     if asked["method"] == "tools/list":
         return tools(kind, params)
-    text = "x" * 60_000 if kind == "long" else "pong"
+    text = {"long": "x" * 60_000, "halves": "\ud83dpong"}.get(kind, "pong")
     return {"content": [{"type": "text", "text": text}]}
 
 

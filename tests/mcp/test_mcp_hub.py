@@ -219,8 +219,9 @@ def test_a_server_that_does_not_start_is_named_and_others_go_on(server: McpServe
 
 def test_what_a_program_prints_besides_messages_is_passed_over() -> None:
     async def talk() -> None:
-        async with opened(odd("greets")) as hub:
+        async with opened(odd("greets"), odd("halves")) as hub:
             assert await hub.call("greets__ping", "{}") == ("pong", False)
+            assert await hub.call("halves__ping", '{"x": "\\ud83d"}') == ("\ufffdpong", False)
 
     asyncio.run(talk())
 

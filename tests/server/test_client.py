@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import msgspec
 import pytest
@@ -32,6 +33,13 @@ def test_text_usage_and_timings_come_back_as_deltas(served: Served, client: Clie
     ):
         assert list(deltas) == [Delta("Hel", 1), Delta("lo ✓", 1), Delta(finish=FINISH)]
     assert served.runtime.asked == [("tiny", [Message("user", "Hi")], params), ("tiny", "Hi", params)]
+
+
+def test_half_a_surrogate_pair_arrives_as_a_replacement_character(served: Served, client: Client) -> None:
+    for path in ("chat", "complete"):
+        prompt: Any = [Message("user", "a\ud83d")] if path == "chat" else "a\ud83d"
+        assert "".join(delta.text for delta in getattr(client, path)("tiny", prompt)) == "Hello ✓"
+    assert [what for _, what, _ in served.runtime.asked] == [[Message("user", "a\ufffd")], "a\ufffd"]
 
 
 def test_models_say_whether_they_can_chat(client: Client) -> None:

@@ -9,10 +9,12 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
 
+from localllm.types import Message
 from tests.server.conftest import Served
 
 TEXT = json.dumps({"model": "tiny", "prompt": "Größe ✓"}, ensure_ascii=False).encode()
@@ -49,6 +51,28 @@ def test_an_encoded_body_is_read_whole_or_byte_by_byte(
     assert asked == ["Größe ✓"] * 2
     generated = encode(json.dumps({"model": "tiny", "prompt": "x", "stream": False}).encode())
     assert _posted(served, generated, encoding, "/api/generate").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a\ud83d"}]}),
+        ("/v1/messages", {"max_tokens": 5, "messages": [{"role": "user", "content": "a\ud83d"}]}),
+        ("/v1/responses", {"input": "a\ud83d"}),
+        ("/api/chat", {"messages": [{"role": "user", "content": "a\ud83d"}]}),
+        ("/completion", {"prompt": "a\ud83d"}),
+    ],
+)
+def test_half_a_surrogate_pair_is_replaced_and_said_beside_other_notes(
+    served: Served, path: str, fields: dict[str, Any]
+) -> None:
+    served.runtime.notes = ("system-moved",)
+    for body in (json.dumps(fields | {"model": "tiny"}), json.dumps(fields | {"model": "tiny"}, ensure_ascii=False)):
+        response = served.http.post(path, content=body.encode("utf-8", "surrogatepass"), headers=JSON)
+        assert response.status_code == 200, response.text
+        assert response.headers["x-localllm-messages"].endswith("system-moved, surrogates-replaced")
+        asked = served.runtime.asked[-1][1]
+        assert asked in ("a\ufffd", [Message("user", "a\ufffd")])
 
 
 @pytest.mark.parametrize(("encoding", "encode"), CASES)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from localllm.chat.surrogates import whole_json
 from localllm.errors import InvalidParameter, RequestError
 from localllm.server.apis.embeddings.requests import parse_embeddings, parse_rerank
 from localllm.server.apis.openai.requests import parse_chat, parse_completion
@@ -74,6 +75,7 @@ BOMBS: dict[str, tuple[Parse, Callable[[], bytes]]] = {
     "backslashes": (parse_completion, lambda: b'{"model":"x","prompt":"' + b"\\\\" * (SIZE // 2) + b'"}'),
     "quotes": (parse_completion, lambda: b'{"model":"x","prompt":"' + b'\\"' * (SIZE // 2) + b'"}'),
     "half a surrogate": (parse_completion, lambda: b'{"model":"x","prompt":"' + b"\\ud83d" * (SIZE // 6) + b'"}'),
+    "surrogates": (parse_completion, lambda: b'{"model":"x","prompt":"' + b"\\ud83d\\ude00" * (SIZE // 12) + b'"}'),
     "JSON in a string": (
         parse_completion,
         lambda: b'{"model":"x","prompt":"' + b'{\\"a\\":[1,{}]},' * (SIZE // 15) + b'"}',
@@ -89,7 +91,7 @@ BOMBS: dict[str, tuple[Parse, Callable[[], bytes]]] = {
 
 def _taken_up(parse: Parse, body: bytes) -> None:
     """As a handler does it. Raises `RequestError`s."""
-    request, _ = parse(body)
+    request, _ = parse(whole_json(body))
     if hasattr(request, "generations"):
         request.generations(most=260)
     elif hasattr(request, "asked"):

@@ -9,7 +9,7 @@ import pytest
 
 from localllm.chat.request import FormatRequest, RenderRequest
 from localllm.errors import TemplateError
-from localllm.types import Message
+from localllm.types import Message, ToolCall
 from localllm.worker import framing
 from localllm.worker.prompts import template_child
 from localllm.worker.prompts.template_child import TemplateChild
@@ -57,12 +57,21 @@ def test_many_requests_in_a_row_do_not_add_up_to_the_cpu_limit(child: TemplateCh
     assert {child.render(busy).text for _ in range(60)} == {"ok"}
 
 
+def test_half_a_surrogate_in_the_arguments_of_a_call_becomes_a_replacement_character(child: TemplateChild) -> None:
+    call = ToolCall("f", '{"x": "\\ud83d"}')
+    asked = RenderRequest(
+        template="{% for m in messages %}[{{ m.role }}]{{ m.content }}{% for c in m.tool_calls %}{{ c.function.name }}"
+        "{% for k, v in c.function.arguments.items() %}{{ k }}:{{ v }}{% endfor %}{% endfor %}{% endfor %}",
+        messages=(Message("user", "hi"), Message("assistant", "", tool_calls=(call,)), Message("tool", "2")),
+    )
+    rendered = child.render(asked)
+    assert rendered.text == "[user]hi[assistant]fx:\ufffd[tool]2"
+    assert "surrogates-replaced" in rendered.notes
+
+
 def test_what_fits_into_no_frame_is_an_error_on_both_ways(
     child: TemplateChild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(TemplateError, match=r"cannot be rendered: the text has an unpaired surrogate \(U\+D800\)"):
-        child.render(request("{{ '\\ud800' }}"))
-    assert child.render(request("{{ messages[0].content }}")).text == "hi"
     monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 200)
     with pytest.raises(
         TemplateError, match=r"cannot be rendered: the message takes \d+ bytes; at most 200 are allowed"

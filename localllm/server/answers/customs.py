@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable
 
+from localllm.chat.surrogates import whole_text
 from localllm.server.requests.tools import INPUT
 
 _OPENING = f'{{"{INPUT}":"'
@@ -65,7 +66,7 @@ class InputReader:
             ends_here = end == len(buffer) or _PART_OF_AN_ESCAPE.fullmatch(buffer, end) is not None
             if ends_here and text and "\ud800" <= text[-1] <= "\udbff":  # the other half is yet to come
                 text, end = text[:-1], end - _NUM_ESCAPE_CHARS
-            found.append(_whole(text))
+            found.append(whole_text(text))
             place = end
             if ends_here:
                 break
@@ -76,11 +77,6 @@ class InputReader:
                 place += 1
         self._buffer = buffer[place:]
         return "".join(found)
-
-
-def _whole(text: str) -> str:
-    """Joins surrogate pairs; a single half becomes U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def input_of(arguments: Iterable[str]) -> str:

@@ -14,14 +14,17 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from localllm.chat.surrogates import whole_json
 from localllm.chat.template_note import template_note
 from localllm.errors import UnknownParameter, clipped
 from localllm.server.edge import log
 from localllm.server.edge.sse import ClientGone
 from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, slow_request
+from localllm.server.watching.tally import tally_of
 from localllm.types import LoadedModel
 
 IGNORED = "x-localllm-ignored"
+NOTES = "x-localllm-messages"
 MAX_NAMED_FIELDS = 32
 """Maximum number of ignored fields named in the header and the log line, and of notes."""
 
@@ -131,7 +134,7 @@ async def read_json(request: Request, max_bytes: int) -> bytes:
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
-    """The bytes of a body of any type. Raises `TooLarge`, `ClientGone`."""
+    """The bytes of a JSON body of any declared type, without unpaired surrogates. Raises `TooLarge`, `ClientGone`."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
@@ -140,7 +143,9 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
         body += chunk
         if len(body) > max_bytes:
             raise _too_large(max_bytes)
-    return bytes(body)
+    whole = whole_json(given := bytes(body))
+    tally_of(request).has_replaced_surrogates = whole is not given
+    return whole
 
 
 async def pieces(request: Request) -> AsyncGenerator[bytes, None]:
@@ -195,7 +200,7 @@ def notes_header(notes: Iterable[str]) -> dict[str, str]:
     empty without notes.
     """
     shown = ", ".join(sorted(set(notes))[:MAX_NAMED_FIELDS])
-    return {"x-localllm-messages": _printable(shown)} if shown else {}
+    return {NOTES: _printable(shown)} if shown else {}
 
 
 def placement_header(loaded: LoadedModel | None) -> dict[str, str]:

@@ -28,6 +28,8 @@ class Tally:
     """The id of the answering model."""
     instead: str | None = None
     """The id of the model that answers although another name was asked for, which nobody knows."""
+    has_replaced_surrogates: bool = False
+    """Whether texts of the body had unpaired surrogates, which were replaced."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0

@@ -157,6 +157,11 @@ def test_a_conversation_with_calls_and_results_is_taken_as_openai_has_it() -> No
     )
 
 
+def test_half_a_surrogate_pair_is_replaced_and_noted() -> None:
+    turns = to_conversation([{"role": "user", "content": "a"}, {"role": "user", "content": "b\ud83d"}])
+    assert turns == ((Message("user", "a"), Message("user", "b\ufffd")), ("messages[1]: surrogates-replaced",))
+
+
 @pytest.mark.parametrize("arguments", [{"city": "Ulm"}, '{"city": "Ulm"}'])
 def test_arguments_may_be_an_object_or_its_text(arguments: object) -> None:
     call = {"function": {"name": "weather", "arguments": arguments}}
