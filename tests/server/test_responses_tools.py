@@ -409,3 +409,65 @@ def test_a_call_that_was_cut_is_incomplete(served: Served, client: openai.OpenAI
     response = create(client, tools=[WEATHER])
     (item,) = response.output
     assert (response.status, item.status, item.arguments) == ("incomplete", "incomplete", '{"city"')
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "sent", "shown", "output"),
+    [
+        (
+            {"type": "local_shell"},
+            '{"command":["ls"],"timeout_ms":5}',
+            {"action": {"type": "exec", "command": ["ls"], "env": {}, "timeout_ms": 5}},
+            {"command": ["ls"], "timeout_ms": 5},
+            {"type": "local_shell_call_output", "output": "a.txt"},
+        ),
+        (
+            {"type": "shell", "environment": {"type": "local"}},
+            '{"commands":["ls"]}',
+            {"action": {"commands": ["ls"]}, "environment": {"type": "local"}},
+            {"commands": ["ls"]},
+            {
+                "type": "shell_call_output",
+                "output": [{"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+            },
+        ),
+        (
+            {"type": "apply_patch"},
+            '{"type":"delete_file","path":"a.txt","diff":""}',
+            {"operation": {"type": "delete_file", "path": "a.txt"}},
+            {"type": "delete_file", "path": "a.txt", "diff": ""},
+            {"type": "apply_patch_call_output", "status": "completed", "output": "a.txt is gone"},
+        ),
+    ],
+)
+def test_tools_that_the_client_runs_are_called_by_items_of_their_own(
+    served: Served, client: openai.OpenAI, tool: Any, arguments: str, sent: Any, shown: Any, output: Any
+) -> None:
+    kind = tool["type"]
+    served.runtime.script = [*call(kind, arguments), END]
+    choice: Any = {"type": kind}
+    events: list[Any] = [*create(client, tools=[tool, SEARCH], tool_choice=choice, stream=True)]
+    response = events[-1].response
+    assert [event.type for event in events[2:4]] == ["response.output_item.added", "response.output_item.done"]
+    (item,) = response.output
+    assert item.model_dump(exclude_none=True) == {
+        "type": f"{kind}_call", "id": item.id, "call_id": "call_0", "status": "completed", **sent,
+    }  # fmt: skip
+    calling = asked_calling(served)
+    assert [function.name for function in calling.functions] == [kind]
+    assert calling.choice == "required"
+    again = {"call_id": "call_0", **output}
+    history: list[Any] = [{"role": "user", "content": "Hi"}, item.model_dump(exclude_none=True), again]
+    for before, more in ((response.id, [again]), (None, history)):
+        served.runtime.script = [Delta("Done.", 1), END]
+        create(client, previous_response_id=before, input=more)
+        _, own, result = served.runtime.requests[-1].messages or ()
+        assert json.loads(own.tool_calls[0].arguments) == shown
+        assert (own.tool_calls[0].name, result.name, result.tool_call_id) == (kind, kind, "call_0")
+        assert "a.txt" in result.content
+
+
+def test_a_shell_in_a_container_of_the_vendors_is_left_out(served: Served) -> None:
+    body = {"model": "tiny", "input": "Hi", "tools": [{"type": "shell", "environment": {"type": "container_auto"}}]}
+    response = served.http.post(PATH, json={**body, "tool_choice": {"type": "shell"}})
+    assert response.headers["x-localllm-ignored"] == "tools[0]:shell, tool_choice"

@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.chat.unreadable import MEDIA, SCREENSHOT, first_refused, stand_in
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.apis.responses.client_tools import arguments_of
 from localllm.server.apis.responses.items import (
     AdditionalTools,
     AnyItem,
@@ -187,12 +188,12 @@ def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem | None:
             namespace=item.namespace or UNSET,
         )
     if item.type in _SHELLS:
-        what = item.operation if item.type == "apply_patch_call" else item.action
+        what, name = item.operation if item.type == "apply_patch_call" else item.action, _SHELLS[item.type]
         return CallItem(
             id=new_id("fc"),
             call_id=item.call_id or item.id or new_call_id(),
-            name=_SHELLS[item.type],
-            arguments=json_or_text(what, path) or "{}",
+            name=name,
+            arguments=arguments_of(name, json_or_text(what, path)),
         )
     if item.type in _OUTPUTS:
         output = _output(item.output, f"{path}.output", notes)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.server.answers.logprobs import ChatLogprob
+from localllm.server.apis.responses.client_tools import ApplyPatchCall, LocalShellCall, ShellCall
 from localllm.server.apis.responses.tools import ResponseTool
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -193,10 +194,14 @@ class McpApprovalResponse(msgspec.Struct, frozen=True, kw_only=True, tag_field="
     reason: str | None = None
 
 
-OutputItem = ThoughtItem | MessageItem | CallItem | CustomCallItem | McpListTools | McpCall | McpApprovalRequest
+OutputItem = (
+    ThoughtItem | MessageItem | CallItem | CustomCallItem | LocalShellCall | ShellCall | ApplyPatchCall
+    | McpListTools | McpCall | McpApprovalRequest
+)  # fmt: skip
 """Items of an answer."""
 AnyItem = (
-    ThoughtItem | MessageItem | CallItem | CustomCallItem | CallOutput | CustomCallOutput | AdditionalTools
+    ThoughtItem | MessageItem | CallItem | CustomCallItem | LocalShellCall | ShellCall | ApplyPatchCall
+    | CallOutput | CustomCallOutput | AdditionalTools
     | McpListTools | McpCall | McpApprovalRequest | McpApprovalResponse
 )  # fmt: skip
 """Items of a conversation."""

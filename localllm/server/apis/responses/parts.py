@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from localllm.server.answers.customs import InputReader
 from localllm.server.answers.logprobs import ChatLogprob
 from localllm.server.apis.responses import events
+from localllm.server.apis.responses.client_tools import ClientCall, ClientKind, call_of
 from localllm.server.apis.responses.events import Event
 from localllm.server.apis.responses.items import (
     CallItem,
@@ -164,6 +165,27 @@ class CustomCallPart(_Part[CustomCallItem]):
     def end(self, status: ItemStatus) -> Iterator[Event]:
         self.item = replace(self.item, input=self._text(), status=status)
         yield self._event(events.InputDone, input=self.item.input)
+        yield self._done()
+
+
+class ClientCallPart(_Part[ClientCall]):
+    """A call of a tool with an item of its own: no events before it is complete."""
+
+    def __init__(self, index: int, numbers: Iterator[int], kind: ClientKind, call_id: str) -> None:
+        self._kind: ClientKind = kind
+        super().__init__(index, numbers, call_of(kind, new_id("sh"), call_id, "", "in_progress"))
+
+    def begin(self) -> Iterator[Event]:
+        return iter(())
+
+    def feed(self, arguments: str) -> Iterator[Event]:
+        self._pieces.append(arguments)
+        return iter(())
+
+    def end(self, status: ItemStatus) -> Iterator[Event]:
+        item = self.item
+        self.item = call_of(self._kind, item.id, item.call_id, self._text(), status)
+        yield self._added(replace(self.item, status="in_progress"))
         yield self._done()
 
 

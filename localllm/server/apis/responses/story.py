@@ -19,6 +19,7 @@ from localllm.server.answers.remarks import final_timings, finish_reason
 from localllm.server.answers.timings import Speed, progress_object, speed_of
 from localllm.server.apis.responses import events
 from localllm.server.apis.responses import replies as out
+from localllm.server.apis.responses.client_tools import ClientCall
 from localllm.server.apis.responses.events import Event
 from localllm.server.apis.responses.items import (
     GROUP_CHARS,
@@ -38,6 +39,7 @@ from localllm.server.apis.responses.items import (
 from localllm.server.apis.responses.parts import (
     ApprovalPart,
     CallPart,
+    ClientCallPart,
     CustomCallPart,
     ListPart,
     McpCallPart,
@@ -48,7 +50,7 @@ from localllm.server.apis.responses.tools import Origin
 from localllm.server.errors import error_object
 from localllm.types import CallDelta, Delta, Finish, Usage
 
-_CallingPart = CallPart | CustomCallPart | McpCallPart | ApprovalPart
+_CallingPart = CallPart | ClientCallPart | CustomCallPart | McpCallPart | ApprovalPart
 _Part = ThoughtPart | TextPart | _CallingPart
 
 
@@ -120,7 +122,7 @@ class Story:
     def waits_for_client(self) -> bool:
         """Whether the answer has calls for the client, or calls that need approval."""
         new = self._items[self._num_before :]
-        return any(isinstance(item, CallItem | CustomCallItem | McpApprovalRequest) for item in new)
+        return any(isinstance(item, CallItem | CustomCallItem | ClientCall | McpApprovalRequest) for item in new)
 
     @property
     def kept_items(self) -> list[AnyItem]:
@@ -272,6 +274,8 @@ class Story:
             return ApprovalPart(index, self._numbers, origin)
         if origin.kind == "mcp":
             return McpCallPart(index, self._numbers, origin, self._group)
+        if origin.kind in ("local_shell", "shell", "apply_patch"):
+            return ClientCallPart(index, self._numbers, origin.kind, call_id or new_call_id())
         kind = CustomCallPart if origin.kind == "custom" else CallPart
         return kind(index, self._numbers, origin, call_id or new_call_id())
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.apis.responses.client_tools import CLIENT_TOOLS, ClientKind
 from localllm.server.requests.field_rules import Fates, RefusedField, known_fields
 from localllm.server.requests.parse import Fields, small
 from localllm.server.requests.structures import SchemaField
@@ -59,6 +60,12 @@ class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """True: a schema that cannot be enforced is an error; otherwise it causes a warning."""
     format: CustomFormat | None = None
     """The format of a custom tool's text."""
+    environment: dict[str, Any] | None = None
+    """Where a `shell` runs: `local` or absent, on the client's machine; others are hosted."""
+
+    @property
+    def runs_at_vendor(self) -> bool:
+        return self.environment is not None and self.environment.get("type") != "local"
 
     def named(self, path: str) -> str:
         """Raises `InvalidParameter`."""
@@ -137,7 +144,7 @@ class McpFunction(NamedTuple):
 class Origin(NamedTuple):
     """The tool behind a function."""
 
-    kind: Literal["function", "custom", "mcp"]
+    kind: Literal["function", "custom", "mcp"] | ClientKind
     name: str
     namespace: str | None = None
     """The server's label, for MCP tools."""
@@ -176,7 +183,11 @@ class OfferedTools(NamedTuple):
             return choice == "required" and not self.declared
         allowed = choice.allowed("tool_choice")
         wanted = [choice] if allowed is None else allowed.tools
-        return bool(wanted) and all(each.type not in _CHOSEN for each in wanted)
+        return bool(wanted) and not any(each.type in _CHOSEN or self._has_clients(each.type) for each in wanted)
+
+    def _has_clients(self, kind: str) -> bool:
+        """Whether a tool of this type is offered that the client runs."""
+        return kind in CLIENT_TOOLS and kind in self.origins
 
     def named(self, namespace: str | None, name: str) -> str:
         """The function name of a tool, even if it is no longer offered."""
@@ -205,12 +216,14 @@ class OfferedTools(NamedTuple):
             if reference.type == "namespace":
                 for flat, origin in self.origins.items():
                     if origin.namespace == reference.name and origin.kind != "mcp":
-                        yield ToolReference(type=origin.kind, name=flat)
-            elif reference.type in _CALLED:
+                        yield ToolReference(type="custom" if origin.kind == "custom" else "function", name=flat)
+            elif reference.type in _CALLED or self._has_clients(reference.type):
                 yield self._named_known(reference)
 
     def _named_known(self, reference: ToolReference) -> ToolReference:
-        """A tool in a namespace may be chosen by its own name if that is unique."""
+        """A tool in a namespace may be chosen by its own name if that is unique, a client's by its type alone."""
+        if reference.type in CLIENT_TOOLS:
+            return ToolReference(type="function", name=reference.type)
         if reference.name is None or reference.name in self.origins:
             return reference
         flat_names = [flat for flat, origin in self.origins.items() if origin.name == reference.name]
@@ -282,6 +295,9 @@ class _Offer:
             raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
 
     def add(self, tool: NamespacedTool, path: str, *, namespace: str | None = None, about: str = "") -> None:
+        if tool.type in CLIENT_TOOLS and not tool.runs_at_vendor:
+            self._add_clients(tool, path)
+            return
         if tool.type not in _CALLED:
             self._leave_out(tool, path)
             return
@@ -297,6 +313,15 @@ class _Offer:
             function = FunctionTool(name=name, description=description, parameters=tool.parameters, strict=tool.strict)
             self._declared.append(declared_function(function, path))
         self._notes += filter(None, [self._declared[-1].note])
+
+    def _add_clients(self, tool: NamespacedTool, path: str) -> None:
+        kind: Any = tool.type
+        self._check_number()
+        name, known = self._free(Origin(kind, tool.type), path), CLIENT_TOOLS[tool.type]
+        self._origins[name] = Origin(kind, tool.type)
+        parameters = Raw(msgspec.json.encode(known.schema))
+        function = FunctionTool(name=name, description=known.description, parameters=parameters)
+        self._declared.append(declared_function(function, path))
 
     def _free(self, origin: Origin, path: str, name: str | None = None) -> str:
         """Make the name unique: different namespaces may produce the same one."""

@@ -6,10 +6,12 @@ the same answer. Pure. Knows nothing of how clients write items, or of templates
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 
 import msgspec
 
+from localllm.server.apis.responses.client_tools import ApplyPatchCall, ClientCall, arguments_of, kind_of
 from localllm.server.apis.responses.inputs import custom_arguments
 from localllm.server.apis.responses.items import (
     AdditionalTools,
@@ -27,6 +29,9 @@ from localllm.server.apis.responses.items import (
 )
 from localllm.server.requests.values import message_of
 from localllm.types import Message, ToolCall
+
+_OWN = ThoughtItem | CallItem | CustomCallItem | ClientCall | McpCall | McpApprovalResponse
+"""Items of an assistant's turn, besides its messages."""
 
 Naming = Callable[[str | None, str], str]
 """The function name of a tool with or without a namespace."""
@@ -87,9 +92,7 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
             continue
         if isinstance(item, McpApprovalResponse) and (item.approve or item.approval_request_id not in requests):
             continue
-        is_own = isinstance(item, ThoughtItem | CallItem | CustomCallItem | McpCall | McpApprovalResponse) or (
-            isinstance(item, MessageItem) and item.role == "assistant"
-        )
+        is_own = isinstance(item, _OWN) or (isinstance(item, MessageItem) and item.role == "assistant")
         if not is_own or not _fits(turn, item):
             messages += turn.messages()
             turn = _Turn()
@@ -110,6 +113,10 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
             arguments = item.arguments if isinstance(item, CallItem) else custom_arguments(item.input)
             turn.add_call(ToolCall(name, arguments, item.call_id))
             names[item.call_id] = name
+        elif isinstance(item, ClientCall):
+            name = names[item.call_id] = kind_of(item)
+            what = item.operation if isinstance(item, ApplyPatchCall) else item.action
+            turn.add_call(ToolCall(name, arguments_of(name, json.dumps(what, ensure_ascii=False)), item.call_id))
         elif isinstance(item, CallOutput | CustomCallOutput):
             messages.append(_result(item, names.get(item.call_id, "")))
         else:
