@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from localllm.server.apis.responses.requests import Includable, parse_response
+from localllm.server.apis.responses.requests import Includable, ResponseRequest, parse_response
 from localllm.server.apis.responses.tools import OfferedTools
 from localllm.settings.config import Settings
 from localllm.types import Message, SamplingParams
@@ -145,7 +145,7 @@ def test_a_body_that_is_no_request_is_a_400_with_the_reason(served: Served, body
 def test_extensions_reach_the_sampler_and_the_scheduler() -> None:
     body = b"""{"model": "m", "input": "x", "top_k": 5, "stop": "x", "ignore_eos": true, "max_output_tokens": 9,
         "logit_bias": {"3": 1}, "priority": -3, "timeout": 2.5}"""
-    request = parse_response(body).request
+    request = parse_response(body, ResponseRequest).request
     asked = request.generation(request.taken([], lambda _: None).items, OfferedTools())
     assert asked.params == SamplingParams(top_k=5, stop=("x",), ignore_eos=True, max_tokens=9, logit_bias={3: 1.0})
     assert (asked.priority, asked.timeout_s) == (-3, 2.5)

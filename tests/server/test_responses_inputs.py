@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from localllm.errors import RequestError
 from localllm.server.apis.responses.items import AnyItem
-from localllm.server.apis.responses.requests import parse_response
+from localllm.server.apis.responses.requests import ResponseRequest, parse_response
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.later import openai
 from tests.server.conftest import Served
@@ -188,7 +188,7 @@ def test_whatever_comes_is_a_conversation_or_an_error_that_names_a_field(
 ) -> None:
     body = {"model": "tiny", "input": items, "tools": tools, "tool_choice": choice}
     try:
-        request = parse_response(json.dumps(body).encode()).request
+        request = parse_response(json.dumps(body).encode(), ResponseRequest).request
         said = request.taken([], lambda _: None)
         asked = request.generation(said.items, request.offered(said.items, "ignore"))
     except RequestError as error:

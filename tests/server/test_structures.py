@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from localllm.server.apis.openai.requests import parse_chat, parse_completion
-from localllm.server.apis.responses.requests import parse_response
+from localllm.server.apis.responses.requests import ResponseRequest, parse_response
 from localllm.server.apis.responses.tools import OfferedTools
 from localllm.server.requests.structures import JsonSchema, ResponseFormat
 from localllm.types.structures import MAX_SOURCE_BYTES, Structure
@@ -323,7 +323,8 @@ def test_a_response_has_its_structure_in_its_text_format() -> None:
         ('{"type": "json_object"}', Structure(kind="json_object", param="text.format"), []),
     ]
     for format, structure, ignored in cases:
-        parsed = parse_response(f'{{"model": "m", "input": "x", "text": {{"format": {format}}}}}'.encode())
+        body = f'{{"model": "m", "input": "x", "text": {{"format": {format}}}}}'
+        parsed = parse_response(body.encode(), ResponseRequest)
         said = parsed.request.taken([], lambda _: None).items
         assert parsed.request.generation(said, OfferedTools()).structure == structure
         assert parsed.ignored == ignored

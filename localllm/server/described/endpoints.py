@@ -20,6 +20,7 @@ from localllm.server.apis.ollama import requests as ollama
 from localllm.server.apis.ollama.errors import ErrorBody as OllamaError
 from localllm.server.apis.ollama.replies import ProgressLine
 from localllm.server.apis.openai import models, replies, requests
+from localllm.server.apis.responses import compacting
 from localllm.server.apis.responses import replies as response_replies
 from localllm.server.apis.responses import requests as responses
 from localllm.server.apis.responses.events import AnyEvent
@@ -201,6 +202,16 @@ OPERATIONS = (
             "Count the prompt tokens of such a request",
             responses.ResponseRequest,
             TokenCount,
+        )
+        for prefix in ("", "/v1")
+    ),
+    *(
+        Operation(
+            "post",
+            f"{prefix}/responses/compact",
+            "Summarize a conversation, to continue it with fewer tokens",
+            compacting.CompactRequest,
+            compacting.CompactedResponse,
         )
         for prefix in ("", "/v1")
     ),

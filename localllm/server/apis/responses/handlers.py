@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -21,6 +21,7 @@ from localllm.server.answers import choices
 from localllm.server.answers.generation import asking_of
 from localllm.server.answers.story import drained, encoded, events_of
 from localllm.server.apis.responses import replies as out
+from localllm.server.apis.responses.compacting import CompactRequest, compacted
 from localllm.server.apis.responses.events import encode
 from localllm.server.apis.responses.inputs import Finder, ParsedInput
 from localllm.server.apis.responses.items import AnyItem, McpCall, McpListTools, MessageItem, OutputItem, ThoughtItem
@@ -34,11 +35,12 @@ from localllm.server.edge import log, sse
 from localllm.server.edge.callers import caller_of
 from localllm.server.edge.paths import both
 from localllm.server.errors import NotFound, PreviousResponseNotFound
-from localllm.server.requests.body import json_response, left_out_header, notes_header
+from localllm.server.requests.body import field_notes, json_response, left_out_header, notes_header
 from localllm.server.requests.counting import TokenCount, num_prompt_tokens
 from localllm.server.requests.reading import read
 from localllm.server.state import ServerState
 
+R = TypeVar("R", bound=ResponseRequest)
 Keep = Callable[[out.ResponseObject, bytes], None]
 """Stores a response, given also as JSON."""
 
@@ -58,6 +60,7 @@ def routes() -> list[Route]:
     return [
         *both("/v1/responses", create, ["POST"]),
         *both("/v1/responses/input_tokens", count_tokens, ["POST"]),
+        *both("/v1/responses/compact", compact, ["POST"]),
         Route("/v1/responses/{response_id}", get_or_delete, methods=["GET", "DELETE"]),
         Route("/v1/responses/{response_id}/input_items", list_input_items, methods=["GET"]),
     ]
@@ -65,7 +68,7 @@ def routes() -> list[Route]:
 
 async def create(request: Request) -> Response:
     """`POST /v1/responses`."""
-    state, parsed, said, conversation, mcp, offered, headers = await _read(request)
+    state, parsed, said, conversation, mcp, offered, headers = await _read(request, ResponseRequest)
     body = parsed.request
     keep = _keeper(state.responses, body, conversation, _owner(request))
     asking = await asking_of(request, body, headers)
@@ -116,18 +119,30 @@ async def create(request: Request) -> Response:
 
 async def count_tokens(request: Request) -> Response:
     """`POST /v1/responses/input_tokens`: prompt tokens of the same request; nothing is stored."""
-    given = await _read(request)
+    given = await _read(request, ResponseRequest)
     body = given.parsed.request
     asked = body.generation(given.conversation, given.offered)
     count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering)
     return json_response(TokenCount(count, "response.input_tokens"), given.headers | notes_header(given.said.notes))
 
 
-class _Read(NamedTuple):
+async def compact(request: Request) -> Response:
+    """`POST /v1/responses/compact`: the model summarizes the conversation; nothing is stored."""
+    given = await _read(request, CompactRequest)
+    asking = await asking_of(request, given.parsed.request, given.headers)
+    generation = given.parsed.request.summary(given.conversation, given.offered)
+    generation = msgspec.structs.replace(generation, notes=tuple(given.said.notes))
+    answers = (await asking.answers([generation], stream=False)).result()
+    notes = [*given.offered.notes, *(note for answer in answers for note in field_notes(answer.notes))]
+    (answer,) = await asking.whole(answers, choices.collect(answers))
+    return json_response(compacted(given.conversation, answer, notes), asking.headers)
+
+
+class _Read(NamedTuple, Generic[R]):
     """A request, the conversation that it continues, and its tools."""
 
     state: ServerState
-    parsed: ParsedRequest
+    parsed: ParsedRequest[R]
     said: ParsedInput
     conversation: list[AnyItem]
     mcp: McpOffer
@@ -135,9 +150,9 @@ class _Read(NamedTuple):
     headers: dict[str, str]
 
 
-async def _read(request: Request) -> _Read:
-    def parse(content: bytes) -> tuple[ParsedRequest, list[str]]:
-        parsed = parse_response(content)
+async def _read(request: Request, kind: type[R]) -> _Read[R]:
+    def parse(content: bytes) -> tuple[ParsedRequest[R], list[str]]:
+        parsed = parse_response(content, kind)
         return parsed, parsed.ignored
 
     state, parsed, headers = await read(request, parse)

@@ -22,6 +22,7 @@ from localllm.server.apis.responses.items import (
     AnyItem,
     CallItem,
     CallOutput,
+    CompactionItem,
     CustomCallItem,
     CustomCallOutput,
     InputText,
@@ -55,6 +56,9 @@ _SHELLS = {
     "computer_call": "computer",
 }
 """Items that are calls of tools with a fixed name."""
+_COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
+"""The item and Codex's names for it."""
+UNREADABLE_SUMMARY = "summary of the earlier conversation omitted: only the vendor that made it can read it"
 _OUTPUTS = {
     "function_call_output", "local_shell_call_output", "shell_call_output", "apply_patch_call_output",
     "computer_call_output",
@@ -201,6 +205,15 @@ def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem | None:
     if item.type == "custom_tool_call_output":
         output = _output(item.output, f"{path}.output", notes)
         return CustomCallOutput(id=new_id("ctco"), call_id=item.call_id or "", output=output)
+    if item.type in _COMPACTIONS:
+        made = CompactionItem(id=new_id("cmp"), encrypted_content=item.encrypted_content or "")
+        if not made.text:
+            notes.append(f"{path}: {UNREADABLE_SUMMARY}")
+        return made
+    if item.type == "compaction_trigger":
+        raise UnsupportedParameter(
+            f"{path}: answers do not compact; POST the conversation to /v1/responses/compact", param=f"{path}.type"
+        )
     if item.type == "additional_tools":
         return AdditionalTools(id=new_id("at"), tools=_typed(item.tools, list[ResponseTool] | None, path) or [])
     if item.type is not None and item.type.startswith("mcp_"):

@@ -121,6 +121,18 @@ class CustomCallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="typ
     status: ItemStatus = "completed"
 
 
+class CompactionItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="compaction"):
+    """A summary of everything before it, by `/v1/responses/compact`."""
+
+    id: str
+    encrypted_content: str
+
+    @property
+    def text(self) -> str:
+        """The summary; empty if it is another vendor's."""
+        return unsealed(self.encrypted_content)
+
+
 class AdditionalTools(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="additional_tools"):
     """Tools in addition to the request's."""
 
@@ -201,7 +213,7 @@ OutputItem = (
 """Items of an answer."""
 AnyItem = (
     ThoughtItem | MessageItem | CallItem | CustomCallItem | LocalShellCall | ShellCall | ApplyPatchCall
-    | CallOutput | CustomCallOutput | AdditionalTools
+    | CallOutput | CustomCallOutput | CompactionItem | AdditionalTools
     | McpListTools | McpCall | McpApprovalRequest | McpApprovalResponse
 )  # fmt: skip
 """Items of a conversation."""

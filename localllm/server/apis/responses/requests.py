@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -190,19 +190,22 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         return msgspec.structs.replace(rendering, variables=json.dumps(variables, ensure_ascii=False))
 
 
-class ParsedRequest(NamedTuple):
+R = TypeVar("R", bound=ResponseRequest)
+
+
+class ParsedRequest(NamedTuple, Generic[R]):
     """A request, and the parts of it needed as sent."""
 
-    request: ResponseRequest
+    request: R
     ignored: list[str]
     """The unknown fields."""
     tools: Raw | None
     choice: Raw | None
 
 
-def parse_response(body: bytes) -> ParsedRequest:
+def parse_response(body: bytes, kind: type[R]) -> ParsedRequest[R]:
     """Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request, ignored = parse_known(body, ResponseRequest)
+    given, request, ignored = parse_known(body, kind)
     _check_metadata(request.metadata or {})
     return ParsedRequest(request, ignored, given.get("tools"), given.get("tool_choice"))
 

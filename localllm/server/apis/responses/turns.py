@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from localllm.server.apis.responses.client_tools import ApplyPatchCall, ClientCall, arguments_of, kind_of
-from localllm.server.apis.responses.inputs import custom_arguments
+from localllm.server.apis.responses.inputs import UNREADABLE_SUMMARY, custom_arguments
 from localllm.server.apis.responses.items import (
     AdditionalTools,
     AnyItem,
     CallItem,
     CallOutput,
+    CompactionItem,
     CustomCallItem,
     CustomCallOutput,
     McpApprovalRequest,
@@ -32,6 +33,8 @@ from localllm.types import Message, ToolCall
 
 _OWN = ThoughtItem | CallItem | CustomCallItem | ClientCall | McpCall | McpApprovalResponse
 """Items of an assistant's turn, besides its messages."""
+
+_SUMMARY = "This is a summary of our earlier conversation, which you continue:"
 
 Naming = Callable[[str | None, str], str]
 """The function name of a tool with or without a namespace."""
@@ -117,6 +120,8 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
             name = names[item.call_id] = kind_of(item)
             what = item.operation if isinstance(item, ApplyPatchCall) else item.action
             turn.add_call(ToolCall(name, arguments_of(name, json.dumps(what, ensure_ascii=False)), item.call_id))
+        elif isinstance(item, CompactionItem):
+            messages.append(Message("user", f"{_SUMMARY}\n\n{item.text}" if item.text else f"[{UNREADABLE_SUMMARY}]"))
         elif isinstance(item, CallOutput | CustomCallOutput):
             messages.append(_result(item, names.get(item.call_id, "")))
         else:
