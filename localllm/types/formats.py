@@ -100,8 +100,17 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Alternatives to `begin` that models occasionally write: the parser accepts them, the grammar never does."""
     is_single: bool = False
     """At most one call."""
-    at_start_only: bool = False
-    """A call is recognized only by being at the start of the answer (Llama 3)."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether only brackets open a call (Llama 3), so that the name of a declared function tells it from text."""
+        call, opening = self.call, self.opening.split()
+        if isinstance(call, PatternCall):
+            is_named = call.slots[0].kind == "name" and bool(call.slots[0].behind.strip())
+        else:
+            kinds = [kind for kind, _ in call.keys]
+            is_named = not kinds or kinds.index("name") < kinds.index("arguments")
+        return is_named and bool(opening) and {*opening} <= {"{", "[", "[{"}
 
     @property
     def opening(self) -> str:

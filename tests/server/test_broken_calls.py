@@ -74,7 +74,7 @@ def test_a_call_of_nobodys_function_is_text_and_a_declared_one_is_a_call(served:
     assert "nobody" in text
     described = FORMATS[name].calls
     assert described is not None
-    is_marked = not described.at_start_only
+    is_marked = not described.is_bare
     assert any("nobody" in warning for warning in warnings) == is_marked, "else it is what a text may be"
 
 

@@ -120,7 +120,7 @@ def _spelled(format: ChatFormat, shown: str) -> int:
     if any(mark in shown for mark in SHOWN_BY.get(format.name, ())):
         return 1
     calls = format.calls
-    if calls is None or calls.at_start_only:
+    if calls is None or calls.is_bare:
         return 0
     marks = [mark.strip() for mark in replace(format, thought=None, behind_thought="").literals if mark.strip()]
     return sum(map(len, marks)) if all(mark in shown for mark in marks) else 0

@@ -43,7 +43,6 @@ def _pattern(
     end: str = "",
     arguments: TaggedArguments | PythonArguments | JsonArguments | None = None,
     also: tuple[str, ...] = (),
-    at_start_only: bool = False,
 ) -> Calls:
     return Calls(
         call=PatternCall(before=before, slots=tuple(Slot(*each) for each in slots)),
@@ -52,7 +51,6 @@ def _pattern(
         between=between,
         end=end,
         also_begins=also,
-        at_start_only=at_start_only,
     )
 
 
@@ -222,15 +220,15 @@ DESCRIBED: tuple[ChatFormat, ...] = (
     ),
     _known(
         "llama-4",
-        Calls(call=ObjectCall(keys=_PARAMETERS), at_start_only=True, also_begins=_LLAMA_4),
+        Calls(call=ObjectCall(keys=_PARAMETERS), also_begins=_LLAMA_4),
         ignored=_LLAMA_4,
     ),
-    _known("xlam", Calls(call=ObjectCall(), begin="[", between=", ", end="]", at_start_only=True)),
+    _known("xlam", Calls(call=ObjectCall(), begin="[", between=", ", end="]")),
     _known(
         "pythonic",
         _pattern(
             "", ("name", "("), ("arguments", ")"), begin="[", between=", ", end="]", arguments=PythonArguments(),
-            at_start_only=True, also=tuple(f"{mark}[" for mark in _LLAMA_4),
+            also=tuple(f"{mark}[" for mark in _LLAMA_4),
         ),
         ignored=_LLAMA_4,
     ),

@@ -219,7 +219,6 @@ LLAMA_3 = ChatFormat(
         call=ObjectCall(keys=(("name", "name"), ("arguments", "parameters"))),
         also_begins=("<|python_tag|>",),
         is_single=True,
-        at_start_only=True,
     ),
     protocol="python_tag",
     turn_end="<|eot_id|>",

@@ -64,10 +64,8 @@ class AnswerReader(SteppedAnswer):
         tags = [] if format.text is None else [format.text.opening, format.text.closing]
         self._dropped = {text for each in (*tags, *format.also_text, *format.ignored) if (text := each.strip())}
         self._section: Section | None = None
-        self._begins_with_calls = False
         if format.calls is not None and functions is not None:
             self._section = Section(format.calls, functions, self._tape, self._out, self._show)
-            self._begins_with_calls = format.calls.at_start_only
         self._openings: dict[str, list[Opening]] = {}
         for opening in self._section.openings if self._section is not None else ():
             self._openings.setdefault(opening.marker, []).append(opening)
@@ -77,6 +75,8 @@ class AnswerReader(SteppedAnswer):
         self._joint = ""
         """Separator before the next text, if it is a new part."""
         self._has_text = False
+        self._last = ""
+        """The last two characters, other than white space, before a bracket that may open a call."""
 
     @property
     def is_thinking(self) -> bool:
@@ -87,14 +87,20 @@ class AnswerReader(SteppedAnswer):
             self._show((yield from self._thoughts.read()))
             if self._thoughts.is_unclosed:
                 self._out.note(UNCLOSED)
-        if self._begins_with_calls and self._section is not None:
-            yield from self._beginning(self._section)
-        markers = Markers([*self._dropped, *self._openings])
+        section, bracket = self._section, "" if self._section is None else self._section.bracket
+        if section is not None and bracket:
+            yield from self._bare(section, is_beginning=True)
+        markers = Markers([*self._dropped, *self._openings, bracket])
         while True:
             text, marker = yield from self._tape.until(markers)
             self._show(text)
-            if marker in self._openings:
+            if bracket:
+                self._last = (self._last + "".join(text.split()))[-2:]
+            if section is not None and bracket and marker == bracket:
+                yield from self._bare(section)
+            elif marker in self._openings:
                 yield from self._marked(marker)
+                self._last = ""
             elif marker:
                 yield from self._part(marker)
             elif not text and self._tape.is_ended and not self._tape.size:
@@ -147,10 +153,20 @@ class AnswerReader(SteppedAnswer):
         if raw.strip() != marker or not marker[0].isalnum():  # a word such as `Action:` is usually just a word
             self._out.note(CUT_CALL if is_cut else UNREAD)
 
-    def _beginning(self, section: Section) -> Steps[None]:
-        """Read calls that are marked only by their position at the beginning of the answer."""
-        self._show((yield from self._tape.space()))
-        self._tape.record()
-        if (yield from section.read(section.unmarked, is_guess=True)):
+    def _bare(self, section: Section, *, is_beginning: bool = False) -> Steps[None]:
+        """Read calls that only brackets open, or text. At the beginning of an answer, brackets may be missing."""
+        tape, bracket = self._tape, "" if is_beginning else section.bracket
+        if self._last[-1:] in ("[", ",") or self._last == '":':  # within other JSON
+            self._show(tape.take(len(bracket)))
+            self._last = bracket
             return
-        self._tape.back(self._tape.recorded())
+        tape.record()
+        if (yield from section.read(section.bare, is_guess=True)):
+            self._last = ""
+            return
+        raw = tape.recorded()
+        if len(raw) <= MOST_AGAIN or is_beginning:
+            tape.back(raw[len(bracket) :])
+            raw = bracket
+        self._show(raw)
+        self._last = bracket

@@ -18,11 +18,12 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.grammar.calls.arguments import ArgumentRules, Bounded, Loose
+from localllm.grammar.calls.bare import BareCalls
 from localllm.grammar.calls.call_rules import CallRules
 from localllm.grammar.calls.openings import MarkedOpening, Openings, openings_of
 from localllm.grammar.refusals import refused
 from localllm.grammar.rules import Grammar, Rules
-from localllm.grammar.texts.literals import ANY, FREE, Literals, escaped, joined, quoted
+from localllm.grammar.texts.literals import ANY, FREE, Literals, either, escaped, joined, quoted
 from localllm.grammar.texts.whitespace import options
 from localllm.types.formats import AnswerSource, Calls
 from localllm.types.structures import Structure
@@ -87,24 +88,34 @@ class _Answer:
             if choice == "required":
                 raise refused(self._param, "has no function that can be called")
             return self._free(Openings((), ()))
+        if calls.is_bare and (choice == "none" or (choice == "auto" and self._source.text is None)):
+            return self._bare(calls)
         openings = openings_of(self._source.format, calls, self._literals)
         if choice == "none":
-            return joined([self._rest_of_text(), self._none(openings, anywhere=not calls.at_start_only)])
+            return joined([self._rest_of_text(), self._none(openings)])
         rules = CallRules(self._rules, calls, self._source.functions, self._arguments.of)
         section = self._rules.rule(rules.behind_opening(may_repeat=self._source.parallel))
         if choice == "required" or self._source.text is not None:
             opening = calls.opening.lstrip().removeprefix(self._source.format.opened)
             called = joined([self._literals.written(opening), section])
             return called if choice == "required" else f"{called} | {self._document()}"
-        heads = self._heads(openings, anywhere=not calls.at_start_only)
-        called = self._rules.rule(" | ".join(joined([head, section]) for head in heads))
-        if calls.at_start_only:
-            return f"{called} | {self._free(openings)}"
+        called = self._rules.rule(" | ".join(joined([head, section]) for head in self._heads(openings)))
         if self._source.format.opened:
             return self._begun(calls, openings, section, called)
         if rules.has_end_mark and self._source.parallel:
             return self._free(openings, called)
         return f"{self._free(openings)} | {self._free(openings, called, is_last=True)}"
+
+    def _bare(self, calls: Calls) -> str:
+        """Text and calls that only brackets open."""
+        functions, nothing = self._source.functions, Openings((), ())
+        special = either([each for each in (self._others(nothing), *self._apart(nothing)) if each] or [""])
+        bare = BareCalls(self._rules, calls, functions)
+        if self._source.choice == "none":
+            return bare.none(special)
+        rules = CallRules(self._rules, calls, functions, self._arguments.of)
+        called = rules.behind_opening(may_repeat=self._source.parallel, is_at_name=True)
+        return bare.start(called, special, is_last=not (rules.has_end_mark and self._source.parallel))
 
     def _begun(self, calls: Calls, openings: Openings, section: str, called: str) -> str:
         """An answer whose prompt ends with the beginning of both texts and calls."""
@@ -147,30 +158,27 @@ class _Answer:
         thought = [] if self._is_alone else self._opens_thought
         return [f"<[{token}]>" for token in dict.fromkeys([*openings.others, *thought]) if token not in openings.marks]
 
-    def _none(self, openings: Openings, *, anywhere: bool) -> str:
+    def _none(self, openings: Openings) -> str:
         """Text that completes no opening, neither as text nor with special tokens."""
-        before = ANY if anywhere else r"/\s*/"
-        spelled = " | ".join(joined([before, f"/{each.pattern}/", ANY]) for each in openings.spelled)
+        spelled = " | ".join(joined([ANY, f"/{each.pattern}/", ANY]) for each in openings.spelled)
         text = self._rules.terminal(f"{FREE} & ~({spelled})")
-        behind = text if anywhere else self._rules.terminal(FREE)
         pieces = []
         if other := self._others(openings):
-            pieces.append(f"{other} {behind}?")
+            pieces.append(f"{other} {text}?")
         own = {f"<[{token}]>" for token in openings.others}
-        pieces += [f"{other} {behind}?" for other in self._apart(openings) if other not in own]
+        pieces += [f"{other} {text}?" for other in self._apart(openings) if other not in own]
         for token in openings.others:
             rests = [escaped(_first_text(each)) for each in openings.marked if each.token == token]
-            after = self._rules.terminal(" & ".join([behind, *(f"~(/{rest}/ {ANY})" for rest in rests)]))
+            after = self._rules.terminal(" & ".join([text, *(f"~(/{rest}/ {ANY})" for rest in rests)]))
             pieces.append(f"<[{token}]> {after}?")
         return joined([f"{text}?", f"({' | '.join(pieces)})*" if pieces else ""])
 
-    def _heads(self, openings: Openings, *, anywhere: bool) -> Iterator[str]:
+    def _heads(self, openings: Openings) -> Iterator[str]:
         """Expressions for a text followed by an opening."""
-        before = ANY if anywhere else r"/\s*/"
         for spelled in openings.spelled:
-            trigger = self._rules.rule(joined([before, f"/{spelled.pattern}/"]), "[lazy]")
+            trigger = self._rules.rule(joined([ANY, f"/{spelled.pattern}/"]), "[lazy]")
             yield joined([trigger, self._literals.written(spelled.rest)])
-        free = f"{self._rules.terminal(FREE)}?" if anywhere else ""
+        free = f"{self._rules.terminal(FREE)}?"
         for marked in openings.marked:
             written = f"<[{marked.token}]>"
             if marked.is_early:

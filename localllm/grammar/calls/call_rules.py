@@ -41,23 +41,23 @@ class CallRules:
         self._parts = _parts(calls)
         self._is_json = isinstance(calls.call, ObjectCall)
         tail, self.ends_answer = rules.literals.before_end(self._tail())
-        self._rest = rules.rule(
-            joined([self._before_name(), self._named(functions, arguments), rules.literals.written(tail)])
-        )
+        self._from_name = joined([self._named(functions, arguments), rules.literals.written(tail)])
+        self._rest = rules.rule(joined([self._before_name(), self._from_name]))
         end, ends = rules.literals.before_end(calls.end)
         self._end = "" if self.ends_answer else rules.literals.written(end)
         self.ends_answer = self.ends_answer or ends
         self.has_end_mark = bool((_mark(calls) + calls.end).strip()) and not self.ends_answer
         """Whether readers can find the end of the calls, so that text may follow."""
 
-    def behind_opening(self, *, may_repeat: bool) -> str:
-        """An expression for all calls, from the end of the first opening to the end of the last call."""
+    def behind_opening(self, *, may_repeat: bool, is_at_name: bool = False) -> str:
+        """An expression for all calls, from the end of the first opening (or from the first name) to the end of the
+        last call."""
         calls = self._calls
         more = ""
         if may_repeat and not calls.is_single and not self.ends_answer:
             opening = self._rules.literals.written(calls.between + calls.opening.removeprefix(calls.begin))
             more = f"({joined([opening, self._rest])})*"
-        return joined([self._rest, more, self._end])
+        return joined([self._from_name if is_at_name else self._rest, more, self._end])
 
     def _before_name(self) -> str:
         first = self._span()[0]

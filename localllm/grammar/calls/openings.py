@@ -58,7 +58,7 @@ def openings_of(format_: ChatFormat, calls: Calls, literals: Literals) -> Openin
     brace = "{" if isinstance(calls.call, ObjectCall) else ""
     spelled = [_spelled(begin, calls.call.before, brace) for begin in _begins(calls)]
     literal = [begin + calls.call.before + brace for begin in _begins(calls)]
-    if before and not calls.at_start_only:
+    if before:
         spelled.append(_spelled("", calls.call.before, brace))
         literal.append(calls.call.before + brace)
         if len(before) > 1 and len(before[-1]) >= LEAST_PART:
@@ -71,7 +71,7 @@ def openings_of(format_: ChatFormat, calls: Calls, literals: Literals) -> Openin
 
 
 def _begins(calls: Calls) -> Iterator[str]:
-    if calls.begin or calls.at_start_only:
+    if calls.begin:
         yield calls.begin
     yield from calls.also_begins
 

@@ -187,6 +187,43 @@ def test_free_text_may_hold_special_tokens_that_open_nothing() -> None:
         assert after.try_consume_tokens([vocabulary.special["<tool_call>"]]) == (choice == "auto")
 
 
+BARE = {
+    "llama-3": ('{"name": "ping", "parameters": {}}', '{"name": "ping", "parameters": {"a": 1}}'),
+    "llama-4": ('{"name": "ping", "parameters": {}}', '{"name": "ping", "parameters": {"a": 1}}'),
+    "xlam": ('[{"name": "ping", "arguments": {}}]', '[{"name": "ping", "arguments": {"a": 1}}]'),
+    "pythonic": ("[ping()]", "[ping(a=1)]"),
+}
+
+
+@pytest.mark.parametrize("has_markers", [False, True])
+@pytest.mark.parametrize("name", BARE)
+def test_where_only_brackets_open_a_call_a_declared_name_tells_it_from_an_answer(
+    name: str, *, has_markers: bool
+) -> None:
+    format_, (call, wrong) = FORMATS[name], BARE[name]
+    vocabulary = Vocabulary(markers_of(format_) if has_markers else ())
+    auto, none = (vocabulary.matcher(structure(format_, choice)) for choice in ("auto", "none"))
+    nested = f'{{"tool": {call.removeprefix("[")}'
+    for text in (
+        '{"answer": 42}',
+        "[1, 2]",
+        '{"name": "Bob", "age": 3}',
+        "[pong()]",
+        "<response>{}</response>",
+        nested,
+    ):
+        assert vocabulary.takes(auto, text), text
+        assert vocabulary.takes(none, text), text
+        assert read(format_, [text]) == Answer(text, [], [])
+    for text in (call, f"Look: {call}", f"\n {call}"):
+        assert vocabulary.takes(auto, text), text
+        assert not vocabulary.takes(none, text), text
+    assert not vocabulary.takes(auto, wrong)
+    assert not vocabulary.takes(auto, f"Look: {wrong}")
+    code = "<|python_tag|>print(1)" if name == "llama-3" else "<|python_start|>print(1)<|python_end|>"
+    assert vocabulary.takes(auto, code)
+
+
 def test_names_are_any_text() -> None:
     names = ["a", "a_b", 'say "hi"', "zurück", "a\\b"]
     vocabulary = Vocabulary()

@@ -16,13 +16,14 @@ from typing import Any
 from localllm.chat.formats.arguments.reading import ArgumentsReader
 from localllm.chat.formats.arguments.scanning import (
     MAX_DEPTH,
+    Cut,
     ScannedArguments,
     Scanner,
     Steps,
     Unreadable,
     object_opening,
 )
-from localllm.chat.formats.arguments.tagged_arguments import json_of
+from localllm.chat.formats.arguments.tagged_arguments import cut_json_of, json_of
 from localllm.chat.formats.arguments.words import json_of_text
 from localllm.types.conversation import Function
 from localllm.types.formats import NestedArguments
@@ -115,7 +116,11 @@ def _value(scanner: Scanner, prefix: str, tag: str, schema: ValueSchema, depth: 
             raise Unreadable
         return
     found = [blank]
-    yield from scanner.until(closing, found.append)
+    try:
+        yield from scanner.until(closing, found.append)
+    except Cut:
+        scanner.write(cut_json_of("".join(found), types))
+        raise
     scanner.write(_json_of("".join(found), types))
 
 

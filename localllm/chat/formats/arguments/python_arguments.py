@@ -73,11 +73,10 @@ def _argument(scanner: Scanner, names: Sequence[str], count: int) -> Steps[None]
         word = (yield from scanner.word(_KEY)).strip()
         if (yield from scanner.takes("=")):
             key, word = word, ""
-    scanner.write(object_opening(count) + json_of_text(key) + ": ")
+    value = _json_of(word) if word else ""
+    scanner.write(object_opening(count) + json_of_text(key) + ": " + value)
     scanner.may_end = False
-    if word:
-        scanner.write(_json_of(word))
-    else:
+    if not value:
         yield from scanner.blank()
         yield from _value(scanner, 1)
     scanner.may_end = True

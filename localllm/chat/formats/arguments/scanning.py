@@ -27,7 +27,7 @@ class Unreadable(Exception):
     """The text is malformed. Never leaves this package."""
 
 
-class _Cut(Exception):
+class Cut(Exception):
     """The text ended where more is needed."""
 
 
@@ -38,6 +38,8 @@ class Scanner:
         self._text = ""
         self._at = 0
         self._written: list[str] = []
+        self._word = ""
+        """A word that was read and has no output yet."""
         self.is_ended = False
         """Whether no more text will come."""
         self.may_end = False
@@ -54,12 +56,13 @@ class Scanner:
         self._at = 0
 
     def rest(self) -> str:
-        """The unread text."""
-        return self._text[self._at :]
+        """The unread text, after a word without output."""
+        return self._word + self._text[self._at :]
 
     def write(self, text: str) -> None:
         """Append to the output."""
         self._written.append(text)
+        self._word = ""
 
     def write_quoted(self, text: str) -> None:
         """Append part of a JSON string."""
@@ -78,7 +81,7 @@ class Scanner:
     def _more(self) -> Steps[None]:
         """Wait for more text."""
         if self.is_ended:
-            raise _Cut
+            raise Cut
         yield
 
     def peek(self) -> Steps[str]:
@@ -125,7 +128,8 @@ class Scanner:
         found: list[str] = []
         yield from self.run(pattern, found.append)
         yield from self.peek()
-        return "".join(found)
+        self._word = "".join(found)
+        return self._word
 
     def until(self, literal: str, keep: Callable[[str], None]) -> Steps[None]:
         """Read up to and including the literal, passing the text before it to `keep` as it arrives."""
@@ -193,7 +197,7 @@ class ScannedArguments:
             return Piece(scanner.written(), scanner.rest())
         except Unreadable:
             return Piece(scanner.written(), scanner.rest(), is_broken=True)
-        except _Cut:
+        except Cut:
             if scanner.may_end:
                 return Piece(scanner.written() + "}", scanner.rest())
         return Piece(scanner.written())

@@ -80,14 +80,14 @@ class TaggedReader(SteppedReader):
         tape = self.tape
         key, literal = yield from tape.until(self._key_ends, MOST_KEY)
         if not literal:
-            return self._cut()
+            return self._cut(key)
         tape.take(len(literal))
         types = self._schema.member(key.strip()).types
         if self._before_type:
             yield from tape.parts(self._before_type[1:])
             mark, literal = yield from tape.until(Markers(self._behind_key[:1]), MOST_KEY)
             if not literal:
-                return self._cut()
+                return self._cut(key + self._before_type[0] + mark)
             tape.take(len(literal))
             types = self._marked(mark.strip(), types)
         yield from tape.parts(self._behind_key[1:])
@@ -104,9 +104,14 @@ class TaggedReader(SteppedReader):
             yield from tape.parts(self._after[1:])
         return "whole" if is_whole else "cut"
 
-    def _cut(self) -> Outcome:
-        """The outcome if a literal is missing: `cut` at the end of the answer, otherwise `broken`."""
-        return "cut" if self.tape.is_ended and not self.tape.size else "broken"
+    def _cut(self, key: str) -> Outcome:
+        """The outcome if a literal is missing: `cut` at the end of the answer, otherwise `broken`. `key`: what was read
+        of an argument's name."""
+        if not self.tape.is_ended or self.tape.size:
+            return "broken"
+        if self._has_begun and key.strip():
+            self.out.append(", " + json.dumps(key.strip(), ensure_ascii=False)[:-1])
+        return "cut"
 
     def _marked(self, mark: str, types: frozenset[str]) -> frozenset[str]:
         """The types that a mark stands for, or the schema's if the mark is not specific."""
@@ -137,6 +142,7 @@ class TaggedReader(SteppedReader):
                 self.out.append(json_of("".join(found), types))
                 return True
             if not text:
+                self.out.append(cut_json_of("".join(found), types))
                 return False
 
 
@@ -171,6 +177,15 @@ def json_of(text: str, types: frozenset[str]) -> str:
     if not found or not is_wanted:
         return json.dumps(text, ensure_ascii=False)
     return JsonScanner().feed(core)[0] if core[0] in '{["' else core
+
+
+def cut_json_of(text: str, types: frozenset[str]) -> str:
+    """What there is of a value when the answer ends within it: JSON that may be open."""
+    core = text.strip(BLANKS)
+    found = json_of(text, types) if core else ""
+    if not found.startswith('"'):
+        return found
+    return core if core.startswith(("{", "[", '"')) else found[:-1]
 
 
 def _type_of_json(text: str) -> str:

@@ -68,6 +68,8 @@ class Draft:
         self._out = out
         self._json: list[str] = []
         self._index: int | None = None
+        self.members: list[str] = []
+        """What was read that is neither its name nor its arguments, nor an id that can be used."""
         self.name = ""
         self.id = ""
         self.function: Function | None = None
@@ -88,6 +90,12 @@ class Draft:
         name = name.strip()
         self.name = name if name in self._declared else name.strip("\"'").removeprefix("functions.")
         self.function = self._declared.get(self.name)
+
+    def identified(self, id: str) -> None:
+        """Set the call's id, as the model wrote it."""
+        self.id = id
+        if not USABLE_ID.fullmatch(id):
+            self.members.append(id)
 
     def put(self, json: str) -> bool:
         """Add a piece of its arguments; returns whether that made it a call."""

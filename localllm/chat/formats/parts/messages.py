@@ -28,7 +28,7 @@ MOST_HEADER = 256
 CUT_HEADER = "the answer ended within the header of a message, which is in the text"
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
-_NO_MORE = re.compile(r"\s*<\|start\|>\w*\s*")
+_NO_MORE = re.compile(r"\s*<\|start\|>(assistant)?\s*")
 """An empty header at the answer's end."""
 _NOBODY = frozenset({"", "user", "all", "assistant"})
 

@@ -1,7 +1,8 @@
-"""Reads a call that is a JSON object, with keys in any order. Unknown keys are skipped."""
+"""Reads a call that is a JSON object, with keys in any order. Unknown members stay text."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from localllm.chat.formats.arguments.json_arguments import JsonReader
@@ -15,6 +16,7 @@ ALIASES: dict[str, SlotKind] = {"name": "name", "arguments": "arguments", "param
 """Keys that models write instead of those of their format."""
 WRAPPER = "function"
 """Key of a nested object with name and arguments, as in the chat API."""
+_TYPES = ('"function"', '"tool_call"', '"function_call"')
 MOST_BRACKETS = 3
 VALUE_STARTS = '"{[-0123456789tfn'
 
@@ -115,11 +117,14 @@ class _Object:
             return name is not None and self._named(name)
         if kind == "arguments" and not draft.is_made:
             return (yield from self._arguments())
-        if kind is None and key != "type" and self._is_guess and not draft.name:
+        is_type = key == "type" and char == '"'
+        if kind is None and not is_type and self._is_guess and not draft.is_made:
             return False
         value = yield from self._value()
         if kind == "id" and value is not None:
-            draft.id = value.strip('"')
+            draft.identified(value.strip('"'))
+        elif value is not None and kind != "number" and not (is_type and value in _TYPES):
+            draft.members.append(f"{json.dumps(key, ensure_ascii=False)}: {value}")
         return value is not None
 
     def _named(self, name: str) -> bool:
@@ -138,6 +143,8 @@ class _Object:
     def _arguments(self) -> Steps[bool]:
         if self._draft.function is not None:
             return (yield from read_arguments(self._tape, self._draft, JsonReader(self._end)))
+        if self._early:
+            return False
         value = yield from self._value()
         self._early = value or ""
         return value is not None

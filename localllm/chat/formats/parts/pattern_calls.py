@@ -10,6 +10,9 @@ from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.tape import Markers, Steps, Tape, parts_of
 from localllm.types.formats import Arguments, PatternCall
 
+_NUMBER = re.compile(r"^[0-9]*$|index=\"[0-9]+$")
+"""The number of a call, or Kimi K3's attributes in another order."""
+
 
 class PatternReading:
     """Reads calls of one format."""
@@ -63,11 +66,13 @@ class PatternReading:
         if self._slots[at].kind == "name":
             draft.named(text)
         elif self._slots[at].kind == "id":
-            draft.id = text.strip()
+            draft.identified(text.strip())
         elif self._slots[at].kind == "number" and at and self._slots[at - 1].kind == "name" and not draft.id:
             draft.id = (
                 f"{self._prefix}{draft.name}{self._slots[at - 1].behind}{text.strip()}"  # the form of Kimi K2's ids
             )
+        if self._slots[at].kind == "number" and not _NUMBER.search(text.strip()):
+            draft.members.append(text.strip())
         if literal not in ends:
             return self._last
         tape.take(len(literal))

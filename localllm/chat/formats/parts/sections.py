@@ -59,20 +59,16 @@ class Section:
         """First literals of a call, if any mark it."""
         end = calls.end.strip()
         self._end = ("]", *parts_of(end[1:])) if end.startswith("]") else parts_of(end)
-        self._between = parts_of(calls.between) or ((";",) if calls.at_start_only else ())
-        self.openings = [] if calls.at_start_only else self._openings()
-        if calls.at_start_only:
-            self.openings = [each for begin in calls.also_begins for each in self._begun(begin)]
-
-    @property
-    def unmarked(self) -> Opening:
-        """The opening of calls that only their position marks."""
-        begin = self._calls.begin.strip()
-        is_list = begin == "["
-        return Opening("", () if is_list else parts_of(begin), is_list)
+        self._between = parts_of(calls.between) or ((";",) if calls.is_bare else ())
+        self.openings = self._openings()
+        self.bare = Opening("", is_list=bool(calls.begin))
+        """The opening of calls that only brackets open."""
+        self.bracket = calls.opening.strip()[0] if calls.is_bare else ""
+        """The first of these brackets; empty for other formats."""
 
     def _openings(self) -> list[Opening]:
-        found = [each for begin in (self._calls.begin, *self._calls.also_begins) for each in self._begun(begin)]
+        begins = [*self._calls.also_begins] if self._calls.is_bare else [self._calls.begin, *self._calls.also_begins]
+        found = [each for begin in begins for each in self._begun(begin)]
         if self._before:
             found.append(Opening(self._before[0], before=self._before[1:]))
             if self._before[1:] and len(self._before[-1]) >= LEAST_PART:
@@ -120,6 +116,9 @@ class Section:
         if outcome == "undeclared":
             self._show(self._tape.recorded())
             draft.note_undeclared()
+        if draft.is_made and draft.members:
+            self._show(", ".join(draft.members))
+            self._out.note(UNREAD)
         self._has_made |= outcome == "made"
         return outcome != "broken"
 

@@ -138,7 +138,6 @@ LLAMA = ChatFormat(
     calls=Calls(
         call=ObjectCall(keys=(("name", "name"), ("arguments", "parameters"))),
         is_single=True,
-        at_start_only=True,
         also_begins=("<|python_tag|>",),
     ),
 )

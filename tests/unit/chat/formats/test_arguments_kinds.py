@@ -159,7 +159,7 @@ CUT = [
     (bare, "{", "", None),
     (nested(), f"{PREFIX}<a>1{PREFIX}</a>", '{"a": 1}', ""),
     (nested(), f"{PREFIX}<a>1{PREFIX}</a>]<]mini", '{"a": 1}', "]<]mini"),
-    (nested(), f"{PREFIX}<a>1{PREFIX}</", '{"a": ', None),
+    (nested(), f"{PREFIX}<a>1{PREFIX}</", '{"a": 1', None),
     (nested(), "", "", None),
 ]  # fmt: skip
 

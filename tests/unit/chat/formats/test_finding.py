@@ -226,7 +226,7 @@ def has_an_undeclared_function_as_text_with_a_note(path: Path) -> None:
         whole = read(reader_of(found, ()), [text])
         assert whole.calls == ()
         assert all(call.name in whole.text for call in answer.calls)
-        assert whole.notes or found.opened or (found.calls is not None and found.calls.at_start_only)
+        assert whole.notes or found.opened or (found.calls is not None and found.calls.is_bare)
 
 
 def test_a_template_that_fails_on_everything_has_the_generic_format_and_a_note() -> None:

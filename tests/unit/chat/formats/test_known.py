@@ -195,12 +195,9 @@ def test_calls_in_parallel_are_read(name: str, at_cuts: Callable[[ChatFormat, st
 def test_text_around_calls_is_read(name: str, at_cuts: Callable[[ChatFormat, str], Answer]) -> None:
     calls, between = FORMATS[name].calls, SPELLED[name].of(*MADE)
     assert calls is not None
-    if calls.at_start_only:
-        assert whole(name, f"Well: {between}", at_cuts) == Answer(text=f"Well: {between}")
-    else:
-        assert whole(name, f"Well.\n{between}", at_cuts) == Answer(text="Well.", calls=tuple(MADE))
-        found = whole(name, f"{between}\nDone.", at_cuts)
-        assert (found.text.strip(), found.calls) == ("Done.", tuple(MADE))
+    assert whole(name, f"Well.\n{between}", at_cuts) == Answer(text="Well.", calls=tuple(MADE))
+    found = whole(name, f"{between}\nDone.", at_cuts)
+    assert (found.text.strip(), found.calls) == ("Done.", tuple(MADE))
 
 
 @at_cuts

@@ -189,7 +189,7 @@ KIMI_K3 = [
     (THOUGHT + k3(OTHER), Answer("Hm.", calls=(OTHER,))),
     (THOUGHT + answered("A") + k3(OTHER) + answered("B"), Answer("Hm.", "A\n\nB", (OTHER,))),
     (THOUGHT + answered("x") + k3(("get_weather", PLAIN))[:-70],
-     Answer("Hm.", "x", (("get_weather", '{"city": "Zürich 北京 🎉"'),), CUT_ARGUMENTS)),
+     Answer("Hm.", "x", (("get_weather", '{"city": "Zürich 北京 🎉", "days\\" type=\\"number\\"<|s'),), CUT_ARGUMENTS)),
     (THOUGHT + k3(("nope", {})), Answer("Hm.", k3(("nope", {})), (), UNDECLARED)),
     ("never ends", Answer("never ends", notes=CUT_THOUGHT)),
 ]  # fmt: skip
@@ -386,6 +386,8 @@ LLAMA_3 = [
     ("<|python_tag|>print(1)", Answer(text="<|python_tag|>print(1)", notes=UNREAD)),
     (named({}, "nope", "parameters"), Answer(text=named({}, "nope", "parameters"))),
     ('{"a": 1}', Answer(text='{"a": 1}')),
+    ("<|python_tag|>print({'name': 'other'})", Answer(text="<|python_tag|>print({'name': 'other'})", notes=UNREAD)),
+    ("<response>{}</response>", Answer(text="<response>{}</response>")),
 ]  # fmt: skip
 
 DESCRIBED_BY_NAME = {each.name: each for each in DESCRIBED}

@@ -339,7 +339,21 @@ OTHER_CASES = [
     ),
     (LLAMA, '{"name": "Bob", "age": 3}', Answer(text='{"name": "Bob", "age": 3}')),
     (LLAMA, '{"answer": {"name": "other"}}', Answer(text='{"answer": {"name": "other"}}')),
-    (LLAMA, 'As {"name": "other", "parameters": {}}', Answer(text='As {"name": "other", "parameters": {}}')),
+    (LLAMA, 'As {"name": "other", "parameters": {}}', Answer(text="As", calls=(("other", {}),))),
+    (LLAMA, '[1, {"name": "other", "parameters": {}}]', Answer(text='[1, {"name": "other", "parameters": {}}]')),
+    (
+        LLAMA,
+        '{"tool": {"name": "other", "parameters": {}}}',
+        Answer(text='{"tool": {"name": "other", "parameters": {}}}'),
+    ),
+    (LLAMA, '{"type": "function", "name": "other", "parameters": {}}', Answer(calls=(("other", {}),))),
+    (LLAMA, '{"parameters": {}, "name": "other"} So.', Answer(text="So.", calls=(("other", {}),))),
+    (LLAMA, '{"name": "other", "description": "A tool."}', Answer(text='{"name": "other", "description": "A tool."}')),
+    (
+        LLAMA,
+        '{"name": "other", "parameters": {}, "why": "so"}',
+        Answer(text='"why": "so"', calls=(("other", {}),), notes=("what could not be read as a call is in the text",)),
+    ),
     (LLAMA, '{"name": "oth', Answer(text='{"name": "oth')),
 ]
 

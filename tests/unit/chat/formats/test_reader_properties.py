@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -70,7 +72,7 @@ def json_for(name: str, arguments: dict[str, object]) -> str:
 def answers(draw: st.DrawFn, format: ChatFormat) -> tuple[str, str, list[ToolCall]]:
     thought = draw(words).strip() if format.thought is not None else ""
     text = draw(words).strip()
-    is_first = format.calls is not None and format.calls.at_start_only
+    is_bare = format.calls is not None and format.calls.is_bare
     names = st.sampled_from([each.name for each in FUNCTIONS])
     made = draw(
         st.lists(
@@ -79,13 +81,13 @@ def answers(draw: st.DrawFn, format: ChatFormat) -> tuple[str, str, list[ToolCal
                 names,
                 arguments_for(format),
             ),
-            max_size=1 if is_first else 3,
+            max_size=3,
         )
     )
     begin = format.calls.begin.strip()[:1] if format.calls is not None else ""
-    if made and begin and text.endswith(begin):
+    if made and ((begin and text.endswith(begin)) or (is_bare and text.endswith((",", ":")))):
         text += "."  # nobody can tell where the mark begins in what would follow: `>` and `>>>`
-    return thought, "" if is_first and made else text, made
+    return thought, text, made
 
 
 def cut(raw: str, cuts: list[int]) -> list[str]:
@@ -145,6 +147,48 @@ def test_no_answer_in_a_known_format_is_lost_or_depends_on_its_pieces(format: Ch
         assert without_ids(read(format, pieces, **flags)) == whole
     if not format.text and not format.ignored and not whole.calls and not flags["splits_thoughts"]:
         assert whole.text == raw
+
+
+MADE = ("{}", '{"city": "Ulm"}', '{"city": "Ulm", "days": 3}')
+MARKUP = r'(?:type|string)="[^"]*{word}|"(?:id|tool_call_id)": "[^"]*{word}'
+"""Places of a format's own where a text says nothing: a type mark, an id."""
+
+
+@pytest.mark.parametrize(
+    "format", [one for one in KNOWN if one.protocol not in ("harmony", "muse")], ids=lambda f: f.name
+)
+def test_every_word_that_a_model_writes_anywhere_is_in_the_text_the_thought_a_call_or_a_note(
+    format: ChatFormat,
+) -> None:
+    """Whole and damaged calls, markers in any order, with words at any place. Headers of messages are no text."""
+    for seed in range(40):
+        rng = random.Random(f"{format.name} {seed}")
+        parts = [rng.choice(bits(format)) for _ in range(rng.randint(1, 12))]
+        if seed % 2:
+            calls = [ToolCall(rng.choice(["get_weather", "nope"]), rng.choice(MADE), "abcdefghi")] * rng.randint(1, 2)
+            raw = written(format, "", rng.choice(["", "Hi "]), calls)
+            parts = cut(raw, [rng.randrange(10_000) for _ in range(5)])
+            del parts[rng.randrange(len(parts) if seed % 3 else 1)]
+        raw, words = "", []
+        for number, part in enumerate(parts):
+            raw += part
+            if rng.random() < 0.4:
+                words.append(f"w{number}q")
+                raw += rng.choice(["", " "]) + words[-1] + rng.choice(["", " "])
+        whole, ids = shown(format, [raw])
+        assert shown(format, list(raw))[0] == whole, raw
+        lost = [word for word in words if word not in " ".join((*whole, ids))]
+        assert not [word for word in lost if not re.search(MARKUP.format(word=word), raw)], raw
+
+
+def shown(format: ChatFormat, pieces: list[str]) -> tuple[list[str], str]:
+    """Text, thought, calls and notes as read, and ids, some of which are drawn."""
+    reader = reader_of(format, FUNCTIONS)
+    found = [*map(reader.feed, pieces), reader.flush()]
+    calls = [call for one in found for call in one.calls]
+    texts = ["".join(one.text for one in found), "".join(one.thought for one in found)]
+    called = "".join(call.name + call.arguments for call in calls)
+    return [*texts, called, *(note for one in found for note in one.notes)], " ".join(call.id for call in calls)
 
 
 @every_format
