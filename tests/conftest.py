@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from localllm import LLM
+from tests.homes import use_runtime
 from tests.llama_library import missing
 from tests.models.maker import write_llama
 from tests.models.tokenizers import SPECIAL_TOKENS
@@ -65,8 +66,14 @@ CHATML = (
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """LOCALLLM_HOME of the whole run, so that the user's own is left alone and the self-test runs once."""
+    """LOCALLLM_HOME of the whole run, so that the user's own is left alone and the self-test runs once.
+
+    LOCALLLM_TEST_RUNTIME names the folder of a runtime that `localllm runtime install` made, to be tested in place of
+    the package's llama.cpp.
+    """
     folder = tmp_path_factory.mktemp("home")
+    if runtime := os.environ.get("LOCALLLM_TEST_RUNTIME"):
+        use_runtime(Path(runtime), folder)
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("LOCALLLM_")]:
             patch.delenv(name)

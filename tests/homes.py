@@ -16,6 +16,14 @@ def share_findings(home: Path, folder: Path) -> None:
             shutil.copy(home / name, folder)
 
 
+def use_runtime(installed: Path, home: Path) -> None:
+    """What `localllm runtime install` and `use` would do with this runtime of another data directory."""
+    folder = home / "runtimes"
+    folder.mkdir()
+    (folder / installed.name).symlink_to(installed.resolve())
+    (folder / "chosen").write_text(installed.name)
+
+
 @contextlib.contextmanager
 def measured_once(home: Path, folder: Path) -> Iterator[Path]:
     """A data directory that also knows how fast this machine is, if a test found it out before; what it learns is kept

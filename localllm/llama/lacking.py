@@ -10,8 +10,8 @@ from typing import Any
 from localllm.llama.bindings import is_there
 from localllm.llama.drafts import next_symbols
 
-GUESSES = "guesses by MTP, EAGLE-3, DFlash and assistants"
-QUANTIZE = "localllm quantize"
+GUESSES = "guesses from hidden states (MTP, EAGLE-3, DFlash, assistants)"
+QUANTIZE = "`localllm quantize`"
 
 
 def lacking(api: Any) -> tuple[str, ...]:

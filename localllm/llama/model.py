@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
+from localllm.gguf.architectures import needs
 from localllm.llama.library import Library
 from localllm.llama.log_text import layers_per_device, shortage, unknown_architecture
 from localllm.llama.spread import AS_USUAL, Spread
@@ -117,9 +118,10 @@ class LlamaModel:
 
 
 def _not_known(library: Library, path: Path, architecture: str) -> LoadFailed:
+    remedy = needs(architecture, library.known) or "`localllm runtime list` shows other runtimes"
     reason = (
-        f"its architecture, {architecture!r}, is unknown to the llama.cpp in use ({library.build.llama_version}, "
-        f"{library.choice.runtime.name}); use a newer runtime (`localllm runtime list` shows those that are here)"
+        f"its architecture is unknown to the llama.cpp in use ({library.known.label}, "
+        f"{library.choice.runtime.name}); {remedy}"
     )
     return LoadFailed(
         f"{path.name} cannot be loaded: {reason}",

@@ -339,6 +339,7 @@ class ManagedModel(SessionObserver):
             debug=settings.log_level == "debug",
             devices=self.options.devices or (),
             rpc=settings.rpc,
+            architecture=self._candidate.info.architecture,
         )
         session = Session(
             command,

@@ -141,6 +141,7 @@ class Workers:
             debug=False,
             devices=options.devices or (),
             rpc=settings.rpc,
+            architecture=self._model.info.architecture,
         )
         session = Session(
             command,

@@ -15,8 +15,8 @@ COMMIT = "0c1e57098"
 LLAMA_VERSION, GGML_VERSION = "0.5.0", "0.25.3"
 PACKAGE, PACKAGE_VERSION = "llama-cpp-python", "0.3.36"
 """The bindings, whose source distribution contains that commit. Pinned by pyproject.toml."""
-WHEEL_PACKAGE, WHEEL_VERSION = "xllamacpp", "2026.9.11063"
-"""A wheel with the library alone, whose structs are those of the bindings. Pinned by pyproject.toml's extra `wheel`."""
+WHEEL_PACKAGE, WHEEL_VERSION = "xllamacpp", "2026.10.11549"
+"""A wheel with the library alone, the newest of `types.libraries.wheels`. Pinned by pyproject.toml's extra `wheel`."""
 RPC_HELLO, RPC_DEVICE_COUNT = 14, 15
 """Commands of the RPC protocol."""
 MAX_RPC_SERVERS = 16

@@ -17,8 +17,9 @@ def worker_command(
     debug: bool,
     devices: Sequence[str] = (),
     rpc: str | None = None,
+    architecture: str = "",
 ) -> list[str]:
-    """The argv of `localllm.worker`."""
+    """The argv of `localllm.worker`. `architecture`: of the model, for choosing a library that knows it."""
     command = [*own_command("localllm.worker"), "--data-dir", str(data_dir), "--runtime", runtime]
     if plugin_dir is not None:
         command += ["--plugin-dir", str(plugin_dir)]
@@ -26,4 +27,6 @@ def worker_command(
         command += ["--devices", ",".join(devices)]
     if rpc:
         command += ["--rpc", rpc]
+    if architecture:
+        command += ["--architecture", architecture]
     return [*command, *(["--verbose"] if verbose else []), *(["--debug"] if debug else [])]

@@ -112,6 +112,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--runtime", default="auto")
     parser.add_argument("--devices", default="")
     parser.add_argument("--rpc", default="")
+    parser.add_argument("--architecture", default="")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--debug", action="store_true")
     return parser.parse_args()
@@ -222,6 +223,7 @@ class Worker:
             plugin_dir=arguments.plugin_dir,
             devices=tuple(filter(None, arguments.devices.split(","))),
             rpc=arguments.rpc,
+            architecture=arguments.architecture,
         )
         library = wishes.load(wishes.choose(arguments.data_dir), verbose=arguments.verbose)
         build, absent = library.build, tuple(map(str, library.absent))

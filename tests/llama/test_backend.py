@@ -177,8 +177,8 @@ def test_an_architecture_that_the_library_does_not_know_is_named(
     path = tmp_path / "new.gguf"
     with Builder(path, "seahorse-9") as model:
         model.vector("output_norm.weight", 64)
-    with pytest.raises(LoadFailed, match=r"new\.gguf cannot be loaded: its architecture, 'seahorse-9'") as caught:
+    with pytest.raises(LoadFailed, match=r"new\.gguf cannot be loaded: its architecture is unknown to the") as caught:
         LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     assert caught.value.details["architecture"] == "seahorse-9"
     assert "'seahorse-9'" in caught.value.public
-    assert "localllm runtime list" in caught.value.message
+    assert "no llama.cpp that this localllm can use knows the architecture 'seahorse-9'" in caught.value.message

@@ -12,10 +12,14 @@ from types import SimpleNamespace
 import pytest
 
 from localllm.errors import LoadFailed
+from localllm.gguf.architectures import needs
 from localllm.llama import bindings
+from localllm.llama.lacking import QUANTIZE
 from localllm.llama.library import CpuChoice
 from localllm.llama.probes import selftest
 from localllm.llama.runtimes import building, found, installed
+from localllm.types.libraries import builds
+from tests.models.maker import write_llama
 
 needs_compiler = pytest.mark.skipif(
     not sys.platform.startswith("linux") or shutil.which("gcc") is None, reason="it compiles backends with gcc"
@@ -204,3 +208,42 @@ print(loaded.known.version)
 def test_the_label_names_the_runtime_only_where_it_is_not_the_packages_own() -> None:
     assert CpuChoice("zen4").label() == "zen4"
     assert CpuChoice(None, False, found.Runtime("mine", "x")).label() == "mine: linked-in, use_extra_bufts=off"
+
+
+def test_a_model_is_loaded_by_the_runtime_that_knows_its_architecture(data: Path, tmp_path: Path) -> None:
+    (row,) = [each for each in found.listed(data) if each.runtime.name == "wheel"]
+    if not row.knows("k2-horizon"):
+        pytest.skip("the installed wheel is older than the pinned one")
+    path = write_llama(tmp_path / "k2.gguf", architecture="k2-horizon")
+    code = f"""
+import sys
+from pathlib import Path
+from localllm.errors import LoadFailed
+from localllm.llama.model import LlamaModel
+from localllm.llama.runtimes.requested import Wishes
+wishes = Wishes(runtime=sys.argv[1], architecture="k2-horizon")
+library = wishes.load(wishes.choose(Path({str(data)!r})), verbose=False)
+try:
+    model = LlamaModel(library, Path({str(path)!r}), gpu_layers=0, devices=(), must_offload=False)
+    print(library.choice.runtime.name, model.dimensions)
+except LoadFailed as error:
+    print(error.public)
+"""
+    answers = [
+        subprocess.run([sys.executable, "-c", code, runtime], capture_output=True, text=True, check=True).stdout.strip()
+        for runtime in ("auto", "package")
+    ]
+    assert answers == [
+        "wheel 64",
+        "the model cannot be loaded: its architecture is unknown to the llama.cpp in use (0.5 (0c1e57098), package); "
+        + str(needs("k2-horizon", builds.named("0.5.0"))),
+    ]
+
+
+def test_quantizing_takes_a_runtime_that_can(data: Path) -> None:
+    found.choose("wheel", data)
+    try:
+        assert selftest.choose(data).trial.lacks == (QUANTIZE,)
+        assert selftest.choose_quantizing(data).choice.runtime == found.PACKAGE
+    finally:
+        found.choose("auto", data)

@@ -24,6 +24,7 @@ CHILD_TIMEOUT_S = 120
 def write_llama(
     path: Path,
     *,
+    architecture: str = "llama",
     n_layer: int = 2,
     n_embd: int = 64,
     n_ff: int = 128,
@@ -48,15 +49,15 @@ def write_llama(
     """Write a llama model of random weights and return its path; under 0.1 s and 0.6 MB by default.
 
     `dtype` and `tensor_types` choose among F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0 and MXFP4; the
-    other types come from `quantize`. Logits have a deviation of about `output_scale`. `tokenizer` replaces the BPE
-    vocabulary of `vocab` tokens; `extra` adds metadata under full key names; `n_expert` makes it a mixture. Split by
-    `max_tensors_per_file`, the files lie beside `path` and `shards_of(path)` finds them. `given` holds matrices that
-    shall not be random (see `Builder`).
+    other types come from `quantize`. `architecture` may be another one of the same tensors. Logits have a deviation of
+    about `output_scale`. `tokenizer` replaces the BPE vocabulary of `vocab` tokens; `extra` adds metadata under full
+    key names; `n_expert` makes it a mixture. Split by `max_tensors_per_file`, the files lie beside `path` and
+    `shards_of(path)` finds them. `given` holds matrices that shall not be random (see `Builder`).
     """
     words = tokenizer or bpe(vocab)
     with Builder(
         path,
-        "llama",
+        architecture,
         seed=seed,
         dtype=dtype,
         tensor_types=tensor_types,

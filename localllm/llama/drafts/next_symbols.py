@@ -41,6 +41,7 @@ _LAYER_NAMES = {
 _REQUIRED = (
     "LLAMA_CONTEXT_TYPE_MTP", "llama_model_n_layer_nextn", "llama_process", "llama_batch_ext_init",
     "llama_batch_ext_add_token", "llama_batch_ext_set_pos", "llama_batch_ext_set_embd_token",
+    "llama_batch_ext_set_embd_state",
     "llama_batch_ext_set_output_logits",
 )  # fmt: skip
 

@@ -209,7 +209,11 @@ class LlamaHeads:
         vector = api.llama_embd(row.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), 1, self._width)
         at = (ctypes.c_int32 * 1)(self._place(slot, place))
         is_set = index >= 0 and api.llama_batch_ext_set_pos(batch, index, at)
-        is_set = is_set and api.llama_batch_ext_set_embd_token(batch, index, vector)
+        # Since 0.6 a hidden state has a place of its own in contexts for heads; without one, this does nothing.
+        is_set = is_set and (
+            api.llama_batch_ext_set_embd_state(batch, index, vector)
+            or api.llama_batch_ext_set_embd_token(batch, index, vector)
+        )
         if is_set and wants_logits:
             is_set = api.llama_batch_ext_set_output_logits(batch, index, True)
         if not is_set:

@@ -6,6 +6,7 @@ for the next; the result is remembered. Loads nothing into this process; see `li
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Sequence
@@ -15,11 +16,12 @@ import msgspec
 
 from localllm.errors import InternalError, LoadFailed
 from localllm.llama import backends
+from localllm.llama.lacking import QUANTIZE
 from localllm.llama.library import CpuChoice
 from localllm.llama.probes.selftest_child import Answer, Request
 from localllm.llama.probes.selftest_memory import Memory, Outcome, Result, Trial
 from localllm.llama.runtimes import found as runtimes
-from localllm.llama.runtimes import installed
+from localllm.llama.runtimes import installed, wheel_files
 from localllm.llama.runtimes.found import AUTO, PACKAGE, Runtime
 from localllm.llama.runtimes.installed import InstalledBindings
 from localllm.measuring import probe
@@ -65,20 +67,21 @@ def choose(
     *,
     runtime: str = AUTO,
     needs: Sequence[str] = (),
+    architecture: str = "",
     fresh: bool = False,
     timeout_s: float = TIMEOUT_S,
     command: Sequence[str] | None = None,
 ) -> Outcome:
     """The runtime of that name and its best backend. `auto`: the chosen one, else the first that works, unless a later
-    one is clearly faster; if some include the backends of `needs`, it is one of these.
+    one is clearly faster; if some include the backends of `needs`, or know the `architecture`, it is one of these.
 
     A result remembered for a library, this CPU and this version is not tried again (about a second), unless `fresh`.
     Raises `NothingWorks`, or another `LoadFailed` if there is no library.
     """
     name = (runtimes.chosen(data_dir) or AUTO) if runtime == AUTO else runtime
     candidates = runtimes.usable(data_dir) if name == AUTO else [runtimes.named(name, data_dir)]
-    if needs and runtime == AUTO and not all(backends.brings(each, needs) for each in candidates):
-        candidates = [each for each in runtimes.usable(data_dir) if backends.brings(each, needs)] or candidates
+    if runtime == AUTO and (needs or architecture):
+        candidates = _suitable(candidates, runtimes.listed(data_dir), needs, architecture)
     if not candidates:
         installed.find()  # raises, with the install command
     best: Outcome | None = None
@@ -97,6 +100,37 @@ def choose(
     if best is None:
         raise NothingWorks(tried)
     return msgspec.structs.replace(best, tried=tuple(tried))
+
+
+def choose_quantizing(data_dir: Path) -> Outcome:
+    """Like `choose`, but one that can quantize. Raises `LoadFailed` if there is none."""
+    outcome = choose(data_dir)
+    if QUANTIZE not in outcome.trial.lacks:
+        return outcome
+    for each in runtimes.usable(data_dir):
+        with contextlib.suppress(NothingWorks):
+            other = choose(data_dir, runtime=each.name)
+            if QUANTIZE not in other.trial.lacks:
+                return other
+    able = [each.name for each in wheel_files.offered() if each.quantizes]
+    wheels = [f"`localllm runtime install {name}` brings one; " for name in able]
+    raise LoadFailed(
+        f"no llama.cpp on this machine can quantize; {''.join(wheels)}`localllm runtime build cpu` makes one (10 "
+        "minutes, with a C++ compiler)"
+    )
+
+
+def _suitable(
+    candidates: list[Runtime], listed: Sequence[runtimes.RuntimeRow], needs: Sequence[str], architecture: str
+) -> list[Runtime]:
+    """The candidates if each has the backends and knows the architecture; else those that do, or at least have the
+    backends."""
+    usable = {each.runtime: each for each in listed if not each.why_not}
+    bringing = [each for each in usable if not needs or backends.brings(each, needs)]
+    knowing = [each for each in bringing if not architecture or usable[each].knows(architecture)]
+    if all(each in knowing for each in candidates):
+        return candidates
+    return knowing or ([] if all(each in bringing for each in candidates) else bringing) or candidates
 
 
 def known(data_dir: Path, runtime: Runtime) -> Outcome | None:

@@ -43,7 +43,7 @@ def main() -> None:
 def _do(job: Job, report: quantize.Report) -> Done | Failed:
     try:
         source = quantize.check(job)
-        choice = selftest.choose(Path(job.data_dir)).choice
+        choice = selftest.choose_quantizing(Path(job.data_dir)).choice
         return quantize.run(job, source, library.load(choice), report)
     except LocalLLMError as error:
         return Failed(error.info())

@@ -73,6 +73,10 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
     """Why it cannot be used; empty: no problem is known."""
 
+    def knows(self, architecture: str) -> bool:
+        """Whether its llama.cpp can load such models."""
+        return any(each.version == self.build and architecture in each.architectures for each in builds.known())
+
     @property
     def llama_cpp(self) -> str:
         """`0.6 (b11549)`."""

@@ -24,6 +24,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     plugin_dir: Path | None = None
     devices: tuple[str, ...] = ()
     rpc: str | None = None
+    architecture: str = ""
+    """Of the model; empty: of no particular one."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -33,7 +35,9 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     def choose(self, data_dir: Path, *, fresh: bool = False) -> Outcome:
         """The runtime and CPU backend to use. Raises `LoadFailed`."""
         lacking = backends.missing(self.needs, self.plugin_dir)
-        return selftest.choose(data_dir, runtime=self.runtime, needs=lacking, fresh=fresh)
+        return selftest.choose(
+            data_dir, runtime=self.runtime, needs=lacking, architecture=self.architecture, fresh=fresh
+        )
 
     def load(self, outcome: Outcome, *, verbose: bool) -> Library:
         """Load it into this process. Raises `LoadFailed`, `InvalidParameter`."""

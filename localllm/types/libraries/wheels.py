@@ -30,6 +30,8 @@ class Wheel(NamedTuple):
     """Platform (`machine.wheel_platform`) -> its file."""
     maker: str
     """Who built it."""
+    quantizes: bool = False
+    """Whether its llama.cpp can quantize."""
 
 
 WHEELS = (
@@ -49,6 +51,6 @@ WHEELS = (
     }, "the xllamacpp project"),
     Wheel("vulkan-0.7", "cyllama-vulkan", "0.7.0", "0.7.0", "vulkan", {
         "linux-x86_64": File(33968392, "c345a84772353b68b9c52f9dfa6e11f9d7ff7c98e671c5eb5d1689d8c707a075"),
-    }, "the cyllama project"),
+    }, "the cyllama project", quantizes=True),
 )  # fmt: skip
 """Oldest llama.cpp first. The Windows file of cyllama-vulkan is left out: its libraries were never seen to load."""
