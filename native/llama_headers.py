@@ -1,9 +1,10 @@
-"""`python native/llama_headers.py TREE NAME [--like BUILD]`: what localllm needs of one llama.cpp, from its headers.
+"""`python native/llama_headers.py TREE NAME [--like BUILD] [--old TREE]`: one llama.cpp, as localllm needs to know it.
 
 TREE is that version's source, as in the source distributions of llama-cpp-python (`vendor/llama.cpp`) and xllamacpp
 (`thirdparty/llama.cpp`). Writes NAME.json in `localllm/data/builds`: layouts of structs, tables of functions, types of
-functions, numbers, architectures; with `--like` only what differs from that build. Prints what changed. Needs the
-package libclang, a tool of developers only. `localllm/types/libraries/builds.py` reads the files.
+functions, numbers, architectures; with `--like` only what differs from that build. Prints what changed, and with the
+source of that build in `--old`, which rows of `localllm/llama/facts.py` have to be looked at again. Needs the package
+libclang, a tool of developers only. `localllm/types/libraries/builds.py` reads the files.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -93,6 +96,49 @@ def _short(value: Any, beside: Any) -> str:
         value = [each for each in value if each not in beside] or "others in another order"
     text = json.dumps(value)
     return text if len(text) < 200 else text[:200] + " ..."
+
+
+def fact_rows(old: Path, new: Path) -> Iterator[str]:
+    """A Markdown table of the facts whose source changed, most changed first; texts of the log that are gone."""
+    facts = runpy.run_path(str(ROOT / "localllm" / "llama" / "facts.py"))["FACTS"]
+    before, after = ("\n".join(_text(path) for path in _sources(tree, "src ggml/src")) for tree in (old, new))
+    found = []
+    for fact in facts:
+        changed = {path: count for path, count in _changes(old, new, fact.source).items() if count}
+        gone = [text for text in fact.texts if text in before and text not in after]
+        if changed or gone:
+            files = ", ".join(
+                f"{path} ({count})" for path, count in sorted(changed.items(), key=lambda each: -each[1])[:4]
+            )
+            more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
+            found.append((sum(changed.values()), fact, files + more, ", ".join(gone)))
+    yield "| fact | test that fails | changed lines | text gone |"
+    yield "|---|---|---|---|"
+    for _, fact, files, gone_texts in sorted(found, key=lambda each: -each[0]):
+        yield f"| {fact.what} | {', '.join(fact.tests)} | {files} | {gone_texts} |"
+
+
+def _changes(old: Path, new: Path, source: str) -> dict[str, int]:
+    """File of either tree that `Fact.source` names -> how many lines differ."""
+    names = {path.relative_to(tree).as_posix() for tree in (old, new) for path in _sources(tree, source)}
+    counts = {}
+    for name in names:
+        before, after = (Counter(_text(tree / name).splitlines()) for tree in (old, new))
+        counts[name] = ((before - after) + (after - before)).total()
+    return counts
+
+
+def _sources(tree: Path, named: str) -> Iterator[Path]:
+    """The files and folders that a text names, patterns too."""
+    for word in re.findall(r"[\w./*-]+", named):
+        if "/" in word or word.endswith((".cpp", ".h", ".c")):
+            for path in sorted(tree.glob(word)) or sorted(tree.rglob(word)):
+                inside = path.rglob("*") if path.is_dir() else (path,)
+                yield from (each for each in inside if each.suffix in (".c", ".cpp", ".cu", ".cuh", ".h", ".txt"))
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8", "replace") if path.is_file() else ""
 
 
 def write(path: Path, about: dict[str, str], sections: Sections) -> None:
@@ -178,6 +224,7 @@ def main() -> None:
     parser.add_argument("tree", type=Path)
     parser.add_argument("name")
     parser.add_argument("--like", default="", help="a build that is known; only differences are written")
+    parser.add_argument("--old", type=Path, help="that build's source")
     given = parser.parse_args()
     sections = read(given.tree)
     old = merged(given.like) if given.like else {section: {} for section in SECTIONS}
@@ -191,6 +238,8 @@ def main() -> None:
     write(path, about, changed)
     if given.like:
         sys.stdout.writelines(f"{row}\n" for row in rows(old, changed))
+    if given.old:
+        sys.stdout.writelines(f"{row}\n" for row in ("", *fact_rows(given.old, given.tree)))
 
 
 if __name__ == "__main__":

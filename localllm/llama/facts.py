@@ -65,7 +65,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "function", "C++ functions for NextN layers, EAGLE-3 and DFlash, by mangled names",
         ("localllm.llama.drafts.next_symbols:_NAMES", "localllm.llama.drafts.next_symbols:_LAYER_NAMES",
-        "localllm.llama.drafts.next_symbols:_REQUIRED"), "src/llama-ext.h",
+        "localllm.llama.drafts.next_symbols:_REQUIRED"), "src/llama-ext.h, src/llama-batch.cpp",
         ("test_upstream.py::test_functions_by_mangled_name_are_there",
         "test_heads.py::test_a_library_without_the_functions_is_found_out"), "feature off",
     ),
