@@ -24,10 +24,8 @@ from localllm.gguf.rules.products import products
 from localllm.gguf.shards import read_all_shards
 from localllm.gguf.values import MetadataValue, UndecodedValue
 from localllm.types import ModelInfo
-from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
+from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE, MAX_EXPERTS, MAX_LAYERS
 
-MAX_LAYERS = 4_096
-"""Eight times as many as llama.cpp takes."""
 MAPPED_ALIGNMENT = 32
 """TENSOR_ALIGNMENT of ggml-backend.cpp and ggml-cpu.cpp: tensors that are mapped begin at multiples of it."""
 MAX_SIZE = 2**24
@@ -74,6 +72,8 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon", "rope.freq_base", "rope.scaling.factor"
     )
     num_layers = keys.num_layers(tensors)
+    keys.check_experts()
+    keys.check_most("nextn_predict_layers", num_layers, "the number of layers")
     layer_bytes, other_bytes = _bytes_per_layer(tensors, num_layers)
     of_heads, no_heads = heads(keys, {tensor.name for tensor in tensors}, num_layers)
     vocabulary_size = keys.vocabulary_size(tensors)
@@ -219,6 +219,27 @@ class _Keys:
         elif not 1 <= layers <= MAX_LAYERS:
             raise self._wrong(f"{self.architecture}.block_count", f"from 1 to {MAX_LAYERS}")
         return layers
+
+    def check_experts(self) -> None:
+        """What llama.cpp asserts of them, which would end the process."""
+        num_experts = self.check_most("expert_count", MAX_EXPERTS)
+        if num_experts == 1:
+            return  # some architectures take it for none
+        num_used = self.check_most("expert_used_count", num_experts, "expert_count")
+        if num_experts and not num_used:
+            raise self._wrong(f"{self.architecture}.expert_count", "0, as expert_used_count is")
+        num_groups = self.check_most("expert_group_count", max(0, num_experts - 1), "less than expert_count")
+        if num_groups > 1 and num_experts % num_groups:
+            raise self._wrong(f"{self.architecture}.expert_group_count", "a divisor of expert_count")
+        if num_groups > 1 and not 0 < (self.model_count("expert_group_used_count") or 0) < num_groups:
+            raise self._wrong(f"{self.architecture}.expert_group_used_count", "from 1 to less than expert_group_count")
+
+    def check_most(self, key: str, most: int, what: str = "") -> int:
+        """The largest of the counts, or 0. Raises `InvalidModelFile` if it is above `most`."""
+        found = self.model_count(key) or 0
+        if found > most:
+            raise self._wrong(f"{self.architecture}.{key}", f"up to {most:,}{f' ({what})' if what else ''}")
+        return found
 
     def num_kv_heads(self) -> int | None:
         """The number of KV heads; if missing, the number of heads, as in llama.cpp."""

@@ -151,9 +151,9 @@ FACTS: tuple[Fact, ...] = (
         "localllm.types.upstream:DEFAULT_SEED"), "include/llama.h", (_BINDINGS,), "wrong result",
     ),
     Fact(
-        "number", "limits of names and servers", ("localllm.types.upstream:MAX_TENSOR_NAME_BYTES",
-        "localllm.types.upstream:MAX_RPC_SERVERS"), "ggml/include/ggml.h, ggml/include/ggml-rpc.h", (_HEADERS,),
-        "refused",
+        "number", "limits of names, servers, layers, experts", ("localllm.types.upstream:MAX_TENSOR_NAME_BYTES",
+        "localllm.types.upstream:MAX_RPC_SERVERS", "localllm.types.upstream:MAX_LAYERS", "localllm.types.upstream:"
+        "MAX_EXPERTS"), "ggml/include/ggml.h, ggml-rpc.h, src/llama-hparams.h", (_HEADERS,), "refused",
     ),
     Fact(
         "number", "types of tensors, their names and blocks", ("localllm.gguf.tables:BLOCK_TYPES",),

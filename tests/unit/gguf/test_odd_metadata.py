@@ -127,5 +127,6 @@ def test_odd_values_of_51_keys_run_or_are_refused_by_name(on_cpu: Settings, tmp_
 def is_about(error: LocalLLMError, key: str) -> bool:
     """Whether it blames the file."""
     if isinstance(error, InvalidModelFile):
-        return re.search(rf"{re.escape(key)}|tokenizer|tensor|layers", error.message) is not None
+        named = rf"{re.escape(key)}|tokenizer|tensor|layers|{re.escape(key.rpartition('.')[2])} "
+        return re.search(named, error.message) is not None
     return isinstance(error, LoadFailed) and ("the file" in error.message or ".gguf" in error.message)
