@@ -206,7 +206,7 @@ class ManagedModel(SessionObserver):
         assert session.model is not None
         if self.loaded is None:
             self.used()
-            log_load(session.model, asked_ctx=None if self._chose_ctx else self._used_options.ctx)
+            log_load(session.model, self._used_options, chose_ctx=self._chose_ctx)
         if session.model is not self.loaded:
             self._take_report(session.model)
         return session

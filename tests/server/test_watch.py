@@ -7,7 +7,9 @@ import json
 import logging
 import re
 from importlib import resources
+from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,6 +18,7 @@ from localllm.server.watching.metrics import Metrics
 from localllm.server.watching.tally import Tally
 from localllm.supervisor.load_log import log_load
 from localllm.types import Finish, Timings, Usage
+from localllm.types.load_options import LoadOptions
 from localllm.types.states import EngineStatus
 from tests.server.conftest import RequestLog, Served
 from tests.server.fake_runtime import FINISH, FakeRuntime, tiny_model
@@ -212,9 +215,23 @@ def test_files_of_the_page_and_probes_are_logged_for_debugging_only(
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("asked", "says"), [(10, True), (512, False), (None, False)])
-def test_a_context_that_is_not_what_was_asked_for_is_a_warning(
-    caplog: pytest.LogCaptureFixture, asked: int | None, says: bool
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"ctx": 10}, "ctx 10 512"),
+        ({"ctx": 512}, ""),
+        ({}, ""),
+        ({"kv_cells": 600}, "kv_cells 600 768"),
+        ({"ubatch": 4096}, "ubatch 4096 512"),
+        ({"slots": 2, "ctx": 512, "encoder": True}, "ctx 512 8"),
+    ],
+)
+def test_an_option_that_has_another_value_than_asked_for_is_a_warning(
+    caplog: pytest.LogCaptureFixture, asked: dict[str, Any], says: str
 ) -> None:
-    log_load(tiny_model(), asked_ctx=asked)
-    assert ("context_rounded" in caplog.messages) == says
+    model = msgspec.structs.replace(tiny_model(), ubatch=512, embedding_ctx=8)
+    if asked.pop("encoder", False):
+        model = msgspec.structs.replace(model, info=msgspec.structs.replace(model.info, causal=False))
+    log_load(model, LoadOptions(**asked))
+    fields = [vars(each)["fields"] for each in caplog.records if each.message == "option_changed"]
+    assert ", ".join(f"{each['option']} {each['asked']} {each['used']}" for each in fields) == says

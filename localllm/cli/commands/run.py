@@ -83,6 +83,10 @@ def run_model(options: RunOptions) -> int:
             _suggest_runtime(settings)
         with server.client() as client:
             talk = _talk(client, server.model_id, options, found)
+            if (
+                interactive and settings.ctx is not None and talk.ctx not in (None, settings.ctx)
+            ):  # else its log says it
+                report.say(f"localllm: the context is {talk.ctx} tokens, not {settings.ctx}: llama.cpp's step is 256")
             if talk.raw:
                 _check_raw(options)
             if prompt is None:
