@@ -144,6 +144,16 @@ def test_a_structure_becomes_a_constraint_of_its_own_for_each_request(bench: Ben
     assert bench.written == [SMALL]
 
 
+def test_a_draw_that_comes_to_nothing_spoils_no_rule_with_a_limit_or_a_stop(bench: Bench) -> None:
+    for rule in ("max_tokens=3", 'stop="b"'):
+        bench.add(rule, Structure.grammar(f'start: body "a"\nbody[{rule}]: /[ab]*/', "lark"))
+        made = bench.next()[1]
+        assert isinstance(made, MatcherConstraint)
+        token = next(token for token in range(256) if made.allows(token, 0))
+        assert made.allows(token, 0)
+        made.take(token)
+
+
 def test_a_small_structure_waits_for_no_large_one_and_for_none_that_takes_long(bench: Bench) -> None:
     large, slow = bench.hold(LARGE), bench.hold(regex("slow"))
     bench.add("large", LARGE)

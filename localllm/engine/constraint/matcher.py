@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class Matcher(Protocol):
 
     def rollback(self, num_tokens: int) -> bool: ...
 
+    def deep_copy(self) -> Self: ...
+
     def compute_ff_tokens(self) -> list[int]: ...
 
     def compute_ff_bytes(self) -> bytes: ...
@@ -67,12 +69,14 @@ class MatcherConstraint:
         notes: tuple[str, ...] = (),
         budget: ThoughtBudget | None = None,
         distinctness: Distinctness | None = None,
+        can_roll_back: bool = True,
         row_length: int | None = None,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """`num_tokens`: size of the tokenizer's vocabulary; `row_length`: of a row of logits, if longer; `budget`: for
         the reasoning before the text, with nothing taken yet; `distinctness`: of its document, which has not begun;
-        `clock`: CPU time of the calling thread, so that a busy machine makes no constraint look slow.
+        `can_roll_back`: whether the matcher can give up tokens; if not, a copy of it looks ahead; `clock`: CPU time of
+        the calling thread, so that a busy machine makes no constraint look slow.
 
         Raises `ConstraintFailed` if no text satisfies it, or its first mask exceeds its limits.
         """
@@ -82,6 +86,7 @@ class MatcherConstraint:
         self.end_tokens = tuple(end_tokens)
         self._budget = budget
         self._distinctness = distinctness
+        self._can_roll_back = can_roll_back
         self.cost_s = 0.0
         self._matcher = matcher
         self._mask_bytes = (num_tokens + 31) // 32 * 4
@@ -143,6 +148,8 @@ class MatcherConstraint:
             mask = self.masks(self.forced, 1)[0]
             if not mask[token // 32] >> token % 32 & 1:
                 return False
+        if not self._can_roll_back:
+            return self._matcher.validate_tokens([token]) == 1
         if self._matcher.try_consume_tokens([token]):
             if self._distinctness is not None and not self._distinctness.allows(token, self._matcher):
                 self._matcher.rollback(1)
@@ -173,7 +180,9 @@ class MatcherConstraint:
         began_s, longest_s = self._clock(), 0.0
         forced, first = self.forced, len(ahead) + 1 - num_rows
         budget = None if self._budget is None or self._budget.is_over else self._budget.copy()
-        num_consumed = 0
+        matcher, num_consumed = self._matcher, 0
+        if not self._can_roll_back and len(ahead) > len(forced):
+            matcher = matcher.deep_copy()
         for place in range(min(first, len(forced)), len(ahead) + 1):
             if place >= first:
                 mask = self._buffers[place - first]
@@ -182,17 +191,18 @@ class MatcherConstraint:
                     mask[:] = 0
                     mask[must[0] // 32] = 1 << must[0] % 32
                 else:
-                    self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, self._mask_bytes)
+                    matcher.unsafe_compute_mask_ptr(mask.ctypes.data, self._mask_bytes)
                     self._forbid(mask, ahead[len(forced) : place])
             if len(forced) <= place < len(ahead):
-                if not self._matcher.validate_tokens([ahead[place]]) or not self._matcher.consume_token(ahead[place]):
+                if not matcher.validate_tokens([ahead[place]]) or not matcher.consume_token(ahead[place]):
                     break
                 num_consumed += 1
                 if budget is not None:
                     budget.take(ahead[place])
             ended_s = self._clock()
             began_s, longest_s = ended_s, max(longest_s, ended_s - began_s)
-        if self._matcher.is_error() or (num_consumed and not self._matcher.rollback(num_consumed)):
+        is_kept = not num_consumed or matcher is not self._matcher or matcher.rollback(num_consumed)
+        if matcher.is_error() or not is_kept:
             raise self._failure()
         self.cost_s = max(longest_s, self._clock() - began_s, self.cost_s * FORGETTING)
         return self._buffers[:num_rows]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -41,6 +42,9 @@ MAX_KEPT = 128
 """Compiled structures in the cache."""
 MAX_KEPT_CHARACTERS = 1_000_000
 """Limit for their sources: what is compiled may take sixty times as much."""
+
+_NEVER_ROLLS_BACK = re.compile(r"\b(max_tokens|stop)\s*=")
+"""Attributes of Lark rules: llguidance gives up no token of a grammar that has one."""
 
 T = TypeVar("T")
 
@@ -84,6 +88,7 @@ class _Template(NamedTuple):
     matcher: LLMatcher
     notes: tuple[str, ...]
     checks: str
+    can_roll_back: bool
 
 
 class Later(Generic[T]):
@@ -185,7 +190,7 @@ class Grammars:
                 f"{key.structure.param} is too large or too complex to compile; simplify it", param=key.structure.param
             )
         matcher.compute_ff_tokens()
-        template = _Template(matcher, written.notes, written.checks)
+        template = _Template(matcher, written.notes, written.checks, not _NEVER_ROLLS_BACK.search(written.grammar))
         self._keep(key, template)
         self._give(template, key, self._taken(key))
 
@@ -237,6 +242,7 @@ class Grammars:
                     notes=template.notes,
                     budget=_budget(key.preface, vocabulary),
                     distinctness=self._distinctness(template, key.preface),
+                    can_roll_back=template.can_roll_back,
                 )
         except ConstraintFailed as failure:
             return InvalidParameter(f"{param}: {failure}", param=param)

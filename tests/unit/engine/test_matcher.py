@@ -113,6 +113,41 @@ def test_a_walk_through_the_masks_is_a_document_with_and_without_forced_tokens(
     assert one.is_complete == other.is_complete
 
 
+COUNTED = (
+    'start: "na" body "!x"\nbody[max_tokens=5]: /(?s:.*)/',
+    'start: "na" body " end"\nbody[stop=/[ ,.]/]: /(?s:.*)/',
+    'start: body "X"\nbody[stop="e", max_tokens=8]: /[a-z ]*/',
+)
+
+
+@pytest.mark.parametrize("rule", COUNTED)
+def test_draws_and_rows_that_come_to_nothing_count_for_no_rule_with_a_limit(rule: str) -> None:
+    """llguidance gives up no token of such a grammar."""
+    grammar = json.dumps({"grammars": [{"name": "document", "lark_grammar": rule}]})
+    fresh = LLMatcher(TOKENIZER, grammar, log_level=0)
+    for seed in range(20):
+        chance = random.Random(seed)
+        disturbed, calm = (
+            MatcherConstraint(fresh.deep_copy(), num_tokens=len(VOCABULARY), end_tokens=[END], can_roll_back=False)
+            for _ in range(2)
+        )
+        while not calm.is_complete:
+            ahead = [chance.randrange(1, len(VOCABULARY)) for _ in range(3)]
+            for token in ahead:
+                disturbed.allows(token, len(disturbed.forced))
+            disturbed.num_allowed([*disturbed.forced, *ahead])
+            disturbed.masks([*disturbed.forced, *ahead], 2)
+            assert list(disturbed.forced) == list(calm.forced)
+            choice = allowed(calm.masks((), 1)[0])
+            assert allowed(disturbed.masks((), 1)[0]) == choice
+            token = chance.choice(choice)
+            if token == END:
+                break
+            assert disturbed.allows(token, 0)
+            disturbed.take(token)
+            calm.take(token)
+
+
 def test_forced_tokens_are_those_of_the_tokenizer() -> None:
     """Up to where what follows could change them: an empty string's quotes may be in one token with what follows."""
     person = constraint(PERSON)
