@@ -341,7 +341,7 @@ FACTS: tuple[Fact, ...] = (
         "architecture", "all names; files that only Ollama reads, and projectors",
         ("localllm.registry.sources.ollama_only:STOCK_NAMES", "localllm.registry.sources.ollama_only:OFTEN_ITS_OWN",
         "localllm.registry.sources.ollama_only:refused_header", "localllm.gguf.kinds:is_projector",
-        "localllm.types.upstream:ARCHITECTURES"), "src/llama-arch.cpp", (_NAMES,), "refused",
+        "localllm.types.libraries.builds:Build"), "src/llama-arch.cpp", (_NAMES,), "refused",
     ),
     Fact(
         "format", "RPC protocol", ("localllm.types.libraries.builds:Build", "localllm.types.upstream:RPC_HELLO",

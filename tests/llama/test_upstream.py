@@ -25,7 +25,7 @@ ARCHITECTURES = {
     *memory._WINDOW_PERIODS, *memory._DEFAULT_WINDOWS, *memory._FIXED_WINDOWS, *memory._RECURRENT, *memory._HYBRID,
     *memory._NEXTN_APART, *memory._NEXTN_WITHIN, *memory._INDEXED, *nextn.FORMS, *nextn._CANNOT_ROLL_BACK,
     *target_states.GIVES_STATES, *draft_heads._READERS, assistants.TARGET, *rollback.ROLLS_BACK,
-    *encoders.NON_CAUSAL, *encoders.SCORE_PROBABILITIES, *upstream.ARCHITECTURES,
+    *encoders.NON_CAUSAL, *encoders.SCORE_PROBABILITIES, *builds.named(upstream.LLAMA_VERSION).architectures,
 }  # fmt: skip
 
 

@@ -10,10 +10,10 @@ from localllm.chat.template_note import template_note
 from localllm.cli.render.units import size
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter
+from localllm.gguf.architectures import needs
 from localllm.settings.config import Settings
 from localllm.system.printable import one_line
 from localllm.types import ChatFormat, ModelInfo
-from localllm.types.upstream import ARCHITECTURES, LLAMA_VERSION
 
 
 def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool) -> int:
@@ -133,8 +133,8 @@ def table(info: ModelInfo, format: ChatFormat | None = None) -> list[tuple[str, 
 
 
 def _architecture(info: ModelInfo) -> str:
-    if info.architecture not in ARCHITECTURES:
-        return f"{info.architecture} (unknown to llama.cpp {LLAMA_VERSION}, for which this localllm is made)"
+    if needs(info.architecture):
+        return f"{info.architecture} (unknown to every llama.cpp that this localllm can use)"
     return info.architecture if info.causal else f"{info.architecture} (encoder)"
 
 

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from localllm.errors import InvalidModelFile, LocalLLMError
 from localllm.gguf import Header, read_header
+from localllm.gguf.architectures import needs
 from localllm.gguf.kinds import is_projector, not_a_model, text_of
 from localllm.registry.manifest import Role
 from localllm.registry.sources.ollama_only import refused_header
 from localllm.system.printable import one_line
-from localllm.types.upstream import ARCHITECTURES, FILE_TYPES, GUESSED_FILE_TYPE, LLAMA_VERSION
+from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE
 
 MAX_TEXT_CHARS = 200
 """Limit on the name of an architecture or licence."""
@@ -63,21 +64,10 @@ def check_is_model(header: Header) -> None:
 
 
 def check_is_known(header: Header) -> None:
-    """Raises `InvalidModelFile`, with the detail `architecture`, if llama.cpp does not know the architecture."""
+    """Raises `InvalidModelFile`, with the detail `architecture`, if no llama.cpp that can be used knows that one."""
     architecture = text_of(header, "general.architecture")
-    if unknown := unknown_architecture(architecture):
-        raise InvalidModelFile(f"{header.path.name} {unknown}", path=str(header.path), architecture=architecture)
-
-
-def unknown_architecture(architecture: str | None) -> str | None:
-    """Why llama.cpp cannot compute models of this architecture: a phrase that follows a file's name; None: it can."""
-    if architecture is None or architecture in ARCHITECTURES:
-        return None
-    shown = one_line(architecture[:MAX_TEXT_CHARS])
-    return (
-        f"has the architecture {shown!r}, which llama.cpp {LLAMA_VERSION}, for which this localllm is made, does not "
-        "know; try a newer version of localllm"
-    )
+    if architecture is not None and (unknown := needs(one_line(architecture[:MAX_TEXT_CHARS]))):
+        raise InvalidModelFile(f"{header.path.name}: {unknown}", path=str(header.path), architecture=architecture)
 
 
 def _not_usable(header: Header) -> str | None:
