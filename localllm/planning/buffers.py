@@ -37,11 +37,12 @@ class Step(NamedTuple):
     """Earlier states kept of each sequence, besides its latest."""
 
 
-def compute_bytes(info: ModelInfo, step: Step, *, flash: bool, copied: int = 0) -> int:
+def compute_bytes(info: ModelInfo, step: Step, *, flash: bool, copied: int = 0, experts: int = 0) -> int:
     """Size of the compute buffer if one device computes everything. `copied`: bytes of weights fetched from another
-    device for that."""
+    device for that; `experts`: bytes of a tensor of experts that is."""
     width = F32 * (info.embedding_length or 0) * step.rows
-    peak = copied + _feed_forward(info, step, width) + _mask_bytes(info, step, F16 if flash else F32)
+    feed_forward = _feed_forward(info, step, width) + _mask_bytes(info, step, F16 if flash else F32)
+    peak = max(copied, experts) + feed_forward
     if not flash:
         peak = max(peak, copied + _plain_attention(info, step, width))
     return max(peak, head_bytes(info, step))

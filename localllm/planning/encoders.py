@@ -33,6 +33,7 @@ def demand_of(info: ModelInfo, sizes: Sizes, ctx: int, *, flash: bool) -> Demand
         kept=[0] * len(sizes.layers),
         compute=buffers.encoder_device_bytes(info, rows, TEXTS, flash=flash),
         compute_partly=buffers.encoder_device_bytes(info, rows, TEXTS, flash=flash, copied=largest),
+        compute_experts=buffers.encoder_device_bytes(info, rows, TEXTS, flash=flash, copied=largest),
         compute_output=0,  # there is no head: the last layer's device pools
         host=3 * width + beside,
         copies=buffers.MORE_COPIES * beside + FIRST_COPIES * width,

@@ -53,6 +53,8 @@ class Demand(NamedTuple):
     """Compute buffer of a device if GPUs compute all layers."""
     compute_partly: int
     """Compute buffer of a device if the CPU has layers too, whose weights are copied to the device for long prompts."""
+    compute_experts: int
+    """Compute buffer of a device if it has all layers, but experts are copied to it for long prompts."""
     compute_output: int
     """Compute buffer of a device that has only the output head."""
     host: int
@@ -215,7 +217,6 @@ def place(
     first = every - on_gpus
     away = sorted(block for block in cpu_experts if block >= first and sizes.experts[block])
     is_pipelined = on_gpus == every and sum(map(bool, counts)) > 1 and not sizes.moved and not away
-    copied = sizes.largest_experts if away else 0
     for gpu, count in zip(gpus, counts, strict=True):
         end = first + count
         has_output = count > 0 and end == every
@@ -227,7 +228,7 @@ def place(
         if count == 1 and has_output and any(share.layers for share in shares):
             compute = demand.compute_output
         elif count or gpu.name in sizes.moved:
-            compute = max(demand.compute + copied, 0 if on_gpus == every else demand.compute_partly)
+            compute = demand.compute_partly if on_gpus < every else demand.compute_experts if away else demand.compute
             if is_pipelined:
                 compute += demand.copies if not any(share.layers for share in shares) else demand.copies_later
         shares.append(DeviceShare(gpu.name, count, weights, sum(demand.kept[first:end]), compute))

@@ -169,11 +169,11 @@ def step_of(info: ModelInfo, options: LoadOptions, *, flash: bool) -> Step:
     )
 
 
-def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool, copied: int = 0) -> int:
+def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool, copied: int = 0, experts: int = 0) -> int:
     """Size of a device's compute buffer; 0 for an encoder, which gets one with its first text."""
     if not info.causal:
         return 0
-    return buffers.compute_bytes(info, step_of(info, options, flash=flash), flash=flash, copied=copied)
+    return buffers.compute_bytes(info, step_of(info, options, flash=flash), flash=flash, copied=copied, experts=experts)
 
 
 def cpu_compute_bytes(info: ModelInfo, options: LoadOptions) -> int:
@@ -334,13 +334,15 @@ def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
     kept, heads = memory_bytes(info, options, flash=flash), heads_of(info, options)
     if kept:
         kept[-1] += heads.kept
-    step = step_of(info, options, flash=flash)
+    step, experts = step_of(info, options, flash=flash), sizes.largest_experts
     copies = buffers.MORE_COPIES * buffers.input_bytes(info, step, flash=flash)
     return Demand(
         sizes=sizes,
         kept=kept,
         compute=compute_bytes(info, options, flash=flash) + heads.compute,
-        compute_partly=compute_bytes(info, options, flash=flash, copied=max(kept, default=0)) + heads.compute,
+        compute_partly=compute_bytes(info, options, flash=flash, copied=max(kept, default=0), experts=experts)
+        + heads.compute,
+        compute_experts=compute_bytes(info, options, flash=flash, experts=experts) + heads.compute,
         compute_output=buffers.head_bytes(info, step),
         copies=copies,
         copies_later=buffers.MORE_COPIES * buffers.mask_bytes(info, step, flash=flash),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from localllm.registry.resolve import carried
 from localllm.types.load_options import LoadOptions
 from tests.gpu.allocations import MIB, Case, Outcome
 from tests.llama.test_buffer_planning import SMALL, STEPS
-from tests.models.hollow import ENCODERS, SHAPES, write_hollow
+from tests.models.hollow import ENCODERS, SHAPES, Shape, write_hollow
 
 PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
 pytestmark = [
@@ -73,6 +74,18 @@ def test_a_model_of_real_widths_takes_on_each_device_what_is_planned(home: Path,
     path = write_hollow(tmp_path / "a.gguf", SHAPES["TinyLlama"])
     modes = ["flash", "no flash", "q8_0"]
     check(allocated(home, cases_of(path, modes), GGML_VK_VISIBLE_DEVICES="0"), 0)
+
+
+def test_a_mixture_takes_on_each_device_what_is_planned_wherever_its_experts_are(home: Path, tmp_path: Path) -> None:
+    shape = Shape("qwen3moe", 1024, 512, 16, 4, 64, 32_000, layers=4, experts=64, experts_used=8)
+    path, choices = write_hollow(tmp_path / "a.gguf", shape), itertools.product(("all", 3), (0, 2, "all"))
+    steps = [LoadOptions(ctx=2048, slots=2, flash_attn=flash, mmap=False) for flash in ("on", "off")]
+    cases = [
+        Case(str(path), msgspec.structs.replace(step, gpu_layers=layers, n_cpu_moe=stay))
+        for layers, stay in choices
+        for step in steps
+    ]
+    check(allocated(home, cases, GGML_VK_VISIBLE_DEVICES="0"), 0)
 
 
 @pytest.mark.parametrize("name", ENCODERS)
