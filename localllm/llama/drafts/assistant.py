@@ -60,7 +60,7 @@ class LlamaAssistant(LlamaHeads):
         return self._target.cells.length(slot)
 
     def _configure(self, params: Any) -> None:
-        super()._configure(params)
+        params.ctx_type = self._api.LLAMA_CONTEXT_TYPE_MTP  # since 0.6 others take no vectors of a target
         self._target.context.rope.apply(self._api, params)
 
     def _check(self) -> None:
