@@ -39,7 +39,7 @@ def align_to_lines(ggml: Ggml, build: Build) -> TakeBack | None:
     buffer_type = ggml.backend_cpu_buffer_type()
     alignment = ggml.backend_buft_get_alignment(buffer_type)
     functions = slots(buffer_type, place + 1)
-    if alignment >= LINE_BYTES or not are_functions(functions):
+    if alignment >= LINE_BYTES or not are_functions([functions[0], functions[place]]):  # others may be NULL
         return None
     kind = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)
     if kind(functions[place])(buffer_type) != alignment:

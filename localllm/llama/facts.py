@@ -193,7 +193,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "text", "whether keys were rotated before they were quantized", ("localllm.llama.log_text:ROTATION",),
         "src/llama-kv-cache.cpp", ("test_kv_reuse.py::test_quantized_keys_move_if_llama_cpp_can_turn_them", _TEXTS),
-        "feature off", ("attn_rot_k = %d, n_embd_head_k_all = %d",),
+        "feature off", (", n_embd_head_k_all = %d",),
     ),
     Fact(
         "text", "progress, size and reasons of a quantization", ("localllm.llama.log_text:QUANTIZING", "localllm.llama."

@@ -21,7 +21,8 @@ SHORTAGE = re.compile(
 )
 NO_FLASH = (("Flash Attention", "disabled"), ("flash_attn", "forcing off"))
 """Both parts of a pair are in one line."""
-ROTATION = re.compile(r"attn_rot_k = (\d), n_embd_head_k_all = (-?\d+)")
+ROTATION = re.compile(r"n_rot_k = (\d+), n_embd_head_k_all = (-?\d+)|attn_rot_k = (\d), n_embd_head_k_all = (-?\d+)")
+"""The size of the rotation, since 0.6; before, whether there is one."""
 QUANTIZING = re.compile(r"\[ *\d+/ *\d+\] +(\S+) +- \[")
 CONVERTED = re.compile(r"size = .* -> .*\((\w+)\)")
 QUANTIZED_SIZE = re.compile(r"quant size += +([0-9.]+) MiB")
@@ -95,7 +96,7 @@ def gave_up_flash(lines: Sequence[str]) -> bool:
 def rotated_head(lines: Sequence[str]) -> int | None:
     """How many numbers of a head are rotated before they are quantized; None: none, or it was not logged."""
     found = next((match for line in lines if (match := ROTATION.search(line))), None)
-    return int(found[2]) if found is not None and found[1] == "1" else None
+    return int(found[2] or found[4]) if found is not None and (found[1] or found[3]) != "0" else None
 
 
 def tensor_begun(line: str) -> str | None:
