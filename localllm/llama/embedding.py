@@ -80,7 +80,8 @@ class LlamaEmbedder:
         params.flash_attn_type = flash_attn_type(self._api, flash_attn)
         params.no_perf = True
         # A recurrent state makes llama.cpp split batches differently; data on a GPU cannot be read like this.
-        hidden = HiddenRows(library) if self._pools_here and not (model.is_recurrent or is_offloaded) else None
+        reads_rows = self._pools_here and not (model.is_recurrent or is_offloaded)
+        hidden = HiddenRows(library) if reads_rows and library.known.switches_embeddings else None
         if hidden is not None:
             params.cb_eval = hidden.callback
         mark = library.log.mark()
