@@ -8,6 +8,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from localllm.chat.surrogates import whole_json
 from localllm.errors import InvalidParameter, RequestError
 from localllm.server.apis.embeddings.requests import parse_embeddings, parse_rerank
 from localllm.server.apis.openai.requests import parse_chat, parse_completion
-from localllm.server.apis.responses.requests import parse_response
+from localllm.server.apis.responses.requests import ResponseRequest, parse_response
 from localllm.server.main import serve
 from localllm.server.requests.parse import MAX_NESTED, MAX_VALUES, check_size
 from localllm.settings.config import Settings
@@ -47,7 +48,10 @@ BOMBS: dict[str, tuple[Parse, Callable[[], bytes]]] = {
         parse_chat,
         lambda: _filled(b'{"model":"x","messages":[{"role":"user","content":[', b'{"type":"text","text":""}', b"]}]}"),
     ),
-    "items": (parse_response, lambda: _filled(b'{"model":"x","input":[', b'{"role":"user","content":"x"}', b"]}")),
+    "items": (
+        partial(parse_response, kind=ResponseRequest),
+        lambda: _filled(b'{"model":"x","input":[', b'{"role":"user","content":"x"}', b"]}"),
+    ),
     "arrays for a prompt": (parse_completion, lambda: _filled(b'{"model":"x","prompt":[', b"[]", b"]}")),
     "texts for a prompt": (parse_completion, lambda: _filled(b'{"model":"x","prompt":[', b'""', b"]}")),
     "tokens for a prompt": (parse_completion, lambda: _filled(b'{"model":"x","prompt":[', b"1", b"]}")),
@@ -56,8 +60,14 @@ BOMBS: dict[str, tuple[Parse, Callable[[], bytes]]] = {
     "fields that nobody knows": (parse_completion, lambda: _keys(b'{"model":"x","prompt":"x",', b"}")),
     "one field again and again": (parse_completion, lambda: _filled(b'{"model":"x",', b'"prompt":"x"', b"}")),
     "biases": (parse_completion, lambda: _keys(PROMPT + b'1,"logit_bias":{', b"}}")),
-    "metadata": (parse_response, lambda: _keys(b'{"model":"x","input":"x","metadata":{', b"}}", b'""')),
-    "a format": (parse_response, lambda: _keys(b'{"model":"x","input":"x","text":{"format":{', b"}}}")),
+    "metadata": (
+        partial(parse_response, kind=ResponseRequest),
+        lambda: _keys(b'{"model":"x","input":"x","metadata":{', b"}}", b'""'),
+    ),
+    "a format": (
+        partial(parse_response, kind=ResponseRequest),
+        lambda: _keys(b'{"model":"x","input":"x","text":{"format":{', b"}}}"),
+    ),
     "tools": (parse_chat, lambda: _filled(b'{"model":"x","messages":[],"tools":[', b"[]", b"]}")),
     "deep arrays": (parse_completion, lambda: PROMPT + b"[" * (SIZE // 2) + b"]" * (SIZE // 2) + b"}"),
     "deep objects": (parse_completion, lambda: PROMPT + b'{"a":' * (SIZE // 6) + b"1" + b"}" * (SIZE // 6) + b"}"),
