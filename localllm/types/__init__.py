@@ -38,13 +38,10 @@ from localllm.types.formats import capabilities as capabilities
 from localllm.types.products import Products as Products
 from localllm.types.ranges import check_range, check_token_ids
 from localllm.types.ropes import RopeScaling as RopeScaling
-from localllm.types.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
 from localllm.types.sampling import MAX_BREAKER_CHARS as MAX_BREAKER_CHARS
 from localllm.types.sampling import MAX_BREAKERS as MAX_BREAKERS
 from localllm.types.sampling import MAX_LOGPROBS as MAX_LOGPROBS
 from localllm.types.sampling import MAX_STOP_CHARS as MAX_STOP_CHARS
-from localllm.types.sampling import MAX_STOP_STRINGS as MAX_STOP_STRINGS
-from localllm.types.sampling import MAX_STOP_TOKENS as MAX_STOP_TOKENS
 from localllm.types.sampling import MAX_TOKEN_ID as MAX_TOKEN_ID
 from localllm.types.sampling import NO_LIMIT as NO_LIMIT
 from localllm.types.sampling import RANDOM_SEED as RANDOM_SEED

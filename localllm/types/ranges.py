@@ -11,10 +11,10 @@ MAX_SHOWN_CHARS, MAX_SHOWN_BITS = 60, 128
 """Limits for a value that is repeated in an error message."""
 
 
-def check_texts(name: str, texts: tuple[str, ...], most: int, chars: int) -> None:
+def check_texts(name: str, texts: tuple[str, ...], most: int | None, chars: int) -> None:
     """Raises `InvalidParameter` for more than `most` texts, or one that is empty or has more than `chars`
     characters."""
-    if len(texts) > most:
+    if most is not None and len(texts) > most:
         raise InvalidParameter(f"{name} takes at most {most} strings, got {len(texts)}", param=name)
     for text in texts:
         if not 1 <= len(text) <= chars:
@@ -34,13 +34,9 @@ def check_range(name: str, value: float | None, low: float, high: float) -> None
         raise InvalidParameter(f"{name} must be from {low} to {high}, got {shown(value)}", param=name)
 
 
-def check_token_ids(
-    name: str, tokens: Sequence[int], highest: int, *, most: int | None = None, param: str | None = None
-) -> None:
-    """Raises `InvalidParameter` for more than `most` tokens, or one that is not an integer from 0 to `highest`, with
-    its index. `param`: the field's name, where `name` says more."""
-    if most is not None and len(tokens) > most:
-        raise InvalidParameter(f"{name} takes at most {most} tokens, got {len(tokens)}", param=param or name)
+def check_token_ids(name: str, tokens: Sequence[int], highest: int, *, param: str | None = None) -> None:
+    """Raises `InvalidParameter` for one that is not an integer from 0 to `highest`, with its index. `param`: the
+    field's name, where `name` says more."""
     if set(map(type, tokens)) <= {int} and (not tokens or (min(tokens) >= 0 and max(tokens) <= highest)):
         return  # the usual case, at the speed of C: a prompt may have a million tokens
     for index, token in enumerate(tokens):

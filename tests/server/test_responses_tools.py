@@ -349,12 +349,7 @@ def test_a_choice_that_only_a_hosted_tool_could_meet_is_left_out_with_it(served:
         ({"tools": [{**GIT, "tools": [WEATHER, WEATHER]}]}, "tools[0].tools[1].name"),
         ({"tools": [{**WEATHER, "parameters": True}]}, "tools[0].parameters"),
         ({"tools": [{**PATCH, "format": {**LARK, "syntax": "ebnf"}}]}, "tools[0].format.syntax"),
-        ({"tools": [{"type": "function", "name": str(number)} for number in range(1025)]}, "tools"),
         ({"tools": [{"name": "f"}]}, "tools[0].type"),
-        (
-            {"tools": [GIT], "tool_choice": {"type": "allowed_tools", "tools": [{**GIT, "tools": []}] * 1025}},
-            "tool_choice.tools",
-        ),
     ],
 )  # fmt: skip
 def test_wrong_tools_and_choices_are_refused_by_name(served: Served, fields: dict[str, Any], param: str) -> None:

@@ -429,11 +429,6 @@ def test_a_custom_tool_is_a_function_of_one_text(
             "invalid_parameter",
             "tool_choice.allowed_tools.tools",
         ),
-        (
-            {**AUTO, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"tools": [named("other")] * 1025}}},
-            "invalid_parameter",
-            "tool_choice.allowed_tools.tools",
-        ),
         ({"tool_choice": "required"}, "invalid_parameter", "tool_choice"),
         ({"tool_choice": "required", "tools": []}, "invalid_parameter", "tool_choice"),
         ({"function_call": {"name": "f"}}, "invalid_parameter", "function_call"),

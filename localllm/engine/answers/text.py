@@ -6,6 +6,7 @@ string that ends first, at every way of splitting the bytes. Knows nothing of to
 
 from __future__ import annotations
 
+import bisect
 import codecs
 from collections.abc import Sequence
 
@@ -15,9 +16,9 @@ class TextStream:
 
     def __init__(self, stop: Sequence[str] = ()) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._stop = tuple(stop)
-        self._longest = max(map(len, self._stop), default=0)
-        self._beginnings = frozenset(each[:length] for each in self._stop for length in range(1, len(each)))
+        self._stop = frozenset(stop)
+        self._in_order = sorted(self._stop)
+        self._lengths = sorted(set(map(len, self._stop)), reverse=True)
         self._held = ""
         self.stopped_by: str | None = None
         """The stop string that was seen."""
@@ -54,14 +55,15 @@ class TextStream:
             return ""
         if not self._stop:
             return text
+        num_searched = len(self._held)
         self._held += text
         # Of several, the one that ends first wins, whole or in pieces; of two that end together, the longer.
-        found = [(at + len(stop), at) for stop in self._stop if (at := self._held.find(stop)) >= 0]
-        if found:
-            end, start = min(found)
-            self.stopped_by = self._held[start:end]
-            shown, self._held = self._held[:start], ""
-            return shown
+        for end in range(num_searched + 1, len(self._held) + 1):
+            for length in self._lengths:
+                if length <= end and self._held[end - length : end] in self._stop:
+                    self.stopped_by = self._held[end - length : end]
+                    shown, self._held = self._held[: end - length], ""
+                    return shown
         keep = self._partial_stop_length()
         end = len(self._held) - keep
         shown, self._held = self._held[:end], self._held[end:]
@@ -69,7 +71,9 @@ class TextStream:
 
     def _partial_stop_length(self) -> int:
         """Length of the longest tail of the held text that begins a stop string."""
-        for length in range(min(self._longest - 1, len(self._held)), 0, -1):
-            if self._held[-length:] in self._beginnings:
+        for length in range(min(self._lengths[0] - 1, len(self._held)), 0, -1):
+            tail = self._held[-length:]
+            at = bisect.bisect_left(self._in_order, tail)  # strings that begin with it come next
+            if at < len(self._in_order) and self._in_order[at].startswith(tail):
                 return length
         return 0

@@ -186,8 +186,9 @@ def _changed(row: Row, params: SamplerParams) -> Row:
     if params.mask is None and not (params.bias or len(params.repeated) or params.counts or params.lessened):
         return row
     row = row.copy()
-    for token, bias in params.bias.items():
-        row[token] = FORBIDDEN if bias == -math.inf else _bounded(row[token], row[token] + np.float32(bias))
+    biased = np.array([*params.bias], np.int64)
+    sums = row[biased] + np.array([*params.bias.values()], np.float32)
+    row[biased] = np.where(sums == FORBIDDEN, FORBIDDEN, np.clip(sums, -HUGE, HUGE))
     repeat = np.float32(params.repeat_penalty)
     for token in params.repeated:
         row[token] = _bounded(row[token], row[token] * repeat if row[token] <= 0 else row[token] / repeat)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from localllm.errors import InvalidParameter
-from localllm.types import MAX_BIASED_TOKENS, MAX_TOKEN_ID
+from localllm.types import MAX_TOKEN_ID
 
 Biases = dict[str, float | bool] | list[tuple[int | str, float | bool]]
 """Token -> number added to its logit. False, as in llama-server, forbids the token."""
@@ -21,10 +21,6 @@ def biases_of(given: Biases | None) -> dict[int, float] | None:
     """Biases by token id; repeated ones are added. Raises `InvalidParameter`."""
     if given is None:
         return None
-    if len(given) > MAX_BIASED_TOKENS:
-        raise InvalidParameter(
-            f"logit_bias takes at most {MAX_BIASED_TOKENS} tokens, got {len(given)}", param="logit_bias"
-        )
     biases: dict[int, float] = {}
     pairs: Iterable[tuple[int | str, float | bool]] = given.items() if isinstance(given, dict) else given
     for key, bias in pairs:

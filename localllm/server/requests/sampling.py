@@ -39,7 +39,7 @@ def seeded(params: SamplingParams, count: int) -> list[SamplingParams]:
 
 
 def _with_seed(params: SamplingParams, seed: int | None) -> SamplingParams:
-    """The same with another seed, without validating the fields (up to 1,024 biases) again."""
+    """The same with another seed, without validating the fields (biases for a whole vocabulary) again."""
     if seed == params.seed:
         return params
     twin = copy.copy(params)

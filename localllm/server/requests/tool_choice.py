@@ -23,8 +23,6 @@ from localllm.server.requests.values import missing, needed
 from localllm.types import Calling
 
 _WORDS = ("none", "auto", "required")
-MAX_ALLOWED = 1024
-"""Limit of `allowed_tools`, since each may name a namespace of as many tools."""
 
 
 class NamedTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,14 +67,11 @@ class ToolChoice(ToolReference, frozen=True, kw_only=True):
         """None if it names one tool. Raises `InvalidParameter`."""
         if self.type != "allowed_tools":
             return None
-        tools, where = self.tools, f"{path}.tools"
         if self.allowed_tools is not None:
-            tools, where = self.allowed_tools.tools, f"{path}.allowed_tools.tools"
-        if tools is None:
+            return self.allowed_tools
+        if self.tools is None:
             raise missing(f"{path}.allowed_tools")
-        if len(tools) > MAX_ALLOWED:
-            raise InvalidParameter(f"{where} takes at most {MAX_ALLOWED}, got {len(tools)}", param=where)
-        return self.allowed_tools or AllowedTools(mode=self.mode or "auto", tools=tools)
+        return AllowedTools(mode=self.mode or "auto", tools=self.tools)
 
 
 class LegacyChoice(NamedTool, frozen=True, kw_only=True):

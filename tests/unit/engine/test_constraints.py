@@ -157,7 +157,7 @@ def held(sequences: list[Sequence], constraints: Many[FakeConstraint | None]) ->
                 sampling=sequence.request.sampling,
                 ending=Ending(
                     min_tokens=sequence.request.ending.min_tokens,
-                    stop=sequence.progress.text._stop,
+                    stop=[*sequence.progress.text._stop],
                     end_tokens=[END] if sequence.request.ending.min_tokens else (),
                 ),
                 max_tokens=sequence.request.max_tokens,

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.errors import UnsupportedParameter, clipped
 from localllm.server.apis.anthropic.client_tools import ClientTool, client_tool
 from localllm.server.requests.field_rules import Fates, known_fields
 from localllm.server.requests.parse import Fields, small
@@ -22,8 +22,6 @@ from localllm.server.requests.tools import DeclaredTool, FunctionTool, ToolName,
 from localllm.server.requests.values import needed
 
 HostedTools = Literal["ignore", "refuse"]
-MAX_TOOLS = 1024
-"""Agents declare the tools of all their MCP servers."""
 
 
 class MessagesTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +76,6 @@ class OfferedTools(NamedTuple):
 
 def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, hosted: HostedTools) -> OfferedTools:
     """The tools of a request that the model can call. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    if len(tools) > MAX_TOOLS:
-        raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
     declared: list[DeclaredTool] = []
     ignored: list[str] = []
     notes: list[str] = []

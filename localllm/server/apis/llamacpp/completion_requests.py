@@ -28,13 +28,13 @@ from localllm.types import (
     Shift,
     TokenId,
 )
+from localllm.types.declared import MAX_COUNT
 from localllm.types.ranges import check_range
 from localllm.types.structures import Structure
 from localllm.types.upstream import DEFAULT_SEED
 
 ANY_SLOT = -1
 MAX_LIMIT = 2**31 - 1
-MAX_COMPLETIONS = 256
 MAX_RESPONSE_FIELDS = 100
 _LEAST = {"temperature": 0.0, "top_k": 0, "top_p": 0.0, "min_p": 0.0, "xtc_probability": 0.0, "top_n_sigma": 0.0}
 _LEAST |= {"xtc_threshold": 0.0, "mirostat": 0, "typical_p": 0.0}
@@ -125,7 +125,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
     def num_completions(self) -> int:
         """Answers per prompt. Raises `InvalidParameter`."""
         count = self.n_cmpl if self.n_cmpl is not None else self.n
-        check_range("n_cmpl", count, 1, MAX_COMPLETIONS)
+        check_range("n_cmpl", count, 1, MAX_COUNT)
         return 1 if count is None else count
 
     @property

@@ -13,7 +13,9 @@ from localllm.errors import InvalidParameter
 from localllm.runtime.runtime import Runtime
 from localllm.server.apis.llamacpp.completion_requests import AnswerFields, PromptText
 from localllm.server.requests.biases import FORBIDS, MAX_DIGITS
-from localllm.types import MAX_BIASED_TOKENS
+
+MAX_BIASED_TEXTS = 1024
+"""Each is tokenized by a call to the worker; ids are not."""
 
 
 async def source_of(runtime: Runtime, model: str, prompt: PromptText) -> dict[str, Any]:
@@ -35,8 +37,14 @@ async def with_biased_tokens(runtime: Runtime, model: str, body: AnswerFields) -
     Repeated biases of a token are added, as in llama.cpp, and clamped to the allowed range.
     """
     given = body.logit_bias
-    if not given or len(given) > MAX_BIASED_TOKENS:  # too many are refused later
+    if not given:
         return body
+    num_texts = sum(isinstance(key, str) and not key.isdecimal() for key in dict(given))
+    if num_texts > MAX_BIASED_TEXTS:
+        raise InvalidParameter(
+            f"logit_bias takes at most {MAX_BIASED_TEXTS} texts, got {num_texts}; send the ids of their tokens",
+            param="logit_bias",
+        )
     sums: dict[int | str, float] = {}
     for key, bias in given.items() if isinstance(given, dict) else given:
         if bias is True:

@@ -24,12 +24,9 @@ from localllm.server.requests.tool_choice import LegacyChoice, ToolChoice, Tooli
 from localllm.server.requests.tools import FunctionTool, Tool
 from localllm.server.requests.values import ListField, ObjectField, exclusive
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, SamplingParams, TokenId
+from localllm.types.declared import MAX_COUNT
 from localllm.types.ranges import check_range, shown
 
-MAX_CHOICES = 128
-"""OpenAI's limit for `n`."""
-MAX_PROMPTS = 2048
-"""OpenAI's limit of prompts per completion request."""
 MAX_LIMIT = 2**31 - 1
 """Limit of `max_tokens`."""
 
@@ -207,10 +204,6 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
             return [{"prompt": self.prompt}]
         if not self.prompt:
             raise InvalidParameter("prompt must not be an empty array", param="prompt")
-        if len(self.prompt) > MAX_PROMPTS and not isinstance(self.prompt[0], int):
-            raise InvalidParameter(
-                f"prompt takes at most {MAX_PROMPTS} prompts, got {len(self.prompt)}", param="prompt"
-            )
         kinds = {type(item) for item in self.prompt}
         if kinds == {int}:
             return [{"prompt_tokens": tuple(cast(list[int], self.prompt))}]
@@ -235,7 +228,7 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
 
 
 def _count(name: str, value: int | None) -> int:
-    check_range(name, value, 1, MAX_CHOICES)
+    check_range(name, value, 1, MAX_COUNT)
     return 1 if value is None else value
 
 

@@ -30,8 +30,6 @@ from localllm.server.requests.tools import (
 from localllm.server.requests.values import needed
 
 HostedTools = Literal["ignore", "refuse"]
-MAX_TOOLS = 1024
-"""Including those in namespaces: agents declare the tools of all their MCP servers."""
 DEFAULT_NAMESPACE = "functions"
 """OpenAI's name for no namespace: names of such tools are unchanged."""
 _CALLED = ("function", "custom")
@@ -205,28 +203,39 @@ class OfferedTools(NamedTuple):
             return choice
         allowed = choice.allowed("tool_choice")
         if allowed is None and choice.type != "namespace":
-            known = self._named_known(choice)
+            known = self._named_known(choice, self._by_own_name())
             return ToolChoice(type=known.type, name=known.tool_name("tool_choice"))
         mode: Literal["auto", "required"] = "required" if allowed is None else allowed.mode
         references = [choice] if allowed is None else dict.fromkeys(allowed.tools)
         return ToolChoice(type="allowed_tools", mode=mode, tools=list(self._all_known(references)))
 
     def _all_known(self, references: Iterable[ToolReference]) -> Iterator[ToolReference]:
+        by_own_name = self._by_own_name()
+        in_namespace: dict[str | None, list[ToolReference]] = {}
+        for flat, origin in self.origins.items():
+            if origin.kind != "mcp":
+                kind = "custom" if origin.kind == "custom" else "function"
+                in_namespace.setdefault(origin.namespace, []).append(ToolReference(type=kind, name=flat))
         for reference in references:
             if reference.type == "namespace":
-                for flat, origin in self.origins.items():
-                    if origin.namespace == reference.name and origin.kind != "mcp":
-                        yield ToolReference(type="custom" if origin.kind == "custom" else "function", name=flat)
+                yield from in_namespace.get(reference.name, ())
             elif reference.type in _CALLED or self._has_clients(reference.type):
-                yield self._named_known(reference)
+                yield self._named_known(reference, by_own_name)
 
-    def _named_known(self, reference: ToolReference) -> ToolReference:
+    def _by_own_name(self) -> dict[str, list[str]]:
+        """Function names by the tool's own name."""
+        found: dict[str, list[str]] = {}
+        for flat, origin in self.origins.items():
+            found.setdefault(origin.name, []).append(flat)
+        return found
+
+    def _named_known(self, reference: ToolReference, by_own_name: Mapping[str, list[str]]) -> ToolReference:
         """A tool in a namespace may be chosen by its own name if that is unique, a client's by its type alone."""
         if reference.type in CLIENT_TOOLS:
             return ToolReference(type="function", name=reference.type)
         if reference.name is None or reference.name in self.origins:
             return reference
-        flat_names = [flat for flat, origin in self.origins.items() if origin.name == reference.name]
+        flat_names = by_own_name.get(reference.name, ())
         return ToolReference(type=reference.type, name=flat_names[0]) if len(flat_names) == 1 else reference
 
 
@@ -281,7 +290,6 @@ class _Offer:
         about = f"[{functions[0].label}: {about}]" if about and functions else ""
         for each in functions:
             origin = Origin("mcp", each.tool, each.label, each.name, each.needs_approval)
-            self._check_number()
             name = self._free(origin, path, each.name)
             self._origins[name] = origin
             description = " ".join(filter(None, [about, each.description])) or None
@@ -289,10 +297,6 @@ class _Offer:
             function = FunctionTool(name=name, description=description, parameters=parameters)
             self._declared.append(declared_function(function, path))
             about = ""
-
-    def _check_number(self) -> None:
-        if len(self._declared) >= MAX_TOOLS:
-            raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
 
     def add(self, tool: NamespacedTool, path: str, *, namespace: str | None = None, about: str = "") -> None:
         if tool.type in CLIENT_TOOLS and not tool.runs_at_vendor:
@@ -302,7 +306,6 @@ class _Offer:
             self._leave_out(tool, path)
             return
         origin = Origin("custom" if tool.type == "custom" else "function", tool.named(path), namespace)
-        self._check_number()
         name = self._free(origin, path)
         self._origins[name] = origin
         description = " ".join(filter(None, [about, tool.description or ""])) or None
@@ -316,7 +319,6 @@ class _Offer:
 
     def _add_clients(self, tool: NamespacedTool, path: str) -> None:
         kind: Any = tool.type
-        self._check_number()
         name, known = self._free(Origin(kind, tool.type), path), CLIENT_TOOLS[tool.type]
         self._origins[name] = Origin(kind, tool.type)
         parameters = Raw(msgspec.json.encode(known.schema))
