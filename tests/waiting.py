@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import threading
 import time
 from collections.abc import Callable
 
 DEADLINE_S = 30.0
+START_S = 120.0
+"""Until a program says that it is there; a model may have to be loaded, beside other tests."""
 PAUSE_S = 0.002
 """Between two looks, so that waiting takes no core from what is waited for."""
 
@@ -16,3 +20,21 @@ def until(is_true: Callable[[], bool]) -> None:
     while not is_true():
         assert time.monotonic() < deadline_s, f"not within {DEADLINE_S:g} s"
         time.sleep(PAUSE_S)
+
+
+def line_with(process: subprocess.Popen[str], text: str, timeout_s: float = START_S) -> str:
+    """The next line of its stderr with `text`; if none comes in time, or it ends before, the test fails with what it
+    said."""
+    assert process.stderr is not None
+    said: list[str] = []
+    watchdog = threading.Timer(timeout_s, process.kill)
+    watchdog.start()
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if text in line:
+                return line
+    finally:
+        watchdog.cancel()
+    code = process.wait()
+    raise AssertionError(f"ended with {code}, at the latest after {timeout_s:g} s, without {text!r}: {''.join(said)}")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agents.agent_models import FORMATS, write_agent_model
+from tests.waiting import line_with
 
 ROOT = Path(__file__).parents[2]
 CTX = 32768
@@ -70,13 +71,7 @@ class AgentServer:
             text=True,
             start_new_session=True,
         )
-        assert self._process.stderr is not None
-        self.url = ""
-        for line in self._process.stderr:
-            if "/v1 (" in line:
-                self.url = line.partition(" at ")[2].partition("/v1")[0] + "/v1"
-                break
-        assert self.url, self._process.wait()
+        self.url = line_with(self._process, "/v1 (").partition(" at ")[2].partition("/v1")[0] + "/v1"
 
     def requests(self) -> list[dict[str, Any]]:
         """Ends the server; what it logged of each request for an answer."""

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from tests.e2e.conftest import COMMAND, TIMEOUT_S
+from tests.waiting import line_with
 
 SIGHUP = getattr(signal, "SIGHUP", signal.SIGTERM)
 
@@ -26,18 +27,11 @@ class Server:
             text=True,
             start_new_session=True,
         )
-        self.url = self._line_with("/v1 (").partition(" at ")[2].partition("/v1")[0]
-
-    def _line_with(self, text: str) -> str:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if text in line:
-                return line
-        raise AssertionError(self.process.wait())
+        self.url = line_with(self.process, "/v1 (").partition(" at ")[2].partition("/v1")[0]
 
     def until(self, event: str) -> dict[str, Any]:
         """The next line of that event."""
-        line: dict[str, Any] = json.loads(self._line_with(f'"event": "{event}"'))
+        line: dict[str, Any] = json.loads(line_with(self.process, f'"event": "{event}"'))
         return line
 
     def reload(self, event: str) -> dict[str, Any]:

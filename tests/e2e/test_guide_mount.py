@@ -16,6 +16,7 @@ from tests.e2e import guide
 from tests.e2e.conftest import TIMEOUT_S
 from tests.homes import share_findings
 from tests.later import openai
+from tests.waiting import line_with
 
 KEY = "a-secret"
 HELLO = {"role": "user", "content": "What can you do?"}
@@ -34,8 +35,7 @@ class Application:
             [sys.executable, "-m", "uvicorn", "chat_api:app", "--port", "0", "--timeout-graceful-shutdown", "1"],
             cwd=folder, env={**os.environ, "XDG_DATA_HOME": str(data)}, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        assert self.process.stderr is not None
-        line = next(line for line in self.process.stderr if "Uvicorn running on" in line)
+        line = line_with(self.process, "Uvicorn running on")
         self.url = line.split(" running on ")[1].split()[0]
         self.http = httpx.Client(base_url=f"{self.url}/llm", timeout=20, trust_env=False)
         self.http.headers["authorization"] = f"Bearer {KEY}"

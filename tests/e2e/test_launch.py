@@ -24,6 +24,7 @@ from tests.e2e.servers import Server
 from tests.e2e.terminal import Terminal, needs_pty
 from tests.homes import share_findings
 from tests.models.maker import write_llama
+from tests.waiting import line_with
 
 PROGRAMS = {agent.name: agent.program for agent in AGENTS.values() if agent.program}
 CTX = 49_152
@@ -451,9 +452,7 @@ def test_an_editors_settings_are_printed_and_served_until_ctrl_c(desk: Desk, age
         assert process.stderr is not None
         assert "Cline in VS Code" in first_output(process)
         assert "OpenAI Compatible" in process.stdout.readline()
-        for line in process.stderr:
-            if "serving agent at" in line:
-                break
+        line_with(process, "serving agent at")
         assert select.select([process.stderr], [], [], 0) is not None
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT_S) in (0, 130)

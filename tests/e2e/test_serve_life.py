@@ -18,6 +18,7 @@ from localllm.errors import Draining, InvalidModelFile, LoadFailed, ModelNotFoun
 from localllm.types import SamplingParams
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
 from tests.later import openai
+from tests.waiting import line_with
 
 ENDLESS = ("--threads", "1", "--slots", "1", "--ctx", "65536")
 
@@ -97,11 +98,9 @@ def _serve(*args: str | Path) -> tuple[subprocess.Popen[str], str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if found := re.search(r"serving .* at (\S+)/v1", line):
-            return process, found[1]
-    raise AssertionError(process.wait())
+    found = re.search(r"serving .* at (\S+)/v1", line_with(process, "/v1 ("))
+    assert found is not None
+    return process, found[1]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

@@ -20,6 +20,7 @@ import pytest
 from tests.e2e.conftest import COMMAND, TIMEOUT_S
 from tests.e2e.servers import Server
 from tests.mcp.test_mcp_hub import needs_proc
+from tests.waiting import line_with
 
 if TYPE_CHECKING:
     from mcp import Client, StdioServerParameters
@@ -158,10 +159,7 @@ def over_http(*args: str | Path) -> Iterator[str]:
         [*COMMAND, "mcp", *map(str, args), "--http", "0"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     try:
-        assert process.stderr is not None
-        line = next((line for line in process.stderr if "MCP at" in line), "")
-        assert line, process.wait()
-        yield line.partition("MCP at ")[2].partition(" (")[0]
+        yield line_with(process, "MCP at").partition("MCP at ")[2].partition(" (")[0]
     finally:
         process.terminate()
         assert process.stderr is not None
