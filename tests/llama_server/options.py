@@ -105,7 +105,7 @@ def wanted(server: Any) -> Wanted:
     sleeps = server.sleep_idle_seconds is not None
     options: list[str] = []
     if server.model_alias is not None:
-        options += ["--model-aliases", f"*={server.model_alias}" if sleeps else "*"]
+        options += ["--model-aliases", f"*={server.model_alias}"] if sleeps else []
     environment: list[tuple[str, str]] = []
     num_slots = server.n_slots or 4
     options += ["--slots", str(num_slots)]
