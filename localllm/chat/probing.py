@@ -91,6 +91,8 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it accepts results of calls that are not in the conversation."""
     thought_field: str = "reasoning_content"
     """Field of an assistant's message that holds the reasoning; `parts`: a part of its content."""
+    needed_thought: str = ""
+    """Field that every assistant's message must have, even if it is empty (K2 Horizon)."""
     thought_beside_text: bool = True
     """Whether a message may have reasoning, text and calls together."""
 
@@ -123,6 +125,9 @@ def _probe(template: str, apply: Apply, tools: ToolsShape, *, only_parts: bool) 
     turn = _in_parts if only_parts else dict[str, Any]
     system, second = turn(_system("qzsystem")), turn(_system("qzsecond"))
     user, answer, later = turn(_U), turn(_A), turn(_V)
+    needed = _needed_thought(apply, user, answer)
+    if needed:
+        apply = functools.partial(_with_thoughts, apply, needed)
     takes_system = _in_order(apply, [system, user], "qzsystem")
     first = [system] if takes_system else []
     calls = _probe_calls(apply, user)
@@ -152,9 +157,21 @@ def _probe(template: str, apply: Apply, tools: ToolsShape, *, only_parts: bool) 
         results=_takes_results(template, apply, [user, answer], calls),
         lone_results=_shown(apply, [user, {"role": "tool", "content": _RESULT, "tool_call_id": "qzcall000"}], _RESULT),
         thought_field=field,
+        needed_thought=needed,
         thought_beside_text=calls is None
         or apply(_called(user, calls, text="qztext", thought={field: _THOUGHT})) is not None,
     )
+
+
+def _needed_thought(apply: Apply, user: Turn, answer: Turn) -> str:
+    if apply([user, answer]) is not None:
+        return ""
+    fields = (field for field in THOUGHT_FIELDS if apply([user, {**answer, field: ""}]) is not None)
+    return next(fields, "")
+
+
+def _with_thoughts(apply: Apply, field: str, messages: list[Turn], tools: list[Turn] | None = None) -> str | None:
+    return apply([{field: "", **each} if each["role"] == "assistant" else each for each in messages], tools=tools)
 
 
 def _probe_calls(apply: Apply, user: Turn) -> CallShape | None:

@@ -219,6 +219,8 @@ def _dict(message: Message, can: Abilities) -> dict[str, Any]:
             turn["content"] = [{"type": "thinking", "thinking": message.thought}, *text]
         else:
             turn[can.thought_field] = message.thought
+    if can.needed_thought and message.role == "assistant":
+        turn.setdefault(can.needed_thought, "")
     return turn
 
 

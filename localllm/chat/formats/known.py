@@ -143,6 +143,16 @@ DESCRIBED: tuple[ChatFormat, ...] = (
             ),
         ),
     ),
+    _known(
+        "k2-horizon",
+        _pattern(
+            "<ifm|tool_call>", ("name", "\n"), ("arguments", "</ifm|tool_call>"),
+            begin="<ifm|tool_calls>\n", between="\n", end="\n</ifm|tool_calls>",
+            arguments=TaggedArguments(
+                before="<ifm|arg_key>", behind_key="</ifm|arg_key>\n<ifm|arg_value>", after="</ifm|arg_value>\n"
+            ),
+        ),
+    ),
     _known("minimax-m2", _invocations("minimax:tool_call")),
     _known("minimax-m1", _objects("<tool_calls>\n", "\n", "\n</tool_calls>")),
     _known(

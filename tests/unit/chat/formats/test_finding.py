@@ -255,6 +255,32 @@ def test_a_format_that_nobody_described_is_made_of_what_the_template_writes() ->
     assert writes(found, (ToolCall("f", "{}"), ToolCall("g", "{}")), "[[do f with {}! & do g with {}!]]")
 
 
+K2_HORIZON = (
+    "{{ '<|ifm|im_start|>system\n' + (tools | tojson) + '<|ifm|im_end|>\n' if tools }}"
+    "{% for m in messages %}<|ifm|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}"
+    "{% if m.reasoning_content is not defined %}{{ raise_exception('no thinking field') }}{% endif %}"
+    "<ifm|think>\n{{ m.reasoning_content }}</ifm|think>{% endif %}{{ m.content or '' }}"
+    "{% for c in m.tool_calls or [] %}{{ '<ifm|tool_calls>' if loop.first }}\n<ifm|tool_call>{{ c.function.name }}\n"
+    "{% for k, v in c.function.arguments.items() %}<ifm|arg_key>{{ k }}</ifm|arg_key>\n<ifm|arg_value>"
+    "{{ v if v is string else v | tojson }}</ifm|arg_value>\n{% endfor %}</ifm|tool_call>"
+    "{{ '\n</ifm|tool_calls>' if loop.last }}{% endfor %}<|ifm|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|ifm|im_start|>assistant\n<ifm|think>\n{% endif %}"
+)
+"""As its documentation and the parsers of others describe it; the template itself is not published with them."""
+
+
+def test_a_template_that_wants_a_thought_in_every_answer_has_its_own_format() -> None:
+    found = format_of(K2_HORIZON)
+    assert (found.name, found.origin, found.note) == ("k2-horizon", "known", "")
+    assert (found.thought, found.thinking, found.begins_thought) == (
+        Tags("<ifm|think>", "</ifm|think>"),
+        "always",
+        True,
+    )
+    prompt = render(RenderRequest(K2_HORIZON, (Message("user", "A"), Message("assistant", "B"), Message("user", "C"))))
+    assert "</ifm|think>B" in prompt.text
+
+
 CHAT = (
     "{% for m in messages %}<|start|>{{ m.role }}\nBEFORE{{ m.content }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|start|>assistant\nOPENING{% endif %}"

@@ -99,6 +99,10 @@ SPELLED = {
         lambda f, a, _: f"<tool_call:opensource>{f}<tool_sep:opensource>\n{hunyuan(a)}</tool_call:opensource>",
         "<tool_calls:opensource>\n", "\n", "\n</tool_calls:opensource>",
     ),
+    "k2-horizon": Spelling(
+        lambda f, a, _: f"<ifm|tool_call>{f}\n{glm(a).replace('arg_', 'ifm|arg_')}</ifm|tool_call>",
+        "<ifm|tool_calls>\n", "\n", "\n</ifm|tool_calls>",
+    ),
     "minimax-m2": Spelling(
         lambda f, a, _: f'<invoke name="{f}">\n{minimax(a)}</invoke>',
         "<minimax:tool_call>\n", "\n", "\n</minimax:tool_call>",
