@@ -170,6 +170,8 @@ def test_blocks_of_tensors_are_those_of_ggml(loaded_library: Library) -> None:
 def test_functions_by_mangled_name_are_there(loaded_library: Library) -> None:
     """In the library that the bindings bring; others may lack them, and then nothing guesses."""
     functions = next_symbols.find(loaded_library.api)
+    if functions is None and loaded_library.choice.runtime != PACKAGE:
+        pytest.skip("this library has no such functions")
     assert functions is not None
     assert functions.reads_layers
 
