@@ -6,16 +6,18 @@ Texts are sent in batches, one request each, and each batch is printed before th
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
 from localllm.cli.shared import report, sidecar
+from localllm.cli.shared.given_text import decoded_lines
 from localllm.cli.shared.model_names import is_here
 from localllm.errors import InvalidParameter, LocalLLMError, RequestError, sentence_of
 from localllm.settings import config
@@ -108,16 +110,15 @@ def _source(options: EmbedOptions) -> Iterator[Iterator[str]]:
         except OSError as error:
             raise InvalidParameter(f"--file cannot be read: {sentence_of(error)}", param="--file") from error
         with file:
-            yield _lines(file)
+            yield _lines(file, str(options.file))
     elif options.file == _STDIN or not sys.stdin.isatty():
-        yield _lines(sys.stdin.buffer)
+        yield _lines(cast("io.BufferedReader[Any]", sys.stdin.buffer), "the standard input")
     else:
         raise _NO_TEXT
 
 
-def _lines(file: BinaryIO) -> Iterator[str]:
-    for number, line in enumerate(file, 1):
-        text = line.decode("utf-8", "replace").rstrip("\r\n")
+def _lines(file: io.BufferedReader[Any], source: str) -> Iterator[str]:
+    for number, text in enumerate(decoded_lines(file, source), 1):
         if not text:
             raise InvalidParameter(f"line {number} is empty; an empty text has no vector")
         yield text

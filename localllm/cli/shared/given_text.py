@@ -6,6 +6,9 @@ Knows no command.
 from __future__ import annotations
 
 import codecs
+import io
+from collections.abc import Iterator
+from typing import Any
 
 from localllm.cli.shared import report
 
@@ -16,14 +19,39 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 """UTF-32's mark begins with UTF-16's."""
+_HEAD_BYTES = 4096
+REPLACEMENT = "\ufffd"
 
 
 def decoded(data: bytes, source: str) -> str:
     """The text: UTF-8, or UTF-16 as PowerShell pipes it; a line on stderr says if bytes had to be replaced."""
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return _read(data[len(mark) :], encoding, source)
-    return _read(data, _without_mark(data), source)
+    mark, encoding = _encoding(data)
+    return _read(data[len(mark) :], encoding, source)
+
+
+def decoded_lines(file: io.BufferedReader[Any], source: str) -> Iterator[str]:
+    """As `decoded`, line by line as they arrive, without line ends."""
+    mark, encoding = _encoding(file.peek(_HEAD_BYTES)[:_HEAD_BYTES])
+    file.read(len(mark))
+    lines = io.TextIOWrapper(file, encoding, "replace", "\n")
+    has_said = False
+    try:
+        for number, line in enumerate(lines, 1):
+            if REPLACEMENT in line and not has_said:
+                has_said = True
+                report.say(
+                    f"localllm: line {number:,} of {source} is not valid {encoding.upper()}; what cannot be read is "
+                    "replaced"
+                )
+            yield line.rstrip("\r\n")
+    finally:
+        lines.detach()
+
+
+def _encoding(head: bytes) -> tuple[bytes, str]:
+    """The mark at the beginning, if any, and the encoding."""
+    marked = next((each for each in _MARKS if head.startswith(each[0])), None)
+    return marked or (b"", _without_mark(head))
 
 
 def typed(text: str) -> str:
@@ -37,7 +65,7 @@ def typed(text: str) -> str:
 
 def _without_mark(data: bytes) -> str:
     """UTF-16 without a mark has a zero byte in nearly every Latin character; UTF-8 text has none."""
-    head = data[:4096]
+    head = data[:_HEAD_BYTES]
     for encoding, zeros in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
         if zeros and zeros.count(0) * 2 > len(zeros):
             return encoding

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import subprocess
 import sys
 
 import pytest
 
-from localllm.cli.shared.given_text import decoded, typed
+from localllm.cli.shared.given_text import decoded, decoded_lines, typed
 from localllm.system.programs import own_command
 
 TEXT = "What is naïve? 🙂"
@@ -28,6 +30,28 @@ def test_what_is_not_text_is_replaced_and_told(capsys: pytest.CaptureFixture[str
     assert typed("caf\udce9") == "caf\ufffd"
     assert "the line is not valid UTF-8" in capsys.readouterr().err
     assert typed(TEXT) == TEXT
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_lines_are_read_as_they_arrive_in_any_encoding(encoding: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`embed` answers the first line before the second one is there."""
+    read_fd, write_fd = os.pipe()
+    with open(read_fd, "rb") as file, open(write_fd, "wb", buffering=0) as pipe:
+        first, second = f"{TEXT}\r\n".encode(encoding), "b\x85c".encode(encoding.replace("-sig", ""))
+        pipe.write(first)
+        lines = decoded_lines(file, "x")
+        assert next(lines) == TEXT
+        pipe.write(second.removeprefix(codecs.BOM_UTF16_LE))
+        pipe.close()
+        assert [*lines] == ["b\x85c"]
+        assert not file.closed
+    assert capsys.readouterr().err == ""
+
+
+def test_lines_that_are_not_text_are_replaced_and_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    file = io.BufferedReader(io.BytesIO(b"a\ncaf\xe9\n\xff"))
+    assert [*decoded_lines(file, "the file")] == ["a", "caf\ufffd", "\ufffd"]
+    assert capsys.readouterr().err.count("line 2 of the file is not valid UTF-8") == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="arguments are UTF-16 there, and descriptors cannot be closed so")
