@@ -26,6 +26,10 @@ class Target(NamedTuple):
     key: str | None
     """None if the server requires no key."""
     thinks: bool = False
+    embedder: str | None = None
+    """A model of the server that only embeds texts, if it has one."""
+    reranker: str | None = None
+    """Likewise, one that ranks texts."""
 
     @property
     def openai_url(self) -> str:

@@ -16,7 +16,7 @@ from localllm.client.server_process import SidecarExit
 from localllm.errors import LocalLLMError, Unavailable, UnsupportedParameter
 from localllm.settings.config import Settings
 from localllm.system import folders
-from localllm.window import menus, place, server
+from localllm.window import menus, place, server, trial
 from localllm.window.instance import single
 from localllm.window.server import Server
 from localllm.window.view import View
@@ -55,7 +55,8 @@ def open_window(options: Options, say: Say) -> None:
         webview = find_webview()
         remembered = place.load(folder / "place.json")
         app = _App(options, say)
-        with app.served(remembered.port) as where:
+        with trial.running() as tried, app.served(remembered.port) as where:
+            tried.check()
             app.view = view = View(webview, where, remembered.place, app.menus())
             instance.answer(app.show)
             with _ended_by_signals(view.close):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -18,8 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm import Unavailable
+from localllm.errors import UnsupportedParameter
 from localllm.types.states import AvailableModel
-from localllm.window import desktop, instance, menus
+from localllm.window import desktop, instance, menus, trial
 from localllm.window.instance import Address, Call, single
 from localllm.window.place import MIN_HEIGHT, MIN_WIDTH, Rect, SavedWindow, WindowGeometry, load, on_screen, save
 from localllm.window.server import Where
@@ -218,6 +221,31 @@ def test_a_chat_that_cannot_be_saved_where_the_user_chose_names_that_place_and_n
     assert str(tmp_path / "gone" / "chat.md") in said
     assert "check the path" in said
     assert "LOCALLLM_HOME" not in said
+
+
+@pytest.mark.parametrize(
+    ("errors", "says"),
+    [
+        ('Cannot load library /x/libqxcb.so: (libxcb-cursor.so.0: cannot open shared object file: No such file)\n'
+         'qt.qpa.plugin: Could not load the Qt platform plugin "xcb" in "" even though it was found.',
+         r"needs libxcb-cursor.so.0, which this system lacks \(on Debian: sudo apt install libxcb-cursor0\)"),
+        ("libnss3.so: cannot open shared object file\nlibxkbcommon-x11.so.0: cannot open shared object file",
+         r"apt install libnss3 libxkbcommon-x11-0\)"),
+        ("libdbus-1.so.3: cannot open shared object file\nlibEGL.so.1: cannot open shared object file",
+         r"apt install libdbus-1-3 libegl1\)"),
+        ("This application failed to start\n\n", "Qt cannot open a window: This application failed to start"),
+    ],
+)  # fmt: skip
+def test_what_qt_lacks_is_said_with_the_package_that_has_it(errors: str, says: str) -> None:
+    assert re.search(says, trial.why(errors))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("PySide6") is None, reason="no Qt")
+def test_a_screen_that_cannot_be_opened_is_an_error_and_no_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("DISPLAY", ":7777"), ("QT_QPA_PLATFORM", "xcb"), ("PYWEBVIEW_GUI", "qt")):
+        monkeypatch.setenv(name, value)
+    with trial.running() as tried, pytest.raises(UnsupportedParameter, match="screen ':7777' cannot be opened"):
+        tried.check()
 
 
 def test_the_menu_lists_what_can_be_loaded_and_does_it() -> None:

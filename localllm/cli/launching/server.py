@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -139,7 +139,8 @@ def serving(planned: Plan, load: Mapping[str, Any], settings: Settings) -> Itera
 
         with Client(ready.url, ready.token) as client:
             entry = client.model(ready.model or planned.target.model)
-        yield ServedModel(_target(ready.url, ready.token, entry), None, exits)
+            target = _target(ready.url, ready.token, entry, client.models())
+        yield ServedModel(target, None, exits)
 
 
 def load_to_stay(planned: Plan) -> str:
@@ -161,7 +162,8 @@ def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[S
         model = load_to_stay(planned)
     try:
         entry = client.model(model)
-        yield ServedModel(_target(planned.target.url, planned.target.key, entry), settings.tls_cert_file, [])
+        target = _target(planned.target.url, planned.target.key, entry, client.models())
+        yield ServedModel(target, settings.tls_cert_file, [])
     finally:
         if planned.keep_alive_s is not None:
             with contextlib.suppress(LocalLLMError):  # the model or the server may be gone
@@ -264,8 +266,12 @@ def _own_ctx(name: str, settings: Settings) -> int | None:
     return None if found is None else int(found.value)
 
 
-def _target(url: str, key: str | None, entry: ModelEntry) -> Target:
-    return Target(url, entry.id, entry.ctx, key, "thinking" in entry.capabilities)
+def _target(url: str, key: str | None, entry: ModelEntry, others: Sequence[ModelEntry]) -> Target:
+    embedder, reranker = (
+        next((each.id for each in others if capability in each.capabilities), None)
+        for capability in ("embedding", "rerank")
+    )
+    return Target(url, entry.id, entry.ctx, key, "thinking" in entry.capabilities, embedder, reranker)
 
 
 def _key(settings: Settings) -> str | None:

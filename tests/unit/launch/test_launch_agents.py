@@ -45,6 +45,16 @@ def test_every_agent_is_told_the_address_the_model_and_the_context(name: str) ->
     assert str(CTX) in told or name == "open-webui"  # which asks the server
 
 
+def test_open_webui_embeds_and_ranks_with_the_servers_models_if_it_has_any() -> None:
+    assert "RAG" not in everything(set_up("open-webui"))
+    environment = set_up("open-webui", TARGET._replace(embedder="nomic:v1.5", reranker="bge:m3")).environment
+    assert (environment["RAG_EMBEDDING_ENGINE"], environment["RAG_EMBEDDING_MODEL"]) == ("openai", "nomic:v1.5")
+    assert environment["RAG_OPENAI_API_BASE_URL"] == environment["OPENAI_API_BASE_URL"]
+    assert environment["RAG_EXTERNAL_RERANKER_URL"] == "http://127.0.0.1:11435/v1/rerank"
+    assert environment["RAG_RERANKING_MODEL"] == "bge:m3"
+    assert environment["RAG_OPENAI_API_KEY"] == environment["RAG_EXTERNAL_RERANKER_API_KEY"] == SECRET
+
+
 @ALL
 def test_a_key_is_on_no_command_line_in_no_file_of_the_users_and_on_no_panel(name: str) -> None:
     setup = set_up(name)
