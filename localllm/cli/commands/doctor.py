@@ -5,14 +5,13 @@ Never loads llama.cpp: the child may crash, and the crash is part of the report.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 import msgspec
 
-from localllm.cli.render.units import size
+from localllm.cli.render.units import labelled, size
 from localllm.cli.shared.formats import in_generic_format
-from localllm.cli.shared.report import write, write_json
+from localllm.cli.shared.report import screen_columns, write, write_json
 from localllm.cli.shared.tuned import summary
 from localllm.registry.offers.machine import examine
 from localllm.settings.config import Settings
@@ -20,6 +19,8 @@ from localllm.types import DeviceInfo
 from localllm.types.diagnosis import Candidate, Report
 
 EXIT_WORKS, EXIT_BROKEN = 0, 4
+MAX_COLUMNS = 110
+"""Of a line; fewer on a narrower terminal."""
 _VERBS = {"ok": "works", "died": "died", "hung": "hung", "wrong": "wrong results", "failed": "failed"}
 
 
@@ -160,11 +161,4 @@ def _plugin_rows(report: Report) -> Iterator[str]:
 
 def _row(title: str, text: str) -> str:
     """A title column with the text wrapped beside it; long paths and commands are not broken."""
-    return textwrap.fill(
-        text,
-        width=110,
-        initial_indent=f"{title:<11}",
-        subsequent_indent=" " * 11,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return labelled(title, text, 11, min(screen_columns() or MAX_COLUMNS, MAX_COLUMNS))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from localllm.chat.template_note import template_note
-from localllm.cli.render.units import size
+from localllm.cli.render.units import labelled, size
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter
 from localllm.gguf.architectures import needs
@@ -58,13 +58,9 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     rows += [] if manifest is None else _manifest_rows(manifest)
     rows += own_rows(settings, file.id) + rows_for(settings, file.path)
     width = max(len(name) for name, _ in rows)
-    report.write(*(f"{one_line(name):<{width}}  {_below(value, width + 2)}" for name, value in rows))
+    columns = report.screen_columns()
+    report.write(*(labelled(one_line(name), value, width + 2, columns) for name, value in rows))
     return report.OK
-
-
-def _below(value: str, columns: int) -> str:
-    """Indents all lines but the first, so that none looks like a row."""
-    return value.replace("\n", "\n" + " " * columns)
 
 
 def _manifest(settings: Settings, model: str) -> Any:

@@ -47,6 +47,12 @@ def wrapped(text: str, columns: int) -> str:
     return "\n".join("\n".join(_words_in(line, columns)) for line in text.split("\n"))
 
 
+def labelled(label: str, text: str, indent: int, columns: int | None) -> str:
+    """A label, and the text beside it, each line `indent` columns in, wrapped between words to `columns`, if given."""
+    lines = text if columns is None else wrapped(text, max(columns - indent, 20))
+    return f"{label:<{indent}}" + lines.replace("\n", "\n" + " " * indent)
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None = None) -> str:
     """Columns of minimal width, two spaces apart, without trailing spaces. The cells of wide ones are wrapped between
     words, so that a line has at most `columns` if the words allow it."""
