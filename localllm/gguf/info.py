@@ -28,6 +28,8 @@ from localllm.types.upstream import FILE_TYPES, GUESSED_FILE_TYPE, MAX_EXPERTS, 
 
 MAPPED_ALIGNMENT = 32
 """TENSOR_ALIGNMENT of ggml-backend.cpp and ggml-cpu.cpp: tensors that are mapped begin at multiples of it."""
+_ROPE_SCALINGS = ("none", "linear", "yarn", "longrope")
+"""LLAMA_ROPE_SCALING_TYPES of llama-model.cpp."""
 MAX_SIZE = 2**24
 """Limit on the size of a head, a window or a state; no real model comes close, and larger values break plans."""
 
@@ -73,6 +75,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
     )
     num_layers = keys.num_layers(tensors)
     keys.check_experts()
+    keys.check_scaling()
     keys.check_most("nextn_predict_layers", num_layers, "the number of layers")
     layer_bytes, other_bytes = _bytes_per_layer(tensors, num_layers)
     of_heads, no_heads = heads(keys, {tensor.name for tensor in tensors}, num_layers)
@@ -233,6 +236,12 @@ class _Keys:
             raise self._wrong(f"{self.architecture}.expert_group_count", "a divisor of expert_count")
         if num_groups > 1 and not 0 < (self.model_count("expert_group_used_count") or 0) < num_groups:
             raise self._wrong(f"{self.architecture}.expert_group_used_count", "from 1 to less than expert_group_count")
+
+    def check_scaling(self) -> None:
+        """Another type would end the process."""
+        key = f"{self.architecture}.rope.scaling.type"
+        if self.text(key) not in (None, *_ROPE_SCALINGS):
+            raise self._wrong(key, f"one of {', '.join(_ROPE_SCALINGS)}")
 
     def check_most(self, key: str, most: int, what: str = "") -> int:
         """The largest of the counts, or 0. Raises `InvalidModelFile` if it is above `most`."""

@@ -153,7 +153,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "number", "limits of names, servers, layers, experts", ("localllm.types.upstream:MAX_TENSOR_NAME_BYTES",
         "localllm.types.upstream:MAX_RPC_SERVERS", "localllm.types.upstream:MAX_LAYERS", "localllm.types.upstream:"
-        "MAX_EXPERTS"), "ggml/include/ggml.h, ggml-rpc.h, src/llama-hparams.h", (_HEADERS,), "refused",
+        "MAX_EXPERTS", "localllm.gguf.info:_ROPE_SCALINGS"), "ggml.h, ggml-rpc.h, src/*.h", (_HEADERS,), "refused",
     ),
     Fact(
         "number", "types of tensors, their names and blocks", ("localllm.gguf.tables:BLOCK_TYPES",),

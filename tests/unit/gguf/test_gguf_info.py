@@ -116,6 +116,7 @@ def test_the_vocabulary_is_counted_from_the_tokens_else_the_key_else_the_embeddi
         (key("llama.expert_count", raw.U32, 4), "llama.expert_count is not 0, as expert_used_count is"),
         (key("llama.expert_used_count", raw.U32, 2), r"llama.expert_used_count is not up to 0 \(expert_count\)"),
         (key("llama.expert_group_count", raw.U32, 1), "llama.expert_group_count is not up to 0"),
+        (key("llama.rope.scaling.type", raw.STRING, ""), "llama.rope.scaling.type is not one of none, linear"),
         (key("llama.nextn_predict_layers", raw.U32, 1), "llama.nextn_predict_layers is not up to 0"),
         (raw.array("llama.attention.head_count", raw.F32, [1.0]), "head_count is not a count"),
         (raw.array("llama.attention.head_count", raw.U32, []), "head_count is not a count"),
