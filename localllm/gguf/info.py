@@ -226,8 +226,8 @@ class _Keys:
     def check_experts(self) -> None:
         """What llama.cpp asserts of them, which would end the process."""
         num_experts = self.check_most("expert_count", MAX_EXPERTS)
-        if num_experts == 1:
-            return  # some architectures take it for none
+        if num_experts == 1 and self.architecture.startswith("hunyuan"):
+            return  # these take it for none
         num_used = self.check_most("expert_used_count", num_experts, "expert_count")
         if num_experts and not num_used:
             raise self._wrong(f"{self.architecture}.expert_count", "0, as expert_used_count is")

@@ -113,6 +113,7 @@ def test_the_vocabulary_is_counted_from_the_tokens_else_the_key_else_the_embeddi
         (key("llama.block_count", raw.U32, 2**31), "llama.block_count is not a count up to"),
         (key("llama.block_count", raw.U32, 513), "llama.block_count is not from 1 to 512"),
         (key("llama.expert_count", raw.U32, 1025), "llama.expert_count is not up to 1,024"),
+        (key("llama.expert_count", raw.U32, 1), "llama.expert_count is not 0, as expert_used_count is"),
         (key("llama.expert_count", raw.U32, 4), "llama.expert_count is not 0, as expert_used_count is"),
         (key("llama.expert_used_count", raw.U32, 2), r"llama.expert_used_count is not up to 0 \(expert_count\)"),
         (key("llama.expert_group_count", raw.U32, 1), "llama.expert_group_count is not up to 0"),
