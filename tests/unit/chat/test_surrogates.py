@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,8 @@ def test_json_has_the_texts_without_halves(texts: list[str]) -> None:
     body = json.dumps(texts).encode()
     whole = [*map(whole_text, texts)]
     assert json.loads(whole_json(body)) == whole
-    assert json.loads(whole_json(body.replace(b"\\ud", b"\\uD"))) == whole
+    upper = re.sub(rb"\\(\\|ud)", lambda escape: escape[0].replace(b"ud", b"uD"), body)
+    assert json.loads(whole_json(upper)) == whole
     assert whole_json(whole_json(body)) == whole_json(body)
     encoded = json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass")
     assert json.loads(whole_json(encoded)) == whole
