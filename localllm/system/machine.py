@@ -27,6 +27,26 @@ def wheel_platform() -> str:
     return f"{platform.system().lower()}-{processor}"
 
 
+_GPU_MAKERS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
+"""PCI vendor -> name, the likeliest fastest first."""
+
+
+def gpu_maker(root: Path = Path("/")) -> str | None:
+    """Who made the GPU that Linux has a driver for; None: there is none, or this is another system.
+
+    `root`: of the file system.
+    """
+    vendors = set()
+    for path in root.glob("sys/class/drm/renderD*/device/vendor"):
+        try:
+            vendors.add(path.read_text("ascii").strip())
+        except (OSError, ValueError):
+            continue
+    if any(root.glob("proc/driver/nvidia/gpus/*")):
+        vendors.add("0x10de")
+    return next((name for vendor, name in _GPU_MAKERS.items() if vendor in vendors), None)
+
+
 def boot_id() -> str | None:
     """An id that changes with every boot; None if unknown."""
     if sys.platform == "linux":

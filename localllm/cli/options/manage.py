@@ -240,8 +240,8 @@ def runtime(
         Argument(
             metavar="TARGET",
             help="test, use, remove: a runtime's name (use auto: the fastest that works); build: cpu, vulkan, cuda, "
-            "hip or rpc; stop: a build; install: a folder or archive of libraries, or a wheel by name: wheel-2026.9, "
-            "wheel-2026.10 or vulkan-0.7",
+            "hip or rpc; stop: a build; install: a folder or archive of libraries, or a wheel by name: vulkan, cuda12, "
+            "wheel, or one version of these such as wheel-2026.10",
         ),
     ] = None,
     name: Annotated[

@@ -67,6 +67,8 @@ def examine(question: Question, send: Send) -> None:
 
 def advice(files: InstalledBindings, outcome: Outcome, data_dir: Path) -> str | None:
     """How to make models faster here; None if nothing is known to help."""
+    if (for_gpu := gains.gpu_advice(data_dir)) is not None:
+        return for_gpu
     if files.has_all_variants or not machine.builds_cpu_variants():
         return None
     if files.is_foreign:

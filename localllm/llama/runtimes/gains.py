@@ -1,4 +1,4 @@
-"""What a build for this machine would gain over the installed llama.cpp, known without loading either.
+"""What another llama.cpp would gain on this machine over the installed one, known without loading either.
 
 The figures were measured with Q8_0 models of 135 to 193 million parameters on two cores, the best variant against AVX2
 alone (benchmarks/log/cpu.md#llamacpp-without-a-compiler).
@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.errors import LoadFailed
+from localllm.llama import backends
 from localllm.llama.runtimes import found as runtimes
-from localllm.llama.runtimes import installed
+from localllm.llama.runtimes import installed, wheel_files
 from localllm.system import cpu as system_cpu
 from localllm.system import machine
 
-TOLD = "told-of-gain"
-"""File among the runtimes that records that the user was informed."""
+TOLD, TOLD_OF_GPU = "told-of-gain", "told-of-gpu"
+"""Files among the runtimes that record that the user was informed."""
 
 
 class Gain(NamedTuple):
@@ -39,18 +40,41 @@ def gain(data_dir: Path, cpu: str | None = None) -> Gain | None:
     return next((found for flag, found in _GAINS if flag in flags), None)
 
 
+def gpu_advice(data_dir: Path, maker: str | None = None) -> str | None:
+    """A sentence if there is a GPU that no llama.cpp here can use, with the command to type."""
+    maker = machine.gpu_maker() if maker is None else maker
+    if maker is None or any(_uses_gpus(each) for each in runtimes.listed(data_dir)):
+        return None
+    wheel = wheel_files.named("vulkan")
+    remedy = "`localllm runtime build vulkan` compiles one that does"
+    if wheel in wheel_files.offered():
+        assert wheel is not None
+        megabytes = wheel_files.file_of(wheel).size_bytes / 1e6
+        remedy = (
+            f"`localllm runtime install vulkan` brings one that does ({megabytes:.0f} MB, without a compiler, built by "
+            f"{wheel.maker})"
+        )
+    return f"this machine has a GPU of {maker}, which the installed llama.cpp does not use: {remedy}"
+
+
 def advice_once(data_dir: Path) -> str | None:
     """A sentence for the user, the first time that something could be gained here."""
+    if (advice := gpu_advice(data_dir)) is not None:
+        return advice if _is_first(data_dir, TOLD_OF_GPU) else None
     found = gain(data_dir)
-    path = runtimes.folder_of(data_dir) / TOLD
-    if found is None or path.exists():
-        return None
+    return None if found is None or not _is_first(data_dir, TOLD) else sentence(found)
+
+
+def _is_first(data_dir: Path, told: str) -> bool:
+    path = runtimes.folder_of(data_dir) / told
+    if path.exists():
+        return False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     except OSError:
-        return None  # otherwise it would be repeated every time
-    return sentence(found)
+        return False  # otherwise it would be repeated every time
+    return True
 
 
 def sentence(found: Gain) -> str:
@@ -59,6 +83,12 @@ def sentence(found: Gain) -> str:
         f"this llama.cpp does not use this CPU's {found.instructions}: `localllm runtime build cpu` (about 10 minutes, "
         f"with a C++ compiler; with --background it needs no terminal) makes prompts about {found.prompt:g} times and "
         f"answers {found.answer:g} times as fast"
+    )
+
+
+def _uses_gpus(row: runtimes.RuntimeRow) -> bool:
+    return row.kind not in ("cpu", "rpc") or any(
+        backends.brings(row.runtime, [each]) for each in ("cuda", "rocm", "vulkan")
     )
 
 

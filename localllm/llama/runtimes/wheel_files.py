@@ -24,8 +24,8 @@ _LAST_LINES = 4
 
 
 def named(name: str) -> Wheel | None:
-    """The wheel that `localllm runtime install` calls so."""
-    return next((wheel for wheel in WHEELS if wheel.name == name), None)
+    """The wheel that `localllm runtime install` calls so; of a name without version, such as `vulkan`, the newest."""
+    return next((wheel for wheel in reversed(WHEELS) if name in (wheel.name, wheel.name.rpartition("-")[0])), None)
 
 
 def offered() -> tuple[Wheel, ...]:

@@ -52,5 +52,9 @@ WHEELS = (
     Wheel("vulkan-0.7", "cyllama-vulkan", "0.7.0", "0.7.0", "vulkan", {
         "linux-x86_64": File(33968392, "c345a84772353b68b9c52f9dfa6e11f9d7ff7c98e671c5eb5d1689d8c707a075"),
     }, "the cyllama project", quantizes=True),
+    Wheel("cuda12-0.7", "cyllama-cuda12", "0.7.0", "0.7.0", "cuda", {
+        "linux-x86_64": File(95013366, "9591e5eea596a44a2a8a9546fc95515e52fadffc81bb8b50f1c6003df36689e5"),
+    }, "the cyllama project", quantizes=True),
 )  # fmt: skip
-"""Oldest llama.cpp first. The Windows file of cyllama-vulkan is left out: its libraries were never seen to load."""
+"""Oldest llama.cpp first. CUDA's needs NVIDIA's driver, and the CUDA 12 runtime and cuBLAS of this machine. The
+Windows file of cyllama-vulkan is left out: its libraries were never seen to load."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import shutil
 import stat
 import sys
@@ -21,7 +22,7 @@ from localllm.errors import DiskFull, InvalidParameter, LoadFailed
 from localllm.llama import backends
 from localllm.llama.runtimes import archives, build_targets, building, gains, installed, wheel_files
 from localllm.llama.runtimes import found as runtimes
-from localllm.llama.runtimes.found import AUTO, Manifest, Runtime
+from localllm.llama.runtimes.found import AUTO, Manifest, Runtime, RuntimeRow
 from localllm.system import cpu, libraries, machine
 from localllm.types import upstream
 
@@ -302,6 +303,7 @@ def test_a_wheel_is_asked_for_by_version_and_hash_and_only_its_llama_cpp_is_kept
     assert wheel is not None
     made = building.add_wheel(wheel, tmp_path / "data", check=lambda _: "0.7.0", pip=(sys.executable, str(pip)))
     digest = wheel.files["linux-x86_64"].sha256
+    assert wheel_files.named("vulkan") is wheel, "the newest of its kind"
     assert (tmp_path / "wanted").read_text() == f"cyllama-vulkan==0.7.0 --hash=sha256:{digest}\n"
     files = installed.find(made.library)
     kept = {path.name for path in files.library_dir.iterdir()}
@@ -533,3 +535,26 @@ def test_a_gain_is_told_once_and_only_where_there_is_one(tmp_path: Path, monkeyp
     assert gains.advice_once(tmp_path) is None
     (tmp_path / "wheel" / CPU).write_bytes(b"cpu")
     assert gains.gain(tmp_path, AVX512) is None
+
+
+def test_a_gpu_that_no_runtime_uses_is_told_once_with_what_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vendor = tmp_path / "root" / "sys" / "class" / "drm" / "renderD128" / "device" / "vendor"
+    vendor.parent.mkdir(parents=True)
+    vendor.write_text("0x1002\n")
+    assert machine.gpu_maker(tmp_path / "root") == "AMD"
+    (tmp_path / "root" / "proc" / "driver" / "nvidia" / "gpus" / "0").mkdir(parents=True)
+    assert machine.gpu_maker(tmp_path / "root") == "NVIDIA", "the likeliest fastest one"
+    plain = RuntimeRow(
+        runtime=Runtime("wheel", str(_libraries(tmp_path / "wheel") / LIBRARY)), origin="wheel", version="1"
+    )
+    monkeypatch.setattr(runtimes, "listed", lambda _: [plain])
+    monkeypatch.setattr(machine, "gpu_maker", lambda: "AMD")
+    told = gains.advice_once(tmp_path)
+    assert told is not None
+    assert re.search(r"a GPU of AMD, which .* does not use: `localllm runtime (install|build) vulkan`", told)
+    assert gains.advice_once(tmp_path) is None
+    assert gains.gpu_advice(tmp_path) == told, "doctor says it whenever it is asked"
+    monkeypatch.setattr(runtimes, "listed", lambda _: [plain, msgspec.structs.replace(plain, kind="vulkan")])
+    assert gains.gpu_advice(tmp_path) is None
