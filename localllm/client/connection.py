@@ -9,9 +9,12 @@ from typing import Any
 
 import httpx
 
+from localllm import __version__
 from localllm.system.cancel import Cancel
 
 CONNECT_TIMEOUT_S = 10.0
+USER_AGENT = f"localllm/{__version__}"
+"""A server names options of the command line to this client, and fields of requests to others."""
 Trace = Callable[[str, dict[str, Any]], None]
 
 
@@ -19,7 +22,7 @@ def connect(base_url: str, token: str | None) -> httpx.Client:
     """An HTTP client, which connects on first use."""
     return httpx.Client(
         base_url=base_url,
-        headers={"authorization": f"Bearer {token}"} if token else {},
+        headers={"user-agent": USER_AGENT, **({"authorization": f"Bearer {token}"} if token else {})},
         # Answers may take long, but a server that does not accept the connection is not running.
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         # Loading certificates takes 30 ms, and a proxy must not be used for a server on this machine.

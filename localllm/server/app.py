@@ -46,7 +46,15 @@ from localllm.server.edge.gate import Gate, is_open
 from localllm.server.edge.hints import hint
 from localllm.server.edge.limits import KeyLimits, Limited
 from localllm.server.edge.sse import ClientGone
-from localllm.server.errors import MethodNotAllowed, NotFound, is_told_in_part, response_parts, unexpected
+from localllm.server.errors import (
+    OWN_CLIENT,
+    MethodNotAllowed,
+    NotFound,
+    is_command_line,
+    is_told_in_part,
+    response_parts,
+    unexpected,
+)
 from localllm.server.requests.body import NOTES, HeldBodies, TimedBody
 from localllm.server.state import ServerState
 from localllm.server.ui import docs as ui_docs
@@ -148,6 +156,7 @@ class Edge:
             return
         exchange = Exchange(scope, send, self._cors)
         log.request_id.set(exchange.id)
+        is_command_line.set(Headers(scope=scope).get("user-agent", "").startswith(OWN_CLIENT))
         try:
             refusal = await self._answer(scope, receive, exchange)
             if refusal is not None:

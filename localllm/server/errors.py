@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 import math
 import re
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
 
 from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed, clipped, has_remedy, sentence_of
 from localllm.server.edge import log
+from localllm.settings.config import SETTINGS
 from localllm.types.wire import ErrorBody, ErrorObject
 
 MAX_MESSAGE_CHARS = 1000
@@ -163,9 +165,16 @@ _PATH = re.compile(r"(?<![\w:/])(?:/|[A-Za-z]:[\\/]|\\\\)[^\s/]")
 _TYPE = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
+is_command_line: ContextVar[bool] = ContextVar("is_command_line", default=False)
+"""Whether who asks is localllm's own client, whose user can type options."""
+OWN_CLIENT = "localllm/"
+"""How its `User-Agent` begins (`client.connection`)."""
+_OPTION = re.compile(r"--([a-z][a-z0-9-]*)")
+
+
 def is_told_in_part(error: LocalLLMError) -> bool:
     """Whether the log should have more details than the reply."""
-    return isinstance(error, InternalError) or public_message(error) != error.message
+    return isinstance(error, InternalError) or _without_internals(error) != error.message
 
 
 def status_of(error: LocalLLMError) -> int:
@@ -189,8 +198,20 @@ def error_body(error: LocalLLMError) -> bytes:
 def public_message(error: LocalLLMError) -> str:
     """The message for the client, without paths or the output of our processes, which go to the log only.
 
-    This includes clients on this machine: they need not be allowed to read the log.
+    This includes clients on this machine: they need not be allowed to read the log. Options that are also fields of
+    requests have the field's name, unless the reader is at a command line.
     """
+    message = _without_internals(error)
+    return message if is_command_line.get() else _OPTION.sub(_as_field, message)
+
+
+def _as_field(option: re.Match[str]) -> str:
+    name = option[1].replace("-", "_")
+    field = SETTINGS.get(name)
+    return name if field is not None and field.setting.who in ("clients", "names") else option[0]
+
+
+def _without_internals(error: LocalLLMError) -> str:
     if isinstance(error, WorkerCrashed):
         signal, exit_code = error.details.get("signal"), error.details.get("exit_code")
         how = f" (signal {signal})" if signal else "" if exit_code is None else f" (exit code {exit_code})"
