@@ -113,10 +113,10 @@ def write_fused(path: Path) -> Path:
 
 def write_unknown(path: Path) -> Path:
     """A model of an architecture that llama.cpp does not know."""
-    with Builder(path, "k2-horizon") as model:
+    with Builder(path, "narwhal") as model:
         for key, value in (("block_count", 1), ("context_length", 64), ("embedding_length", 32)):
-            model.key(f"k2-horizon.{key}", value)
-        model.key("k2-horizon.attention.head_count", 2)
+            model.key(f"narwhal.{key}", value)
+        model.key("narwhal.attention.head_count", 2)
         model.matrix("token_embd.weight", 32, 32)
         model.matrix("blk.0.attn_q.weight", 32, 32)
     return path

@@ -120,7 +120,9 @@ def test_a_redirect_never_leads_to_a_private_address(server: Nasty, target: str)
 
     with Nasty(b"internal") as inside, Net(resolver=resolver) as net:
         server.script = redirecting(target.format(port=inside.port))
-        with pytest.raises(ForbiddenAddress, match="set LOCALLLM_ALLOW_PRIVATE_DOWNLOADS=1"):
+        with pytest.raises(
+            ForbiddenAddress, match="set --allow-private-downloads or LOCALLLM_ALLOW_PRIVATE_DOWNLOADS=1"
+        ):
             net.get_small(server.url, named_by_user=True)
         assert inside.asked == []
 

@@ -238,7 +238,7 @@ def _odd(*keys: bytes, architecture: str = "llama") -> bytes:
         (_odd(raw.key("general.type", raw.STRING, "imatrix")), "is an importance matrix"),
         (_odd(), "a vocabulary but no weights"),
         (b"GGUF\0\0\0\3" + bytes(3 << 20), "is a big-endian GGUF file"),
-        ("unknown", "has the architecture 'k2-horizon', which llama.cpp"),
+        ("unknown", "no llama.cpp that this localllm can use knows the architecture 'narwhal'"),
     ],
     ids=["adapter", "projector", "matrix", "vocabulary", "big-endian", "unknown"],
 )

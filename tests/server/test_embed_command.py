@@ -41,7 +41,7 @@ def there(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _type(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text))))
 
 
 def _run(*texts: str, **given: Any) -> int:
