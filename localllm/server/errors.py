@@ -169,6 +169,8 @@ is_command_line: ContextVar[bool] = ContextVar("is_command_line", default=False)
 """Whether who asks is localllm's own client, whose user can type options."""
 OWN_CLIENT = "localllm/"
 """How its `User-Agent` begins (`client.connection`)."""
+_COMMAND = re.compile(r"localllm (run|serve)\b")
+"""Commands that take such options: a message that names one means them."""
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)")
 
 
@@ -199,10 +201,11 @@ def public_message(error: LocalLLMError) -> str:
     """The message for the client, without paths or the output of our processes, which go to the log only.
 
     This includes clients on this machine: they need not be allowed to read the log. Options that are also fields of
-    requests have the field's name, unless the reader is at a command line.
+    requests have the field's name, unless the reader is at a command line, or is sent there.
     """
     message = _without_internals(error)
-    return message if is_command_line.get() else _OPTION.sub(_as_field, message)
+    is_for_commands = is_command_line.get() or _COMMAND.search(message)
+    return message if is_for_commands else _OPTION.sub(_as_field, message)
 
 
 def _as_field(option: re.Match[str]) -> str:

@@ -87,7 +87,7 @@ def test_a_load_that_fails_for_what_was_asked_is_a_400_and_for_what_is_set_here_
         refused = served.http.post("/localllm/load", json={"model": "other:1b", "stream": False, **asked})
         error = refused.json()["error"]
         assert (refused.status_code, error["code"], error["param"]) == (status, code, param)
-        assert "ask for less with --ctx or --slots" in error["message"]
+        assert "ask for less with ctx or slots" in error["message"]
 
 
 def test_unloading_and_removing(served: Served) -> None:

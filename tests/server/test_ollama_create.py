@@ -313,7 +313,7 @@ NOBODY = "sha256:" + "0" * 64
         ({"model": "x", "from": "demo", "adapters": {"a": NOBODY}}, 400,
          "adapters is not supported: LoRA adapters cannot be applied yet; leave it out or send {}"),
         ({"model": "x", "from": "demo", "draft_files": {"a": NOBODY}}, 400,
-         "draft_files is not supported: a draft model is a setting of the server (--draft), not a part of a model; "
+         "draft_files is not supported: a draft model is a setting of the server (draft), not a part of a model; "
          "leave it out or send {}"),
         ({"model": "x", "from": "demo", "parameters": {"temprature": 1}}, 400,
          "parameters: the parameter temprature is not a parameter; similar ones are temperature"),

@@ -65,7 +65,7 @@ def test_without_pooling_there_is_a_vector_for_each_token(served: Served) -> Non
     refused = _post(served, "/embed_all")
     assert refused.status_code == 424
     assert refused.json()["error_type"] == "Backend"
-    assert "--pooling none" in refused.json()["error"]
+    assert "with pooling none" in refused.json()["error"]
     served.runtime.models = [msgspec.structs.replace(tiny_model(), pooling="none")]
     found = _post(served, "/embed_all", inputs=["a", "bc"]).json()
     assert [_numbers(item) for item in found] == [[_vector(0)], [_vector(1)] * 2]
