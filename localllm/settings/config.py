@@ -19,7 +19,6 @@ from localllm.settings.load_settings import LOADING
 from localllm.settings.sections import NO_SECTIONS, Section, Sections
 from localllm.settings.server_settings import ServerSettings
 from localllm.settings.values import comma_list, converted, origin_of, read_toml
-from localllm.settings.values import parse_layers as parse_layers
 from localllm.system import folders
 from localllm.types import GrammarLimits
 from localllm.types import RopeScaling as RopeScaling

@@ -48,6 +48,8 @@ class LoadOptions(Loading, frozen=True, kw_only=True, omit_defaults=True):
         check_devices(self.devices)
         check_split(self.split, self.main_gpu, self.tensor_split)
         check_overrides(self.override_tensor)
+        if self.split in ("row", "tensor") and self.n_cpu_moe not in ("auto", 0):
+            raise InvalidParameter(f"n_cpu_moe has no effect with split {self.split}; leave one out", param="n_cpu_moe")
         check_reading(mmap=self.mmap, mlock=self.mlock, direct_io=self.direct_io)
         if self.mlock and self.repack == "on":
             raise InvalidParameter("repack: repacked weights cannot be locked (mlock); leave one out", param="repack")

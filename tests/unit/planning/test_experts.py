@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from localllm.errors import InvalidParameter
 from localllm.planning.memory_fit import fit_in_memory
 from localllm.planning.placing import DRIVER_BYTES, sizes_of
 from localllm.planning.plan import plan
@@ -58,6 +59,9 @@ def test_two_devices_are_filled_each() -> None:
 def test_what_is_asked_for_is_done(asked: int | str, stay: int) -> None:
     assert placed(8000, gpu_layers="all", n_cpu_moe=asked).cpu_experts == tuple(range(stay))
     assert placed(8000, n_cpu_moe=asked).cpu_experts == tuple(range(stay))
+    if stay:
+        with pytest.raises(InvalidParameter, match="no effect with split row"):
+            options(n_cpu_moe=asked, split="row")
 
 
 def test_the_next_plan_after_too_little_memory_has_fewer_parts_on_the_device() -> None:
