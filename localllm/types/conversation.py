@@ -1,4 +1,4 @@
-"""The parts of a chat: messages, the calls in them, and how all of it becomes a prompt. Plain frozen data.
+"""The parts of a chat: messages, the media and calls in them, and how all of it becomes a prompt. Plain frozen data.
 
 A part of `types`. Knows nothing of templates or of any API's JSON.
 """
@@ -9,6 +9,29 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import msgspec
+
+MediaKind = Literal["image", "audio"]
+ImageDetail = Literal["auto", "low", "high"]
+"""How finely a model looks at a picture: as it does by itself, with its fewest rows, or with its most."""
+
+
+class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A picture or sound at one place of a message."""
+
+    kind: MediaKind
+    digest: str
+    """SHA-256 of the file's bytes as the client sent them, after base64; lowercase hex. Equal files are one."""
+    num_bytes: int
+    detail: ImageDetail = "auto"
+    param: str = "messages"
+    """Path in the request, for errors."""
+
+
+class MediaFile(msgspec.Struct, frozen=True):
+    """The bytes of a picture or sound."""
+
+    digest: str
+    data: bytes
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):

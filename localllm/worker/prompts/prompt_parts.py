@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Tokens
 from typing import NamedTuple, Protocol
 
-from localllm.types import Infill, Message, Rendering
+from localllm.engine.media import MediaRows
+from localllm.errors import LocalLLMError
+from localllm.types import Infill, Media, MediaKind, Message, Rendering
 
 NO_RENDERING = Rendering()
 
@@ -70,3 +72,27 @@ class Head(NamedTuple):
 
     tokens: list[int]
     num_characters: int
+
+
+MediaPieces = tuple[tuple[int, ...] | MediaRows, ...]
+"""What stands in a prompt for one picture or sound: token ids before, between and after its rows, and the rows."""
+
+
+class MediaReader(Protocol):
+    """Turns pictures and sounds into pieces of a prompt. Any thread; `worker.media` implements it."""
+
+    @property
+    def kinds(self) -> frozenset[MediaKind]:
+        """What the model reads."""
+        ...
+
+    def add(
+        self,
+        media: Tokens[Media],
+        done: Callable[[Tokens[MediaPieces] | LocalLLMError], None],
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """Read headers and sizes, and call `done` on a thread of its own with the pieces of each, in order, or with
+        what is wrong with one of them; never, if they are no longer wanted. Encodes nothing: rows come when the engine
+        wants them."""
+        ...
