@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Tokens
 from typing import NamedTuple, Protocol
 
@@ -78,6 +78,12 @@ MediaPieces = tuple[tuple[int, ...] | MediaRows, ...]
 """What stands in a prompt for one picture or sound: token ids before, between and after its rows, and the rows."""
 
 
+class MissingFiles(NamedTuple):
+    """The reader needs the bytes of these pictures and sounds."""
+
+    digests: tuple[str, ...]
+
+
 class MediaReader(Protocol):
     """Turns pictures and sounds into pieces of a prompt. Any thread; `worker.media` implements it."""
 
@@ -89,10 +95,15 @@ class MediaReader(Protocol):
     def add(
         self,
         media: Tokens[Media],
-        done: Callable[[Tokens[MediaPieces] | LocalLLMError], None],
+        files: Mapping[str, bytes],
+        done: Callable[[Tokens[MediaPieces] | MissingFiles | LocalLLMError], None],
         is_wanted: Callable[[], bool],
     ) -> None:
         """Read headers and sizes, and call `done` on a thread of its own with the pieces of each, in order, or with
         what is wrong with one of them; never, if they are no longer wanted. Encodes nothing: rows come when the engine
-        wants them."""
+        wants them.
+
+        `files`: digest -> bytes, as far as they were sent. Without the bytes of one that is not remembered, `done` gets
+        `MissingFiles`; call again with these.
+        """
         ...
