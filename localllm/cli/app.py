@@ -80,7 +80,8 @@ SAMPLING = "temperature top_k top_p min_p seed max_tokens"
 
 
 @takes(
-    f"{SAMPLING} api_key ctx threads gpu_layers device draft {COMMON}", "n_cpu_moe chat_template runtime rpc plugin_dir"
+    f"{SAMPLING} api_key ctx threads gpu_layers device draft mmproj {COMMON}",
+    "n_cpu_moe chat_template projector image_min_tokens image_max_tokens runtime rpc plugin_dir",
 )
 def run(
     model: opt.Model,
@@ -136,7 +137,7 @@ def run(
 
 @takes(
     "host port ollama_compat tls_cert_file api_key api_key_file allow_remote_without_key cors_origins ctx slots draft "
-    f"threads gpu_layers device kv_type model_keep_alive_s max_loaded_models {COMMON}",
+    f"mmproj threads gpu_layers device kv_type model_keep_alive_s max_loaded_models {COMMON}",
     more=ALL,
 )
 def serve(
@@ -161,7 +162,7 @@ def serve(
 WHERE = f"host port api_key {COMMON}"
 
 
-@takes(f"threads gpu_layers device kv_type {WHERE}", "chat_template plugin_dir")
+@takes(f"threads gpu_layers device kv_type {WHERE}", "chat_template mmproj projector plugin_dir")
 def launch(
     agent: Annotated[
         str | None, Argument(metavar="AGENT", help="Without it: list the known agents, and which are installed")

@@ -13,8 +13,8 @@ import msgspec
 
 from localllm.planning.speeds import AttentionWay, MachineSpeed, NotPredicted, Speed, expert_kernel
 from localllm.types import ModelInfo
+from localllm.types.headers.products import Matrices
 from localllm.types.load_options import LoadOptions
-from localllm.types.products import Matrices
 
 PROMPT_TOKENS = 512
 """Length of the prompt that is predicted; the answer follows it."""

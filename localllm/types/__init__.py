@@ -29,17 +29,21 @@ from localllm.types.details import Making as Making
 from localllm.types.details import PromptProgress as PromptProgress
 from localllm.types.details import Shift as Shift
 from localllm.types.details import TokenLogprob as TokenLogprob
-from localllm.types.drafts import DraftBlock as DraftBlock
-from localllm.types.drafts import DraftHead as DraftHead
-from localllm.types.drafts import DraftHeadKind as DraftHeadKind
-from localllm.types.drafts import ReadKeys as ReadKeys
-from localllm.types.drafts import SharedKeys as SharedKeys
 from localllm.types.formats import AnswerSource as AnswerSource
 from localllm.types.formats import Beginning as Beginning
 from localllm.types.formats import Capability as Capability
 from localllm.types.formats import ChatFormat as ChatFormat
 from localllm.types.formats import capabilities as capabilities
-from localllm.types.products import Products as Products
+from localllm.types.headers.drafts import DraftBlock as DraftBlock
+from localllm.types.headers.drafts import DraftHead as DraftHead
+from localllm.types.headers.drafts import DraftHeadKind as DraftHeadKind
+from localllm.types.headers.drafts import ReadKeys as ReadKeys
+from localllm.types.headers.drafts import SharedKeys as SharedKeys
+from localllm.types.headers.products import Products as Products
+from localllm.types.headers.projectors import AudioEncoder as AudioEncoder
+from localllm.types.headers.projectors import InputKind as InputKind
+from localllm.types.headers.projectors import ProjectorInfo as ProjectorInfo
+from localllm.types.headers.projectors import VisionEncoder as VisionEncoder
 from localllm.types.ranges import check_range, check_token_ids
 from localllm.types.ropes import RopeScaling as RopeScaling
 from localllm.types.sampling import MAX_BREAKER_CHARS as MAX_BREAKER_CHARS
@@ -71,6 +75,8 @@ KvType = Literal["f16", "q8_0", "q4_0"]
 FlashAttn = Literal["auto", "on", "off"]
 Repack = Literal["auto", "on", "off"]
 """Whether to repack weights for the CPU during loading."""
+ProjectorUse = Literal["auto", "gpu", "cpu", "off"]
+"""Where pictures and sounds are encoded; off: nowhere."""
 MemoryKind = Literal["attention", "sliding window", "recurrent"]
 """`attention` can drop its tail; the others return to checkpoints. Hybrid models count as `recurrent`."""
 GpuLayers = int | Literal["auto", "all"]
@@ -370,6 +376,11 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """Effective sampling parameters of such requests; the seed only if `defaults` has one."""
     bos_text: str = ""
     eos_text: str = ""
+    projector: ProjectorInfo | None = None
+    """What turns its pictures and sounds into rows; None: it reads text only."""
+    projector_device: str = ""
+    no_projector: str = ""
+    """Why it reads text only, although a projector was requested or is there."""
 
     def __repr__(self) -> str:
         return f"<LoadedModel {self.id!r}, ctx={self.ctx}, slots={self.slots}, layers on {self.layers_per_device}>"

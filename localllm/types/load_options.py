@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from localllm.errors import InvalidParameter
 from localllm.types import GrammarLimits
-from localllm.types.declared import check_ranges
+from localllm.types.declared import MAX_COUNT, check_ranges
 from localllm.types.devices import check_devices, check_overrides, check_reading, check_split
 from localllm.types.loading import KvDiskMb, Loading
 from localllm.types.ropes import check_rope
@@ -30,11 +30,13 @@ class LoadOptions(Loading, frozen=True, kw_only=True, omit_defaults=True):
     """Pattern for names of tensors -> their device; the first matching pattern counts."""
     kv_disk_mb: KvDiskMb = 0
     grammar: GrammarLimits = GrammarLimits()
+    media_rows: int = 0
+    """Rows of a picture that must be computed in one ubatch: `ProjectorInfo.ubatch_rows`; 0: any number."""
 
     @property
     def ubatch_tokens(self) -> int:
         """Tokens computed together."""
-        return DEFAULT_UBATCH if self.ubatch is None else self.ubatch
+        return max(DEFAULT_UBATCH if self.ubatch is None else self.ubatch, self.media_rows)
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -44,6 +46,13 @@ class LoadOptions(Loading, frozen=True, kw_only=True, omit_defaults=True):
             raise InvalidParameter(f"kv_type {self.kv_type} needs flash attention; leave one out", param="flash_attn")
         if self.draft not in (None, "auto") and self.speculation == "off":
             raise InvalidParameter("a draft has no effect with speculation off; leave one out", param="draft")
+        if self.mmproj is not None and self.projector == "off":
+            raise InvalidParameter("mmproj has no effect with projector off; leave one out", param="mmproj")
+        if (self.image_min_tokens or 0) > (most := self.image_max_tokens or MAX_COUNT):
+            raise InvalidParameter(
+                f"image_min_tokens {self.image_min_tokens} is more than image_max_tokens {most}",
+                param="image_min_tokens",
+            )
         check_rope(self.rope_scaling, self.rope_scale, self.yarn_orig_ctx)
         check_devices(self.devices)
         check_split(self.split, self.main_gpu, self.tensor_split)

@@ -11,7 +11,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from localllm.types import CpuMoe, FlashAttn, GpuLayers, KvType, Pooling, Repack, RopeScaling, ThinkingDefault
+from localllm.types import (
+    CpuMoe,
+    FlashAttn,
+    GpuLayers,
+    KvType,
+    Pooling,
+    ProjectorUse,
+    Repack,
+    RopeScaling,
+    ThinkingDefault,
+)
 from localllm.types.declared import MAX_COUNT, Setting
 from localllm.types.devices import Numa, Split
 
@@ -86,6 +96,10 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         "RAM for the KV cache of idle chats", "MB", 0, 2**24, affects_speed=False,
         more="For conversations evicted from their slots, and for checkpoints; 0: none."
     )] = 2048
+    media_ram_mb: Annotated[int, memory(
+        "RAM for encoded pictures and sounds", "MB", 0, 2**24, affects_speed=False,
+        more="What is seen or heard again, in any chat, is not encoded again; 0: none is kept."
+    )] = 256
     checkpoints: Annotated[int, memory(
         "Checkpoints per chat, for models that cannot roll back tokens", "N", 0, 256, affects_speed=False,
         more="Recurrent models and sliding windows return to checkpoints instead of computing a prompt again; 0: none."
@@ -153,6 +167,22 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         "Draft model: smaller, with the same vocabulary", "MODEL|auto", default="none", who="names",
         more="Also an EAGLE-3 or DFlash draft, or a Gemma 4 assistant: its name or file. auto: the catalog's choice "
         "for the model, if it is on this machine."
+    )] = None
+    mmproj: Annotated[str | None, model(
+        "Projector (mmproj) file, for pictures and sound", "FILE", default="the model's", who="machine",
+        more="By default the one pulled with the model, or the only one beside its file."
+    )] = None
+    projector: Annotated[ProjectorUse, model(
+        "Where pictures and sound are encoded, or off: text only",
+        more="auto: on a GPU that the model uses if there is room, else on the CPU. Loaded with the first picture."
+    )] = "auto"
+    image_min_tokens: Annotated[int | None, model(
+        "Fewest tokens of a picture, for models that read any size", "TOKENS", 1, 2**16, default="the model's",
+        affects_speed=False, more="More show details of small pictures; Qwen-VL needs 1024 to point at things."
+    )] = None
+    image_max_tokens: Annotated[int | None, model(
+        "Most tokens of a picture, for models that read any size", "TOKENS", 1, 2**16, default="the model's",
+        affects_speed=False, more="Larger pictures are made smaller first. Fewer are faster and leave more context."
     )] = None
     rope_scaling: Annotated[RopeScaling | None, model(
         "RoPE scaling for a longer context", default="the model's", more="Contexts for embedding are never scaled."

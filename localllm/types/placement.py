@@ -9,6 +9,7 @@ from localllm.types import (
     KvLayout,
     ModelInfo,
     Pooling,
+    ProjectorInfo,
 )
 
 
@@ -87,3 +88,14 @@ class DraftLoad(msgspec.Struct, frozen=True):
     path: str
     info: ModelInfo
     placement: Placement
+
+
+class ProjectorLoad(msgspec.Struct, frozen=True):
+    """The projector for the model to be loaded; its encoder begins with the first picture or sound."""
+
+    path: str
+    info: ProjectorInfo
+    device: str
+    """`CPU`, or a name of `Hello.devices`."""
+    share: DeviceShare
+    """What it is planned to hold there: weights and compute buffers."""

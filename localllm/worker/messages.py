@@ -24,7 +24,7 @@ from localllm.types import (
 )
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types.load_options import LoadOptions
-from localllm.types.placement import DraftLoad, Placement
+from localllm.types.placement import DraftLoad, Placement, ProjectorLoad
 
 
 class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -47,6 +47,10 @@ class Load(_Frame, frozen=True, tag=True, array_like=True):
     draft: DraftLoad | None = None
     no_draft: str = ""
     """Why there is no draft model, although one was requested."""
+    projector: ProjectorLoad | None = None
+    """None: the model reads text only."""
+    no_projector: str = ""
+    """Why it is not used, although there is one."""
 
 
 class Submit(_Frame, frozen=True, tag=True, array_like=True):

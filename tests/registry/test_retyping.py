@@ -12,7 +12,7 @@ from benchmarks.prediction_models import mixed
 from localllm.gguf import read_model_info
 from localllm.registry.sources.retyping import retyped
 from localllm.types import ModelInfo
-from localllm.types.products import Products
+from localllm.types.headers.products import Products
 from tests.models.hollow import SHAPES, Shape, write_hollow
 
 SHAPE = SHAPES["TinyLlama"]._replace(layers=22)

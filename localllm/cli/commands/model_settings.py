@@ -57,7 +57,7 @@ def _change(pair: str) -> tuple[str, Any]:
     if not equals:
         raise InvalidParameter(f"{pair!r} is not KEY=VALUE, such as ctx=32768; KEY= removes a key", param="pairs")
     check_key(key)
-    if key == "chat_template" and text and Path(text).is_file():
+    if key in ("chat_template", "mmproj") and text and Path(text).is_file():
         return key, str(Path(text).absolute())
     return key, None if text == "" else typed_value(key, text, "localllm set")
 

@@ -13,7 +13,7 @@ from localllm.errors import InvalidParameter
 
 @takes(
     f"ctx slots threads gpu_layers device kv_type {COMMON}",
-    "threads_batch ubatch flash_attn repack speculation mtp runtime plugin_dir",
+    "threads_batch ubatch flash_attn repack speculation mtp mmproj projector runtime plugin_dir",
 )
 def tune(
     model: Annotated[

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from localllm.gguf.header import TensorInfo
-from localllm.types.products import Matrices, Products
+from localllm.types.headers.products import Matrices, Products
 
 LOOKED_UP_BY_TOKEN = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.")
 """Lookup tables, of which only one row per token is read: LLM_TENSOR_LAYER_INPUT in src/llama-arch.cpp."""

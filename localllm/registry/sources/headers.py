@@ -19,7 +19,7 @@ from localllm.registry.sources.quants import without_quant
 from localllm.registry.sources.remote_header import HeaderReader
 from localllm.registry.sources.retyping import retyped
 from localllm.types import ModelInfo
-from localllm.types.products import Products
+from localllm.types.headers.products import Products
 
 MAX_MODELS = 8
 """Models per repository whose headers are read; the first ones if there are more."""

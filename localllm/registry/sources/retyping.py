@@ -13,7 +13,7 @@ import msgspec
 from localllm.gguf.rules.recipes import NARROW, RECIPES
 from localllm.gguf.tables import BLOCK_TYPES
 from localllm.registry.sources.quants import plain
-from localllm.types.products import Matrices, Products
+from localllm.types.headers.products import Matrices, Products
 
 _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
 

@@ -18,8 +18,8 @@ from localllm.planning.speeds import (
     expert_kernel,
 )
 from localllm.types import LayerMemory, ModelInfo
+from localllm.types.headers.products import Matrices, Products
 from localllm.types.load_options import LoadOptions
-from localllm.types.products import Matrices, Products
 from tests.unit.planning.test_plan import MODEL
 
 KERNEL = KernelSpeed(cached_byte_s=2e-11, byte_s=5e-11, matrix_s=1e-6, product_s=1e-11, output_s=1e-10, spread=0.05)

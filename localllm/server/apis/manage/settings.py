@@ -121,7 +121,7 @@ def _why_fixed(settings: Settings, key: str, value: Any) -> str | None:
 
 def _public_value(key: str, value: Any) -> Any:
     """The value without the path of a file on the server: only its name."""
-    if key in ("chat_template", "draft") and isinstance(value, str):
+    if key in ("chat_template", "draft", "mmproj") and isinstance(value, str):
         try:
             changed_settings.check_from_network(key, value)
         except InvalidParameter:
