@@ -41,7 +41,6 @@ from localllm.types.headers.drafts import ReadKeys as ReadKeys
 from localllm.types.headers.drafts import SharedKeys as SharedKeys
 from localllm.types.headers.products import Products as Products
 from localllm.types.headers.projectors import AudioEncoder as AudioEncoder
-from localllm.types.headers.projectors import InputKind as InputKind
 from localllm.types.headers.projectors import ProjectorInfo as ProjectorInfo
 from localllm.types.headers.projectors import VisionEncoder as VisionEncoder
 from localllm.types.ranges import check_range, check_token_ids
@@ -379,8 +378,13 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     projector: ProjectorInfo | None = None
     """What turns its pictures and sounds into rows; None: it reads text only."""
     projector_device: str = ""
-    no_projector: str = ""
-    """Why it reads text only, although a projector was requested or is there."""
+    no_media: str = ""
+    """Why it reads text only, and what to type, after a semicolon; empty: it reads more."""
+
+    @property
+    def reads(self) -> tuple[MediaKind, ...]:
+        """What it reads beside text."""
+        return () if self.projector is None else self.projector.reads
 
     def __repr__(self) -> str:
         return f"<LoadedModel {self.id!r}, ctx={self.ctx}, slots={self.slots}, layers on {self.layers_per_device}>"

@@ -49,8 +49,8 @@ class Load(_Frame, frozen=True, tag=True, array_like=True):
     """Why there is no draft model, although one was requested."""
     projector: ProjectorLoad | None = None
     """None: the model reads text only."""
-    no_projector: str = ""
-    """Why it is not used, although there is one."""
+    no_media: str = ""
+    """As `LoadedModel.no_media`."""
 
 
 class Submit(_Frame, frozen=True, tag=True, array_like=True):

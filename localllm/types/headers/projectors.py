@@ -5,11 +5,9 @@ A file has one encoder for pictures, one for sounds, or both. Plain frozen data;
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-InputKind = Literal["image", "audio"]
+from localllm.types.conversation import MediaKind
 
 
 class VisionEncoder(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +56,7 @@ class ProjectorInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The encoders' compute buffers for the largest piece, without flash attention."""
 
     @property
-    def reads(self) -> tuple[InputKind, ...]:
+    def reads(self) -> tuple[MediaKind, ...]:
         """What it turns into rows."""
         return (*(("image",) if self.vision else ()), *(("audio",) if self.audio else ()))
 
