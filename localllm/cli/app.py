@@ -80,8 +80,8 @@ SAMPLING = "temperature top_k top_p min_p seed max_tokens"
 
 
 @takes(
-    f"{SAMPLING} api_key ctx threads gpu_layers device draft mmproj {COMMON}",
-    "n_cpu_moe chat_template projector image_min_tokens image_max_tokens runtime rpc plugin_dir",
+    f"{SAMPLING} api_key ctx threads gpu_layers device draft {COMMON}",
+    "n_cpu_moe chat_template mmproj projector image_min_tokens image_max_tokens runtime rpc plugin_dir",
 )
 def run(
     model: opt.Model,
@@ -137,7 +137,7 @@ def run(
 
 @takes(
     "host port ollama_compat tls_cert_file api_key api_key_file allow_remote_without_key cors_origins ctx slots draft "
-    f"mmproj threads gpu_layers device kv_type model_keep_alive_s max_loaded_models {COMMON}",
+    f"threads gpu_layers device kv_type model_keep_alive_s max_loaded_models {COMMON}",
     more=ALL,
 )
 def serve(
