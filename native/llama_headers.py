@@ -23,11 +23,14 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "localllm" / "data" / "builds"
-INCLUDES = ("include", "src", "ggml/include", "ggml/src")
-HEADERS = ("llama.h", "llama-ext.h", "ggml-backend-impl.h", "ggml-cpu.h", "ggml-rpc.h")
-STRUCTS = re.compile(r"llama_(?!memory_|device_|quant_)\w+|ggml_backend_dev_(props|caps)|ggml_init_params")
+INCLUDES = ("include", "src", "ggml/include", "ggml/src", "tools/mtmd")
+HEADERS = ("llama.h", "llama-ext.h", "ggml-backend-impl.h", "ggml-cpu.h", "ggml-rpc.h", "mtmd.h")
+STRUCTS = re.compile(
+    r"llama_(?!memory_|device_|quant_)\w+|ggml_backend_dev_(props|caps)|ggml_init_params"
+    r"|mtmd_(context_params|input_part|decoder_pos)"
+)
 TABLES = re.compile(r"ggml_backend_(buffer_type|device)_i")
-NUMBERS = re.compile(r"LLAMA_\w+|GGML_(TYPE|NUMA_STRATEGY|BACKEND_DEVICE_TYPE|LOG_LEVEL)_\w+")
+NUMBERS = re.compile(r"LLAMA_\w+|GGML_(TYPE|NUMA_STRATEGY|BACKEND_DEVICE_TYPE|LOG_LEVEL)_\w+|MTMD_INPUT_CHUNK_TYPE_\w+")
 MACROS = {
     "LLAMA_DEFAULT_SEED": "include/llama.h",
     "LLAMA_SESSION_VERSION": "include/llama.h",
@@ -45,7 +48,7 @@ Sections = dict[str, dict[str, Any]]
 def read(tree: Path) -> Sections:
     """All of it. Raises `ValueError` for a header that clang does not understand."""
     found: Sections = {section: {} for section in SECTIONS}
-    used = _ggml_functions()
+    used = _used_functions()
     for cursor in _declarations(tree):
         kind, name = cursor.kind.name, cursor.spelling
         if kind == "STRUCT_DECL" and cursor.is_definition():
@@ -188,10 +191,10 @@ def _system_includes() -> list[str]:
     return [f"-isystem{line.strip()}" for line in listed.splitlines() if line.startswith(" ")]
 
 
-def _ggml_functions() -> set[str]:
-    """Names in the sources of localllm."""
+def _used_functions() -> set[str]:
+    """Names of ggml and libmtmd in the sources of localllm."""
     texts = (path.read_text("utf-8") for path in (ROOT / "localllm" / "llama").rglob("*.py"))
-    return {name for text in texts for name in re.findall(r"\bggml_\w+", text)}
+    return {name for text in texts for name in re.findall(r"\b(?:ggml|mtmd)_\w+", text)}
 
 
 def _struct(given: Any) -> list[Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from localllm import LLM
 from tests.homes import use_runtime
 from tests.llama_library import missing
 from tests.models.maker import write_llama
+from tests.models.media import MediaModel, MediaModelKind, write_media_model
 from tests.models.tokenizers import SPECIAL_TOKENS
 from tests.pairwise import mark_the_rest_as_exhaustive
 
@@ -107,6 +109,13 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same weights with a ChatML template."""
     return write_llama(tmp_path_factory.mktemp("models") / "tiny-chat.gguf", chat_template=CHATML)
+
+
+@pytest.fixture(scope="session")
+def media_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[MediaModelKind], MediaModel]:
+    """Makes a model of that kind that sees or hears, once."""
+    folder = tmp_path_factory.mktemp("media-models")
+    return functools.cache(lambda kind: write_media_model(kind, folder))
 
 
 @pytest.fixture(scope="session")

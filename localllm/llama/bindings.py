@@ -34,14 +34,22 @@ def import_bindings(files: InstalledBindings) -> Any:
     The package's own __init__ imports the high-level class, and with it numpy, jinja2 and diskcache: 110 ms instead of
     25. An empty package temporarily stands in for it, so that a later `import llama_cpp` is complete.
     """
-    name = "llama_cpp.llama_cpp"
+    return _import("llama_cpp.llama_cpp", files, files.library_path)
+
+
+def import_media_bindings(files: InstalledBindings, library_path: Path) -> Any:
+    """`llama_cpp.mtmd_cpp` on this libmtmd, after `import_bindings`. Raises `LoadFailed`."""
+    return _import("llama_cpp.mtmd_cpp", files, library_path)
+
+
+def _import(name: str, files: InstalledBindings, library_path: Path) -> Any:
     if name in sys.modules:
         return sys.modules[name]
     stand_in = types.ModuleType("llama_cpp")
     stand_in.__path__ = [str(files.package_dir)]
     sys.modules["llama_cpp"] = stand_in
     try:
-        with _opening(files):
+        with _opening(files, library_path):
             return importlib.import_module(name)
     except (RuntimeError, OSError, AttributeError) as error:
         raise LoadFailed(
@@ -81,6 +89,11 @@ def fit(api: Any, build: Build) -> None:
     where they should be."""
     if odd := layouts.odd_default(api._lib, build):
         raise LoadFailed(f"this llama.cpp is not the {build.label} that it says it is: {odd}")
+    fit_structs(api, build)
+
+
+def fit_structs(api: Any, build: Build) -> None:
+    """Like `fit`, for a module whose defaults cannot be checked."""
     replaced: dict[Any, Any] = {}
     for name in build.structs:
         old = getattr(api, name, None)
@@ -111,14 +124,14 @@ def _begin_alike(one: str, other: str) -> bool:
 
 
 @contextlib.contextmanager
-def _opening(files: InstalledBindings) -> Iterator[None]:
-    """Inside, the bindings open that library, and a missing function is an error only when called: a wheel links a
+def _opening(files: InstalledBindings, path: Path) -> Iterator[None]:
+    """Inside, the bindings open that file, and a missing function is an error only when called: a wheel links a
     libllama without what its own program does not need."""
     extensions: Any = importlib.import_module("llama_cpp._ctypes_extensions")
     opens, binds = extensions.load_shared_library, extensions.ctypes_function_for_shared_library
 
     def open_library(name: str, folder: Path) -> ctypes.CDLL:
-        library: ctypes.CDLL = ctypes.CDLL(str(files.library_path)) if files.is_foreign else opens(name, folder)
+        library: ctypes.CDLL = ctypes.CDLL(str(path)) if files.is_foreign else opens(name, folder)
         return library
 
     def bind(library: ctypes.CDLL) -> Callable[..., Any]:

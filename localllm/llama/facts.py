@@ -70,19 +70,16 @@ FACTS: tuple[Fact, ...] = (
         "test_heads.py::test_a_library_without_the_functions_is_found_out"), "feature off",
     ),
     Fact(
-        "function", "ggml's registry of backends and devices", ("localllm.llama.devices:_SIGNATURES",
-        "localllm.llama.alignment:_SIGNATURES"), "ggml/include/ggml-backend.h",
-        ("test_library.py::test_devices_have_names_and_memory_and_unknown_names_are_refused",), "refused",
-    ),
-    Fact(
-        "function", "ggml's operations, for measuring kernels", ("localllm.llama.probes.speed_graph:_SIGNATURES",),
-        "ggml/include/ggml.h", ("test_speed_probe.py::test_the_figures_are_those_of_a_cpu",), "feature off",
+        "function", "ggml's registry of backends and devices; its operations, for measuring kernels",
+        ("localllm.llama.devices:_SIGNATURES", "localllm.llama.alignment:_SIGNATURES",
+        "localllm.llama.probes.speed_graph:_SIGNATURES"), "ggml/include/ggml-backend.h, ggml/include/ggml.h",
+        ("test_library.py::test_devices_have_names_and_memory_and_unknown_names_are_refused",
+        "test_speed_probe.py::test_the_figures_are_those_of_a_cpu"), "refused",
     ),
     Fact(
         "function", "functions of backends by name: NUMA, splitting by rows, threads, extra buffer types, RPC",
         ("localllm.llama.devices:Ggml", "localllm.llama.probes.speed_graph:Cpu",
-        "localllm.llama.remote.devices:connect",
-        "localllm.llama.remote.devices:serve"),
+        "localllm.llama.remote.devices:connect", "localllm.llama.remote.devices:serve"),
         "ggml/include/ggml-backend.h, ggml/src/ggml-cpu/ggml-cpu.cpp, ggml/src/ggml-rpc/ggml-rpc.cpp",
         ("test_speed_probe.py::test_the_figures_are_those_of_a_cpu", _TEXTS), "feature off",
         ("ggml_backend_cpu_is_numa", "ggml_backend_set_n_threads", "ggml_backend_dev_get_extra_bufts"),
@@ -103,10 +100,16 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         "table", "places 0, 2 and 3 of a device: its name, memory and type",
-        ("localllm.llama.remote.devices:_GET_NAME",),
-        "ggml/src/ggml-backend-impl.h (ggml_backend_device_i)",
+        ("localllm.llama.remote.devices:_GET_NAME",), "ggml/src/ggml-backend-impl.h (ggml_backend_device_i)",
         ("test_rpc_memory.py::test_the_cpu_reports_what_the_system_can_give_until_it_is_taken_back",
         "test_rpc_memory.py::test_another_table_is_left_as_it_was"), "wrong plan",
+    ),
+    Fact(
+        "function", "libmtmd: functions, where its context has its number of threads, which rows are not causal",
+        ("localllm.llama.media.opening:PROBE", "localllm.llama.media.projector:Projector", "localllm.llama.media."
+        "projector:Chunks", "localllm.llama.media.projector:THREADS_MARK", "localllm.llama.media.projector:"
+        "CONTEXT_BYTES", "localllm.llama.media.projector:MOSTLY_NON_CAUSAL"), "tools/mtmd/mtmd.h, tools/mtmd/mtmd.cpp",
+        ("test_projector.py::test_a_picture_has_the_layout_of_its_size_and_rows_whatever_the_threads",), "feature off",
     ),
     Fact(
         "struct", "properties of a device, override of a tensor's buffer, parameters of a ggml context",
@@ -215,8 +218,7 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         "graph", "the output of each layer, for timing a part of a model",
-        ("localllm.llama.probes.flash_attention_probe:Probe",),
-        "src/models/*.cpp",
+        ("localllm.llama.probes.flash_attention_probe:Probe",), "src/models/*.cpp",
         ("test_attention.py::test_a_cache_is_filled_by_a_node_a_chunk_and_large_models_are_computed_in_part", _TEXTS),
         "slower", ("l_out",),
     ),
@@ -355,14 +357,13 @@ FACTS: tuple[Fact, ...] = (
         "test_kv_disk.py::test_a_state_from_the_disk_answers_as_the_one_that_was_computed"), "feature off",
     ),
     Fact(
-        "format", "importance matrices", ("localllm.llama.quantizing.imatrix:read_imatrix",),
-        "tools/imatrix/imatrix.cpp",
-        ("test_quantize.py::test_what_an_importance_matrix_says_matters_comes_out_better",), "refused",
+        "format", "importance matrices", ("localllm.llama.quantizing.imatrix:read_imatrix",), "tools/imatrix/"
+        "imatrix.cpp", ("test_quantize.py::test_what_an_importance_matrix_says_matters_comes_out_better",), "refused",
     ),
     Fact(
-        "format", "features of backends, from one line", ("localllm.llama.library:_features",),
-        "src/llama.cpp (llama_print_system_info)",
-        ("test_library.py::test_the_library_is_loaded_once_and_tells_what_it_is",), "slower",
+        "format", "features of backends, from one line", ("localllm.llama.library:_features",), "src/llama.cpp "
+        "(llama_print_system_info)", ("test_library.py::test_the_library_is_loaded_once_and_tells_what_it_is",),
+        "slower",
     ),
     Fact(
         "format", "variable that spares a crash its stack trace", ("localllm.llama.remote.rpc_child:main",
@@ -376,8 +377,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         "format", "options of its build", ("localllm.llama.runtimes.installed:FAST_INSTALL_FLAGS",
         "localllm.llama.runtimes.building:KINDS", "localllm.llama.runtimes.building:ONE_BACKEND",
-        "localllm.llama.runtimes.build_faults:FAULTS"),
-        "ggml/CMakeLists.txt",
+        "localllm.llama.runtimes.build_faults:FAULTS"), "ggml/CMakeLists.txt",
         ("test_selftest.py::test_every_cpu_variant_gives_the_recorded_tokens_with_and_without_extra_buffers",),
         "slower",
     ),

@@ -1,0 +1,83 @@
+"""libmtmd through the bindings: chunks, positions and rows of every kind of projector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from localllm.errors import LoadFailed
+from localllm.llama.library import Library
+from localllm.llama.media.opening import open_media, why_no_media
+from localllm.llama.media.projector import Pixels, Projector, RowsChunk, Samples, TextChunk
+from tests.models.media import MediaModel, MediaModelKind
+
+WIDTH = 64
+MakeModel = Callable[[MediaModelKind], MediaModel]
+
+
+def _opened(library: Library, model: MediaModel) -> Projector:
+    if why_no_media(library):
+        with pytest.raises(LoadFailed, match="reads text only"):
+            open_media(library)
+        pytest.skip("this llama.cpp has no libmtmd")
+    return Projector(library, model.model, model.projector, kind=model.kind, input_width=WIDTH)
+
+
+def _picture(width: int, height: int) -> Pixels:
+    return Pixels(width, height, np.random.default_rng(width).integers(0, 256, (height, width, 3), np.uint8).tobytes())
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "rows", "positions", "is_causal"),
+    [
+        ("mlp", 64, [16], [16], True),
+        ("gemma3", 64, [16], [16], False),
+        ("idefics3", 64, [16] * 7, [16] * 7, True),
+        ("qwen2vl", 64, [32], [8], True),
+        ("omni", 64, [16], [16], True),
+    ],
+)
+def test_a_picture_has_the_layout_of_its_size_and_rows_whatever_the_threads(
+    loaded_library: Library,
+    media_model: MakeModel,
+    kind: MediaModelKind,
+    width: int,
+    rows: list[int],
+    positions: list[int],
+    is_causal: bool,
+) -> None:
+    projector = _opened(loaded_library, media_model(kind))
+    assert (projector.reads_pictures, projector.reads_sounds) == (True, kind == "omni")
+    picture = _picture(width, width // 2)
+    chunks = projector.read(picture)
+    layout = chunks.layout()
+    spans = [each for each in layout if isinstance(each, RowsChunk)]
+    assert [each.num_rows for each in spans] == rows
+    assert [each.num_positions for each in spans] == positions
+    assert {each.is_causal for each in spans} == {is_causal}
+    assert str(projector.read(Pixels(picture.width, picture.height, None)).layout()) == str(layout)
+    assert all(each.tokens for each in layout if isinstance(each, TextChunk))
+    if kind == "qwen2vl":
+        assert spans[0].planes is not None
+        assert [spans[0].planes[:, row].tolist() for row in (0, 1, 8)] == [[0, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]]
+    encoded = []
+    for threads in (1, 2):
+        projector.set_threads(threads)
+        encoded.append([part[0] for part in (chunks.encode(index, 1) for index in range(len(spans)))])
+    for one, other in zip(*encoded, strict=True):
+        assert one.shape == (16 if kind != "qwen2vl" else 32, WIDTH)
+        assert np.array_equal(one, other)
+
+
+def test_sound_is_cut_into_pieces_of_thirty_seconds(loaded_library: Library, media_model: MakeModel) -> None:
+    projector = _opened(loaded_library, media_model("voxtral"))
+    assert (projector.reads_pictures, projector.sample_rate) == (False, 16000)
+    projector.set_threads(2)
+    chunks = projector.read(Samples(np.random.default_rng(0).standard_normal(40 * 16000).astype(np.float32).tobytes()))
+    spans = [each for each in chunks.layout() if isinstance(each, RowsChunk)]
+    assert [(each.num_rows, each.is_causal, each.planes) for each in spans] == [(15, True, None)] * 2
+    assert chunks.encode(1, 1)[0].shape == (15, WIDTH)
+    with pytest.raises(ValueError, match="vision"):
+        projector.read(_picture(8, 8))
