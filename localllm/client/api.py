@@ -18,7 +18,7 @@ from localllm.client import replies
 from localllm.client.connection import closing_connections, connect
 from localllm.client.messages import to_json_values
 from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
-from localllm.client.replies import ModelEntry, RankedTexts
+from localllm.client.replies import Limit, ModelEntry, RankedTexts
 from localllm.client.sse import EventDecoder
 from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter, sentence_of
 from localllm.system.cancel import Cancel
@@ -340,7 +340,7 @@ def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
     """Deltas as they arrive; reason, timings and usage of the last two chunks are combined into one `Finish`."""
     reason: FinishReason | None = None
     timings = Timings(0.0, 0.0, 0.0)
-    is_context_full = False
+    limit: Limit | None = None
     for chunk in chunks:
         if chunk.error is not None:
             raise replies.to_error(chunk.error)
@@ -351,10 +351,12 @@ def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
             reason = choice.reason or reason
         if chunk.localllm.limit == "timeout":
             reason = "timeout"
-        is_context_full |= chunk.localllm.limit == "context"
+        limit = chunk.localllm.limit or limit
         timings = chunk.timings or timings
         if chunk.usage is not None and reason is not None:
-            yield Delta(finish=Finish(reason, chunk.usage.to_usage(), timings, is_context_full=is_context_full))
+            is_full, is_closed = limit == "context", limit == "closed"
+            usage = chunk.usage.to_usage()
+            yield Delta(finish=Finish(reason, usage, timings, is_context_full=is_full, is_closed=is_closed))
 
 
 def _to_error(body: bytes) -> LocalLLMError:

@@ -95,10 +95,13 @@ class Piece(msgspec.Struct, frozen=True):
     tool_calls: list[CallPiece] = []
 
 
+Limit = Literal["context", "timeout", "closed"]
+
+
 class Remarks(msgspec.Struct, frozen=True):
     warnings: list[str] = []
     num_tokens: int = 0
-    limit: Literal["context", "timeout"] | None = None
+    limit: Limit | None = None
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -42,6 +42,11 @@ class DrawingState:
         as the cost of steps is known. Negative: others' rows delayed it."""
 
     @property
+    def is_closed(self) -> bool:
+        """Whether its text was closed early and is whole."""
+        return self.follower is not None and self.follower.is_cut and self.follower.is_complete
+
+    @property
     def has_masks_coming(self) -> bool:
         """Whether masks for its next rows were requested."""
         return self.follower is not None and self.follower.current_work is not None

@@ -31,8 +31,9 @@ class ParsedChat(Chat, Generic[T], frozen=True, kw_only=True):
     def parsed(self) -> T:
         """The value: an instance of the type given as `schema`; the JSON value for a JSON Schema; else the text.
 
-        Raises `IncompleteDocument` if the answer was cut off (`finish.reason` is not `stop`) or calls tools instead,
-        and the error of pydantic or msgspec if the document breaks a rule that only the type has.
+        Raises `IncompleteDocument` if the answer was cut off (`finish.reason` is not `stop`, and the document was not
+        closed before) or calls tools instead, and the error of pydantic or msgspec if the document breaks a rule that
+        only the type has.
         """
         return self._document.value(self)
 
@@ -47,7 +48,7 @@ class Document(Generic[T]):
     def value(self, chat: Chat) -> T:
         """See `ParsedChat.parsed`."""
         if not self._values:
-            if chat.finish.reason != "stop":
+            if chat.finish.reason != "stop" and not chat.finish.is_closed:
                 raise _incomplete(chat.finish.reason, is_context_full=chat.finish.is_context_full)
             if chat.calls:
                 reason = "the answer calls tools and is not a document yet; send their results"

@@ -166,6 +166,8 @@ class Finish(msgspec.Struct, frozen=True):
     """The stop string that ended it, if one did."""
     is_context_full: bool = False
     """After `length`: the context has no room for another token, so the answer cannot be continued in it."""
+    is_closed: bool = False
+    """After `length`: the text is a whole document, closed early with the shortest values, as its structure asked."""
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -38,6 +38,8 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     whitespace: Whitespace = "compact"
     is_strict: bool = True
     """Whether a schema that cannot be enforced in full is rejected; if not, the rest of it is enforced."""
+    close_at_limit: bool = False
+    """Whether JSON that would be cut off by its limit is closed before, with the shortest values that are allowed."""
     whitespace_pattern: str | None = None
     """A regular expression in place of `whitespace`, as in vLLM."""
 

@@ -149,6 +149,26 @@ def test_what_must_be_distinct_is_so_alone_among_others_and_streamed(tiny_chat_m
     asyncio.run(scenario())
 
 
+def test_a_document_is_closed_at_its_limit_alike_alone_among_others_and_streamed(tiny_chat_model: Path) -> None:
+    letters = {"type": "array", "items": {"type": "string", "minLength": 9}, "minItems": 3, "uniqueItems": True}
+    schema = Structure.json({"properties": {"a": letters}, "required": ["a"], "type": "object"}, close_at_limit=True)
+    sizes = (70, 90, 120, 160)
+
+    async def scenario() -> None:
+        async with AsyncLLM(tiny_chat_model, slots=4, threads=1) as llm:
+            alone = [await llm.chat(ASKED, schema=schema, params=hot(1, most)) for most in sizes]
+            together = await asyncio.gather(*(llm.chat(ASKED, schema=schema, params=hot(1, most)) for most in sizes))
+            assert [chat.text for chat in together] == [chat.text for chat in alone]
+            stream = await llm.chat(ASKED, schema=schema, params=hot(1, sizes[0]), stream=True)
+            assert "".join([delta.text async for delta in stream]) == alone[0].text
+            for chat, most in zip(alone, sizes, strict=True):
+                assert (chat.finish.reason, chat.finish.is_closed) == ("length", True)
+                assert most // 2 < chat.finish.usage.completion_tokens <= most
+                assert len(set(chat.parsed["a"])) == len(chat.parsed["a"]) >= 3
+
+    asyncio.run(scenario())
+
+
 def test_what_cannot_be_kept_is_refused_by_its_path_before_any_token(llm: LLM) -> None:
     for stream in (False, True):
         with pytest.raises(InvalidParameter) as caught:

@@ -164,6 +164,9 @@ def test_a_document_that_max_tokens_cuts_says_so_whole_and_streamed(client: open
         list(stream)
     cut = create(client, response_format=shape_of(Team), max_tokens=5).choices[0]
     assert cut.finish_reason == "length"
+    closed = create(client, response_format=shape_of(Team) | {"close_at_limit": True}, max_tokens=60)
+    assert Team.model_validate_json(closed.choices[0].message.content)
+    assert closed.choices[0].finish_reason == "stop" or closed.localllm["limit"] == "closed"
     with pytest.raises(json.JSONDecodeError):
         json.loads(cut.message.content)
     tools: Any = [openai.pydantic_function_tool(Team)]

@@ -49,6 +49,15 @@ def json_schema(param: str, **more: Any) -> Structure:
             json_schema("response_format.json_schema.schema"),
         ),
         ('"response_format": {"type": "json_object"}', Structure(kind="json_object")),
+        (
+            '"response_format": {"type": "json_object", "close_at_limit": true}',
+            Structure(kind="json_object", close_at_limit=True),
+        ),
+        (
+            f'"response_format": {{"type": "json_schema", "json_schema": {{"close_at_limit": true, "schema": {SCHEMA}}}'
+            "}",
+            json_schema("response_format.json_schema.schema", close_at_limit=True),
+        ),
         # llama-server's: an absent or empty schema means any object.
         (
             f'"response_format": {{"type": "json_object", "schema": {SCHEMA}}}',

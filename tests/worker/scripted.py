@@ -60,7 +60,7 @@ class Anything:
     param = "tools"
     notes = ()
     cost_s = 0.0
-    is_complete = ends_forced = False
+    is_complete = ends_forced = is_cut = False
     forced = ()
 
     def __init__(self, vocab: Vocab) -> None:
@@ -69,6 +69,9 @@ class Anything:
 
     def take(self, token: int) -> None:
         pass
+
+    def in_time(self, token: int, num_left: int) -> int:  # noqa: ARG002  the protocol has it
+        return token
 
     def allows(self, token: int, num_behind: int) -> bool:  # noqa: ARG002  the protocol has them
         return True

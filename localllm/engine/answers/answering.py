@@ -24,6 +24,9 @@ from localllm.errors import InternalError, InvalidParameter
 from localllm.types import Delta, Finish, FinishReason, SourceName, TokenLogprob
 from localllm.types.states import SourceGuesses
 
+UNLIKELY = -9999.0
+"""OpenAI's log-probability of a token that is not among the likeliest."""
+
 
 @dataclass(slots=True)
 class TakenTokens:
@@ -39,6 +42,8 @@ class TakenTokens:
     """The token that ended the answer and is not part of it."""
     finish: Finish | None = None
     failure: InvalidParameter | None = None
+    is_closing: bool = False
+    """Whether what comes next is the end of a document whose tokens run out."""
 
     @property
     def has_ended(self) -> bool:
@@ -82,7 +87,7 @@ class Answers:
         self._take_token(taken, tokens[0], is_guess=bool(guessed) and guessed[0] == tokens[0].token)
         num_kept = 0
         for sampled in tokens[1:]:
-            if taken.has_ended:
+            if taken.has_ended or taken.is_closing:
                 break
             self._scheduler.advance(sequence)
             num_kept += 1
@@ -165,6 +170,12 @@ class Answers:
         if progress.first_token_s is None:
             progress.first_token_s = self._clock()
         drawing.num_right_guesses += is_guess
+        if drawing.follower is not None and token >= 0:
+            left = sequence.num_left(self._scheduler.slot_capacity, shifts=self._shifts)
+            in_time = drawing.follower.in_time(token, left)
+            if in_time != token:
+                sampled, token = _instead(sampled, in_time), in_time
+            taken.is_closing = drawing.follower.is_cut
         ends = self._vocabulary.ends_generation(token) and not request.ending.ignore_eos
         if ends or token in request.ending.stop_tokens:
             taken.end, taken.finish = sampled, self._end(sequence, "stop")
@@ -196,7 +207,7 @@ class Answers:
         try:
             if not follower.take(token):
                 return False
-            taken.finish = self._end(sequence, "stop")
+            taken.finish = self._end(sequence, "length" if follower.is_cut else "stop")
         except ConstraintFailed as failure:
             self._scheduler.remove(sequence)
             taken.failure = _constraint_error(sequence, failure)
@@ -231,6 +242,7 @@ class Answers:
             timings=sequence.timings(self._clock()),
             stop=progress.text.stopped_by,
             is_context_full=is_full,
+            is_closed=sequence.drawing.is_closed,
         )
 
     def fail_constraint(self, sequence: Sequence, failure: ConstraintFailed, output: StepOutput) -> None:
@@ -245,6 +257,11 @@ class Answers:
         if slot is not None:
             self._kv.cut(slot, 0)
         output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {reason}")))
+
+
+def _instead(sampled: SampledToken, token: int) -> SampledToken:
+    """This token in place of a sampled one, with its log-probability if it is one of the likeliest."""
+    return sampled._replace(token=token, logprob=dict(sampled.top).get(token, UNLIKELY))
 
 
 def _constraint_error(sequence: Sequence, failure: ConstraintFailed) -> InvalidParameter:

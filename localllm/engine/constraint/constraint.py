@@ -48,6 +48,16 @@ class Constraint(Protocol):
         """Whether only the end can follow the forced tokens."""
         ...
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether what it forces is an end before the sequence's limit, not the grammar's only way on."""
+        ...
+
+    def in_time(self, token: int, num_left: int) -> int:
+        """What to take in place of this token, if at most `num_left` may come: usually the token itself; otherwise the
+        first of those that are forced from now on, so that the text ends in time."""
+        ...
+
     def take(self, token: int) -> None:
         """The sequence continues with this token. Raises `ConstraintFailed`."""
         ...

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.constraint.distinct import DistinctTracker
+from localllm.engine.constraint.distinct import DistinctTracker, Saved
 from localllm.engine.sampling.parameters import Mask
 
 MAX_FEW = 48
@@ -58,6 +58,13 @@ class Distinctness:
         self._tokens = tokens
         self._mask_bytes = mask_bytes
         self._num_left = 0
+
+    def save(self) -> Saved:
+        """For `restore`, after further tokens."""
+        return self._tracker.save()
+
+    def restore(self, saved: Saved) -> None:
+        self._tracker.restore(saved)
 
     def feed(self, token: int) -> bool:
         """The document continues with this token; false at a repetition."""

@@ -97,6 +97,16 @@ class Follower:
             self._constraint.take(token)
             return self._constraint.is_complete
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text is closed early, because of its limit."""
+        return self._constraint.is_cut
+
+    def in_time(self, token: int, num_left: int) -> int:
+        """What to take in place of this token, so that the text ends after at most `num_left`."""
+        with self._lock:
+            return self._constraint.in_time(token, num_left)
+
     def allows(self, token: int, num_behind: int = 0) -> bool:
         """Whether a drawn token may come after `num_behind` forced ones. Raises `ConstraintFailed`."""
         with self._lock:

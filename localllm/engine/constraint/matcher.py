@@ -17,6 +17,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from localllm.engine.constraint.budget import ThoughtBudget
+from localllm.engine.constraint.closing import Closing
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.distinctness import Distinctness
 from localllm.engine.sampling.parameters import Mask
@@ -69,12 +70,14 @@ class MatcherConstraint:
         notes: tuple[str, ...] = (),
         budget: ThoughtBudget | None = None,
         distinctness: Distinctness | None = None,
+        closing: Closing | None = None,
         can_roll_back: bool = True,
         row_length: int | None = None,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """`num_tokens`: size of the tokenizer's vocabulary; `row_length`: of a row of logits, if longer; `budget`: for
         the reasoning before the text, with nothing taken yet; `distinctness`: of its document, which has not begun;
+        `closing`: closes it before the sequence's limit;
         `can_roll_back`: whether the matcher can give up tokens; if not, a copy of it looks ahead; `clock`: CPU time of
         the calling thread, so that a busy machine makes no constraint look slow.
 
@@ -86,6 +89,8 @@ class MatcherConstraint:
         self.end_tokens = tuple(end_tokens)
         self._budget = budget
         self._distinctness = distinctness
+        self._closing = closing
+        self.is_cut = False
         self._can_roll_back = can_roll_back
         self.cost_s = 0.0
         self._matcher = matcher
@@ -134,6 +139,31 @@ class MatcherConstraint:
             self._budget.take(token)
         self._follow(token)
         self._consumed()
+
+    def in_time(self, token: int, num_left: int) -> int:
+        closing, matcher = self._closing, self._matcher
+        if closing is None or self._place < len(self._forced) or self._is_stopped or token in self.end_tokens:
+            return token
+        if not closing.is_due(token, num_left - 1):
+            return token
+        if self._drawn != token:
+            if self._drawn >= 0:
+                matcher.rollback(1)
+            self._drawn = -1
+            if not matcher.try_consume_tokens([token]):
+                return token
+            self._drawn = token
+        if closing.end(matcher, num_left - 1, token) is not None:
+            return token
+        matcher.rollback(1)
+        self._drawn = -1
+        end = closing.instead(matcher, num_left)
+        if not end:
+            return token
+        self._forced, self._place = [], 0
+        self._force(end)
+        self.is_cut = self._is_stopped = True
+        return end[0]
 
     def allows(self, token: int, num_behind: int) -> bool:
         place = self._place + num_behind

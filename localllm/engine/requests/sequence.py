@@ -5,6 +5,7 @@ Answers the questions that need more than one of these. Knows nothing of schedul
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence as Tokens
 from typing import TYPE_CHECKING
 
@@ -104,9 +105,12 @@ class Sequence:
 
         Where the context `shifts`, there is always room, and an answer without a limit of its own gets one.
         """
+        return None if self.num_left(slot_capacity, shifts=shifts) > 0 else "length"
+
+    def num_left(self, slot_capacity: int, *, shifts: bool = False) -> int:
+        """How many more tokens it may have."""
         progress, most = self.progress, self.request.max_tokens
         if shifts and most is None:
             most = SHIFTED_ANSWER * slot_capacity
-        if most is not None and progress.num_generated >= most:
-            return "length"
-        return "length" if progress.num_tokens >= slot_capacity and not shifts else None
+        room = sys.maxsize if shifts else slot_capacity - progress.num_tokens
+        return room if most is None else min(room, most - progress.num_generated)

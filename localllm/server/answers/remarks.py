@@ -35,8 +35,9 @@ class TimingsObject(msgspec.Struct, frozen=True, kw_only=True):
     draft_n_accepted: int | msgspec.UnsetType = msgspec.UNSET
 
 
-Limit = Literal["context", "timeout"]
-"""`context`: the context is full, so continuing the answer fails; `timeout`: the time limit of the request."""
+Limit = Literal["context", "timeout", "closed"]
+"""`context`: the context is full, so continuing the answer fails; `timeout`: the time limit of the request; `closed`:
+the document was closed before its limit (`close_at_limit`) and is whole."""
 
 
 class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,6 +64,8 @@ def remarks(
 def _limit(finish: Finish | None) -> Limit | msgspec.UnsetType:
     if finish is None:
         return msgspec.UNSET
+    if finish.is_closed:
+        return "closed"
     return "timeout" if finish.reason == "timeout" else "context" if finish.is_context_full else msgspec.UNSET
 
 

@@ -29,8 +29,10 @@ FormatType = Literal["text", "json_object", "json_schema", "regex", "choice", "l
 
 _FIELDS_OF: dict[str, frozenset[str]] = {
     "text": frozenset(),
-    "json_object": frozenset({"schema", "whitespace"}),
-    "json_schema": frozenset({"json_schema", "schema", "name", "description", "strict", "whitespace"}),
+    "json_object": frozenset({"schema", "whitespace", "close_at_limit"}),
+    "json_schema": frozenset(
+        {"json_schema", "schema", "name", "description", "strict", "whitespace", "close_at_limit"}
+    ),
     "regex": frozenset({"regex"}),
     "choice": frozenset({"choice"}),
     "lark": frozenset({"lark"}),
@@ -55,6 +57,7 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
     """Absent or `{}`: any object."""
     strict: bool | None = None
     whitespace: Whitespace | None = None
+    close_at_limit: bool | None = None
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +82,8 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     format: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})] | UnsetType = UNSET
     whitespace: Whitespace | None = None
     """Extension: `compact` (the default), `minimal` or `pretty`."""
+    close_at_limit: bool | None = None
+    """Extension: a document that its limit would cut off is closed before, with the shortest values."""
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, for the reply."""
@@ -116,11 +121,12 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
         if wrapper is not None:
             schema, where = wrapper.schema, f"{path}.json_schema.schema"
         whitespace = self.whitespace or (wrapper and wrapper.whitespace) or "compact"
-        found = _json(schema, where, whitespace=whitespace)
-        if found is None:
-            return Structure(kind="json_object", param=path, whitespace=whitespace)
+        found = _json(schema, where) or Structure(kind="json_object", param=path)
+        closes = self.close_at_limit or (wrapper is not None and wrapper.close_at_limit)
+        found = msgspec.structs.replace(found, whitespace=whitespace, close_at_limit=bool(closes))
         strict = self.strict if wrapper is None else wrapper.strict
-        return msgspec.structs.replace(found, is_strict=False) if strict is False else found
+        is_loose = strict is False and found.kind == "json_schema"
+        return msgspec.structs.replace(found, is_strict=False) if is_loose else found
 
     def _structural_tag(self, path: str) -> Structure:
         parts = {
@@ -285,16 +291,14 @@ def _under_vllms_names(given: dict[str, Any]) -> list[RequestedStructure]:
     return asked
 
 
-def _json(
-    schema: Raw | UnsetType, path: str, *, may_be_text: bool = False, whitespace: Whitespace = "compact"
-) -> Structure | None:
+def _json(schema: Raw | UnsetType, path: str, *, may_be_text: bool = False) -> Structure | None:
     """None for an absent or empty schema, which in llama-server means any object."""
     if not isinstance(schema, Raw) or not is_given(schema):
         return None
     text = _json_text(schema, path, may_be_text=may_be_text)
     if text.startswith("{") and not text[1:-1].strip():
         return None
-    return Structure(kind="json_schema", source=text, param=path, whitespace=whitespace)
+    return Structure(kind="json_schema", source=text, param=path)
 
 
 def _json_text(value: Raw, path: str, *, may_be_text: bool) -> str:

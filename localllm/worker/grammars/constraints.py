@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from localllm.engine.constraint.budget import ThoughtBudget
+from localllm.engine.constraint.closing import Closing, ClosingTokens
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.distinct import DistinctTracker
 from localllm.engine.constraint.distinctness import Distinctness, TokenBytes
@@ -135,6 +136,8 @@ class Grammars:
         self._waiting: dict[_Key, list[_Taker]] = {}
         self._token_bytes: TokenBytes | None = None
         """Made for the first document that is checked while it is written."""
+        self._closing_tokens: ClosingTokens | None = None
+        """Made for the first document that is closed before its limit."""
         self._slow = _Lane("slow-grammars", self, lambda: start_child(limits))
         self._quick = _Lane("grammars", self, lambda: child, deadline_s=QUICK_S, slower=self._slow)
 
@@ -224,14 +227,22 @@ class Grammars:
             return None
         vocabulary = self._vocabulary()
         if self._token_bytes is None:
-            tokenizer, spellings = vocabulary.tokenizer, dict(vocabulary.special)
-            pieces = [spellings.get(token) or tokenizer.decode_bytes([token]) for token in range(vocabulary.size)]
+            pieces = [*map(_bytes_of(vocabulary), range(vocabulary.size))]
             self._token_bytes = TokenBytes(vocabulary.size, pieces.__getitem__, vocabulary.end_tokens)
         tracker = _tracker(template.checks, preface)
         return Distinctness(tracker, self._token_bytes, (vocabulary.size + 31) // 32 * 4)
 
+    def _closing(self, key: _Key, distinctness: Distinctness | None) -> Closing | None:
+        if not (key.structure.close_at_limit and key.structure.kind in ("json_object", "json_schema")):
+            return None
+        vocabulary = self._vocabulary()
+        if self._closing_tokens is None:
+            self._closing_tokens = ClosingTokens(vocabulary.size, _bytes_of(vocabulary), vocabulary.end_tokens)
+        return Closing(self._closing_tokens, (vocabulary.size + 31) // 32 * 4, distinctness)
+
     def _constraint(self, template: _Template, key: _Key) -> Result:
         vocabulary, param = self._vocabulary(), key.structure.param
+        distinctness = self._distinctness(template, key.preface)
         try:
             with panics_as_errors():
                 return MatcherConstraint(
@@ -241,7 +252,8 @@ class Grammars:
                     param=param,
                     notes=template.notes,
                     budget=_budget(key.preface, vocabulary),
-                    distinctness=self._distinctness(template, key.preface),
+                    distinctness=distinctness,
+                    closing=self._closing(key, distinctness),
                     can_roll_back=template.can_roll_back,
                 )
         except ConstraintFailed as failure:
@@ -322,7 +334,7 @@ def _budget(preface: Preface | None, vocabulary: Vocabulary) -> ThoughtBudget | 
     """For reasoning with a limited number of tokens; None without a limit, or if the limit is zero."""
     if preface is None or preface.thought is None or not preface.budget:
         return None
-    tokenizer, spellings = vocabulary.tokenizer, dict(vocabulary.special)
+    tokenizer = vocabulary.tokenizer
     opening, closing = preface.thought.opening, preface.thought.closing
     tokens: list[int] = []
     for part in Literals.of_vocabulary(vocabulary.special).segments(closing):
@@ -332,8 +344,14 @@ def _budget(preface: Preface | None, vocabulary: Vocabulary) -> ThoughtBudget | 
         opening=b"" if preface.is_open else opening.encode(),
         closing=closing.encode(),
         closing_tokens=tuple(tokens),
-        bytes_of=lambda token: spellings.get(token) or tokenizer.decode_bytes([token]),
+        bytes_of=_bytes_of(vocabulary),
     )
+
+
+def _bytes_of(vocabulary: Vocabulary) -> Callable[[int], bytes]:
+    """What each token spells."""
+    tokenizer, spellings = vocabulary.tokenizer, dict(vocabulary.special)
+    return lambda token: spellings.get(token) or tokenizer.decode_bytes([token])
 
 
 @contextmanager

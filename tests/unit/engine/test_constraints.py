@@ -66,6 +66,7 @@ class FakeConstraint:
 
     param = "response_format"
     end_tokens = (END,)
+    is_cut = False
 
     def __init__(
         self,
@@ -112,6 +113,9 @@ class FakeConstraint:
     @property
     def ends_forced(self) -> bool:
         return self._forces and len(self.taken) + len(self._all_forced) >= self._length
+
+    def in_time(self, token: int, num_left: int) -> int:  # noqa: ARG002  the protocol has it
+        return token
 
     def take(self, token: int) -> None:
         if token not in self._may_follow(self.taken):

@@ -1,0 +1,223 @@
+"""Finds a short end for a document whose tokens run out, so that it is whole when its limit comes.
+
+    {"title": "The sea", "tags": ["salt" | , "waves"]}      where `, "` would leave too few tokens, `]` comes
+
+A drawn token after which the document could not be closed any more is replaced by the first token of an end. What is
+found depends only on the tokens so far and their limit. Of JSON it knows only the signs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.engine.constraint.distinct import Saved
+from localllm.engine.constraint.distinctness import Distinctness
+
+NEAR = 512
+"""With so many tokens left besides those of the shortest end, a document is looked at behind each sign."""
+AMPLE = 64
+"""With more room than that, a document goes on even if it is too hard to find out whether it can then be closed."""
+EVERY = 8
+"""How much of the room beside the end is used up before the next look inside a text: one part of so many."""
+MAX_TRIED = 400
+"""Tokens tried for one end."""
+CHEAP = 100
+"""An end that took more is not looked for behind each sign."""
+MAX_OPTIONS = 3
+"""Tokens tried at one place."""
+NUM_FIRST = 4_000
+"""Tokens looked at before all others."""
+MAX_PIECE = 8
+"""Longer tokens bring a text no sooner to its end."""
+
+
+class Closed(Protocol):
+    """The part of a matcher that is needed."""
+
+    def is_accepting(self) -> bool: ...
+
+    def is_stopped(self) -> bool: ...
+
+    def deep_copy(self) -> Self: ...
+
+    def consume_token(self, sampled_token: int) -> bool: ...
+
+    def consume_tokens(self, sampled_tokens: list[int]) -> bool: ...
+
+    def rollback(self, num_tokens: int) -> bool: ...
+
+    def compute_ff_tokens(self) -> list[int]: ...
+
+    def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> None: ...
+
+
+class ClosingTokens:
+    """The tokens of a vocabulary, those first that bring a document to its end soonest."""
+
+    def __init__(self, num_tokens: int, bytes_of: Callable[[int], bytes], end_tokens: Sequence[int]) -> None:
+        self.bytes_of = bytes_of
+        pieces = {token: bytes_of(token) for token in range(num_tokens) if token not in end_tokens}
+
+        def ranked(rank: Callable[[bytes], tuple[int, int]]) -> npt.NDArray[np.int64]:
+            return np.array(sorted(pieces, key=lambda token: (rank(pieces[token]), token)), np.int64)
+
+        self.between = ranked(_rank_between)
+        self.in_word = ranked(partial(_rank_in_text, is_in_word=True))
+        self.in_text = ranked(partial(_rank_in_text, is_in_word=False))
+        texts = [token for token, piece in pieces.items() if len(piece) == 1 and piece not in _SIGNS]
+        self.texts: npt.NDArray[np.int64] = np.array(texts, np.int64)
+        """Signs that occur in texts only."""
+        self.signs = frozenset(token for token, piece in pieces.items() if any(sign in piece for sign in b'"{[,:'))
+        """Tokens behind which more may have to come than before."""
+
+
+_SIGNS = b'"{}[],:-+.0123456789eEtfn \n\t\r'
+
+
+def _rank_between(piece: bytes) -> tuple[int, int]:
+    """Closing signs first, then the comma that ends a number, empty values and short ones."""
+    if not piece.strip(b"]}"):
+        return 0, -len(piece)
+    if piece in (b",", b", "):
+        return 1, len(piece)
+    if piece[:2] in (b'""', b"[]", b"{}") and not piece[2:].strip(b"]}"):
+        return 2, -len(piece)
+    return (3, 0) if piece in (b"0", b"1", b"null", b"true", b"false") else (4, len(piece))
+
+
+def _rank_in_text(piece: bytes, *, is_in_word: bool) -> tuple[int, int]:
+    """The text's end first; then words and the signs of addresses by turns, so that these come to an end, too."""
+    if piece.startswith(b'"') and not piece.strip(b'"]}'):
+        return 0, -len(piece)
+    if len(piece) == 1 and piece in b"@:/.-":
+        return (1 if is_in_word else 3), b"@:/.-".index(piece)
+    return (2, -len(piece)) if len(piece) <= MAX_PIECE and piece.isalnum() else (4, len(piece))
+
+
+class Closing:
+    """Of one document."""
+
+    def __init__(self, tokens: ClosingTokens, mask_bytes: int, distinctness: Distinctness | None) -> None:
+        self._tokens = tokens
+        self._mask = np.zeros((mask_bytes + 3) // 4, np.uint32)
+        self._mask_bytes = mask_bytes
+        self._distinctness = distinctness
+        self._due: float = math.inf
+        """It looks again when no more tokens than these are left."""
+        self._near: float = math.inf
+        """The same, behind a sign."""
+        self._found: list[int] | None = None
+        """The end found at the last look, if no token was drawn since without one."""
+        self._before: list[int] | None = None
+        """The end in place of the token for which it looked last, if known."""
+        self._left = 0
+        """How many tokens were left then."""
+        self._num_tried = 0
+        self._gave_up = False
+        """Whether there may be an end, though none was found."""
+
+    def is_due(self, token: int, num_left: int) -> bool:
+        """Whether to look for an end before this token is taken, which leaves so many."""
+        is_due = num_left <= (self._near if token in self._tokens.signs else self._due)
+        if not is_due:
+            self._found = None
+        return is_due
+
+    def end(self, matcher: Closed, num_left: int, token: int) -> list[int] | None:
+        """A short end of at most `num_left` tokens, for a matcher that has just consumed `token`; None: none is
+        found."""
+        self._before = None if self._found is None else self._found[self._left - num_left - 1 :]
+        if self._before is not None and self._before[:1] == [token]:
+            return self._keep(self._before[1:], num_left)
+        distinctness = self._distinctness
+        if distinctness is None:
+            return self._keep(self._shortest(matcher, None, num_left), num_left)
+        before = distinctness.save()
+        is_distinct = distinctness.feed(token)
+        end = self._shortest(matcher, distinctness.save(), num_left) if is_distinct else None
+        distinctness.restore(before)
+        return self._keep(end, num_left)
+
+    def instead(self, matcher: Closed, num_left: int) -> list[int] | None:
+        """The tokens with which to close a document now, without the token behind which no end was found; None: it goes
+        on."""
+        if self._gave_up:
+            return self._before if self._before is not None and num_left - len(self._before) <= AMPLE else None
+        if self._before is not None:
+            return self._before
+        saved = None if self._distinctness is None else self._distinctness.save()
+        end = self._shortest(matcher, saved, num_left)
+        if self._distinctness is not None and saved is not None:
+            self._distinctness.restore(saved)
+        return end
+
+    def _keep(self, end: list[int] | None, num_left: int) -> list[int] | None:
+        """The end, which is found with so many tokens left."""
+        if end is None:
+            self._due = self._near = num_left // 2
+        else:
+            self._due = num_left - max(1, (num_left - len(end)) // EVERY)
+            self._near = len(end) + NEAR if self._num_tried < CHEAP else self._due
+        self._found, self._left = end, num_left
+        return end
+
+    def _shortest(self, matcher: Closed, saved: Saved | None, num_left: int) -> list[int] | None:
+        """The first end that is found by trying the best tokens first."""
+        waiting: list[tuple[Closed, Saved | None, list[int]]] = [(matcher, saved, [])]
+        self._gave_up = False
+        for self._num_tried in range(MAX_TRIED):
+            if not waiting:
+                return None
+            before, saved, tokens = waiting.pop()
+            matcher = before.deep_copy()
+            if tokens and not self._takes(matcher, saved, tokens[-1:]):
+                continue
+            forced = [] if matcher.is_stopped() else matcher.compute_ff_tokens()
+            if forced and not (matcher.consume_tokens(forced) and self._feeds(forced)):
+                continue
+            tokens = tokens + forced
+            if len(tokens) <= num_left and matcher.is_accepting():
+                return tokens
+            if len(tokens) < num_left and not matcher.is_stopped():
+                saved = None if self._distinctness is None else self._distinctness.save()
+                options = self._options(matcher, tokens[-1] if tokens else None)
+                waiting += [(matcher, saved, [*tokens, option]) for option in reversed(options)]
+        self._gave_up = True
+        return None
+
+    def _takes(self, matcher: Closed, saved: Saved | None, tokens: list[int]) -> bool:
+        if not matcher.consume_tokens(tokens):
+            return False
+        if self._distinctness is None or saved is None:
+            return True
+        self._distinctness.restore(saved)
+        return self._distinctness.allows(tokens[0], matcher) and self._feeds(tokens)
+
+    def _feeds(self, tokens: list[int]) -> bool:
+        return self._distinctness is None or all(map(self._distinctness.feed, tokens))
+
+    def _options(self, matcher: Closed, last: int | None) -> list[int]:
+        """The best next tokens."""
+        ranked = self._tokens.between
+        if self._is_in_text(matcher):
+            is_in_word = last is None or self._tokens.bytes_of(last)[-1:].isalnum()
+            ranked = self._tokens.in_word if is_in_word else self._tokens.in_text
+        for part in (ranked[:NUM_FIRST], ranked[NUM_FIRST:]):
+            allowed = self._allowed(part)
+            if len(allowed):
+                return [int(token) for token in allowed[:MAX_OPTIONS]]
+        return []
+
+    def _is_in_text(self, matcher: Closed) -> bool:
+        """Whether the next token may come inside a text only; computes the mask."""
+        matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask_bytes)
+        return len(self._allowed(self._tokens.texts)) > 0
+
+    def _allowed(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return tokens[(self._mask[tokens // 32] >> (tokens % 32).astype(np.uint32)) & 1 == 1]

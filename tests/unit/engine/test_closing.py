@@ -1,0 +1,98 @@
+"""A document that its limit would cut off is closed before, and is a document of its schema."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import jsonschema
+import pytest
+
+from localllm.engine.constraint.closing import Closing, ClosingTokens
+from localllm.engine.constraint.distinct import DistinctTracker
+from localllm.engine.constraint.distinctness import Distinctness
+from localllm.engine.constraint.matcher import MatcherConstraint
+from localllm.grammar.compose import composed
+from localllm.types.structures import Structure
+from tests.nonsense import END, TOKENS, compiled
+from tests.unit.engine.test_distinct import TOKEN_BYTES, pairs_once
+
+MASK_BYTES = (len(TOKENS) + 31) // 32 * 4
+CLOSING = ClosingTokens(len(TOKENS), TOKENS.__getitem__, [END])
+_ADDRESS = {
+    "type": "object",
+    "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "^[0-9]{5}$"}},
+    "required": ["street", "zip"],
+}
+SCHEMAS: dict[str, Any] = {
+    "free": {"type": "object"},
+    "nested": {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "minLength": 3},
+            "born": {"type": "string", "format": "date"},
+            "homes": {"type": "array", "items": _ADDRESS, "uniqueItems": True},
+        },
+        "required": ["title", "born", "homes"],
+    },
+    "distinct": {"type": "array", "items": {"enum": ["a", "b", "c", "ab"]}, "uniqueItems": True, "minItems": 4},
+    "recursive": {
+        "$defs": {"tree": {"type": "object", "properties": {"v": {"type": "number"}, "of": {"$ref": "#/$defs/tree"}}}},
+        "type": "array",
+        "items": {"$ref": "#/$defs/tree"},
+        "minItems": 1,
+    },
+}
+
+
+def written(schema: Any, rng: random.Random, limit: int) -> tuple[str, MatcherConstraint]:
+    found = composed(Structure(kind="json_schema", source=json.dumps(schema)))
+    distinctness = None
+    if found.checks:
+        distinctness = Distinctness(DistinctTracker(json.loads(found.checks)), TOKEN_BYTES, MASK_BYTES)
+    closing = Closing(CLOSING, MASK_BYTES, distinctness)
+    one = MatcherConstraint(
+        compiled(found.grammar), num_tokens=len(TOKENS), end_tokens=[END], distinctness=distinctness, closing=closing
+    )
+    text = b""
+    for left in range(limit, 0, -1):
+        token = one.forced[0] if one.forced else END
+        if token == END:
+            mask = one.masks((), 1)[0]
+            allowed = [each for each in range(len(TOKENS)) if each != END and mask[each // 32] >> each % 32 & 1]
+            if not allowed:
+                break
+            token = rng.choice(allowed)
+        token = one.in_time(token, left)
+        one.take(token)
+        text += TOKENS[token]
+        if one.is_complete:
+            break
+    return text.decode(), one
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_whatever_a_model_wants_its_document_is_whole_at_the_limit(name: str) -> None:
+    num_closed = 0
+    for seed in range(5):
+        text, one = written(SCHEMAS[name], random.Random(seed), 80 + 20 * seed)
+        assert one.is_complete, text
+        document = json.loads(text, object_pairs_hook=pairs_once)
+        jsonschema.validate(document, SCHEMAS[name], format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+        num_closed += one.is_cut
+    assert num_closed or name not in ("free", "nested")
+
+
+def test_a_text_goes_on_as_long_as_it_can_and_what_has_no_end_in_time_is_cut_off() -> None:
+    text, one = written({"type": "object", "properties": {"t": {"type": "string"}}, "required": ["t"]}, Chatty(), 60)
+    assert (one.is_cut, json.loads(text)["t"].strip("x"), len(text) > 55) == (True, "", True)
+    text, one = written({"type": "string", "minLength": 900}, Chatty(), 60)
+    assert (one.is_cut, one.is_complete, len(text) >= 60) == (False, False, True)
+
+
+class Chatty(random.Random):
+    """Wants to write x without end."""
+
+    def choice(self, seq: Any) -> Any:
+        return b"x"[0] if b"x"[0] in seq else seq[0]
