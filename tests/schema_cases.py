@@ -12,6 +12,17 @@ _KINDS = {"properties": {"kind": {"enum": ["a", "b", "c"]}, "n": {"type": "integ
 _A = {"properties": {"kind": {"const": "a"}}, "required": ["kind"]}
 
 CASES: list[Schema] = [
+    {
+        "$defs": {
+            "n": {
+                "type": "object",
+                "properties": {"a": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}},
+                "patternProperties": {"^[a-c]$": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}},
+                "additionalProperties": False,
+            }
+        },
+        "$ref": "#/$defs/n",
+    },
     {"not": {"type": "null"}},
     {"type": ["string", "null"], "not": {"type": "null"}},
     {"not": {"enum": ["a", "ab", 1, 3]}},

@@ -201,10 +201,14 @@ class DistinctTracker:
             if not frame.is_object:
                 first = schema.get("prefixItems", [])
                 found.append(first[frame.num_items] if frame.num_items < len(first) else schema.get("items", True))
-            elif frame.name in (properties := schema.get("properties", {})):
-                found.append(properties[frame.name])
-            else:
-                found += [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties", True)]
+                continue
+            one = schema.get("properties", {}).get(frame.name)
+            if one is not None and one is not True:
+                found.append(one)
+                continue
+            found += schema.get("patternProperties", {}).values()
+            if one is None:
+                found.append(schema.get("additionalProperties", True))
         return found
 
     def _closure(self, schemas: list[Schema]) -> tuple[Schema, ...]:

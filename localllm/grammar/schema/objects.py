@@ -8,6 +8,7 @@ take the last. So a `minProperties` that counts more than one of them is rejecte
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from localllm.grammar.refusals import refused, under, unsupported
@@ -46,6 +47,7 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str) -
             found[name] = _required(named[name], here)
         elif name in ("minProperties", "maxProperties"):
             found[name] = strings.count(named[name], here, MAX_PROPERTIES)
+    _once(named, found)
     if "unevaluatedProperties" in named and "additionalProperties" not in found:
         here = under(path, "unevaluatedProperties")
         found["additionalProperties"] = rewriter.schema(named["unevaluatedProperties"], here, base)
@@ -56,6 +58,23 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str) -
     _count(found, path, names_are_distinct=rewriter.names_are_distinct)
     _check_required(found, path)
     return found
+
+
+def _once(named: dict[str, Any], found: dict[str, Any]) -> None:
+    """Leave a property's schema to a pattern of its name that asks the same: llguidance combines both, which it cannot
+    where they are recursive."""
+    for pattern in named.get("patternProperties", ()):
+        same = found["patternProperties"][strings.pattern(pattern, "")]
+        for name, one in found.get("properties", {}).items():
+            if isinstance(one, dict) and one == same and name.isascii() and _matches(pattern, name):
+                found["properties"][name] = True
+
+
+def _matches(pattern: str, name: str) -> bool:
+    try:
+        return re.search(pattern, name, re.ASCII) is not None
+    except re.error:
+        return False
 
 
 def lists_all(named: dict[str, Any], parts: list[Any]) -> bool:
