@@ -83,7 +83,7 @@ def test_what_is_typed_during_an_answer_waits_for_the_prompt(endless_model: Path
 
 
 @needs_pty
-def test_pasted_lines_are_one_message_and_the_history_is_kept(
+def test_pasted_lines_are_one_message_and_the_history_is_kept_and_searched(
     tiny_chat_model: Path, tmp_path: Path, home: Path
 ) -> None:
     share_findings(home, tmp_path)
@@ -95,10 +95,25 @@ def test_pasted_lines_are_one_message_and_the_history_is_kept(
         terminal.type(f"/save {tmp_path / 'chat.json'}\r".encode())
         terminal.until(b"saved 2 messages")
         terminal.until(PROMPT)
+        terminal.type(b"\x12first")  # Ctrl-R
+        while "first line" not in (shown := "\n".join(displayed(terminal)).rpartition(">>>")[2]):
+            terminal.until_more(len(terminal.seen) + 1)
+        assert "second line" in shown
+        assert "Send a message" not in shown, "the hit stands alone"
+        terminal.type(b"\x07")  # Ctrl-G
+        while "Send a message" not in displayed(terminal)[-1]:
+            terminal.until_more(len(terminal.seen) + 1)
         terminal.type(b"\x04")
         assert terminal.end() == 0
     assert json.loads((tmp_path / "chat.json").read_bytes())["messages"][0]["content"] == "first line\n    second line"
     assert "+first line\n+    second line\n" in (tmp_path / "history").read_text("utf-8")
+
+
+def displayed(terminal: Terminal) -> list[str]:
+    """The lines of the screen that have text."""
+    screen = pyte.Screen(80, 40)
+    pyte.ByteStream(screen).feed(terminal.everything.replace(b"\x1b[>4;2m", b""))
+    return [line.rstrip() for line in screen.display if line.strip()]
 
 
 @needs_pty
