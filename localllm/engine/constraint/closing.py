@@ -220,5 +220,5 @@ class Closing:
         return len(self._allowed(self._tokens.texts)) > 0
 
     def _allowed(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        allowed: npt.NDArray[np.int64] = tokens[(self._mask[tokens // 32] >> (tokens % 32).astype(np.uint32)) & 1 == 1]
-        return allowed
+        is_allowed: npt.NDArray[np.bool_] = (self._mask[tokens // 32] >> (tokens % 32).astype(np.uint32)) & 1 == 1
+        return tokens[is_allowed]
