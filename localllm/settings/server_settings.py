@@ -127,6 +127,9 @@ class ServerSettings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "Largest file for /api/blobs; 0: as disk space allows", "MB", 0, MAX_MB,
         more="Clients upload such files to create models."
     )] = 0
+    max_texts: Annotated[int, requests(
+        "Most texts to embed or rank in a request", "N", 1, MAX_COUNT, more="The default is OpenAI's limit."
+    )] = 2048
     max_tokenize_bytes: Annotated[int, requests(
         "Largest text for /tokenize; 0: no limit", "N", 0, MAX_BYTES,
         more="For all requests that only tokenize; without a limit, the request's size is one."

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from localllm.errors import ContextLengthExceeded
-from localllm.server.apis.embeddings.inputs import MAX_INPUTS
 from localllm.types.embeddings import RerankRequest
 from tests.server.conftest import Served
 from tests.server.fake_runtime import tiny_model
@@ -125,7 +124,7 @@ def test_extensions_reach_the_model(scored: Served) -> None:
         ({"documents": []}, "documents"),
         ({"documents": ["a", 3]}, "documents[1]"),
         ({"documents": ["a", {"title": "b"}]}, "documents[1].text"),
-        ({"documents": ["a"] * (MAX_INPUTS + 1)}, "documents"),
+        ({"documents": ["a"] * (2049)}, "documents"),
         ({"top_n": 0}, "top_n"),
         ({"raw_scores": "yes"}, "raw_scores"),
         ({"timeout": 0}, "timeout"),

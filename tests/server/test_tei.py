@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError, QueueFull, WorkerCrashed
-from localllm.server.apis.embeddings.inputs import MAX_INPUTS
 from localllm.server.apis.tei.requests import EmbedBody
 from localllm.types.embeddings import EmbeddingRequest
 from tests.server.conftest import Served
@@ -110,7 +109,7 @@ def test_what_no_gguf_model_does_is_said_with_what_to_use(served: Served, path: 
         ({"inputs": None}, "inputs"),
         ({"inputs": []}, "inputs must not be an empty array"),
         ({"inputs": ["a", ""]}, "inputs[1] must not be empty"),
-        ({"inputs": ["a"] * (MAX_INPUTS + 1)}, "inputs takes at most 2048"),
+        ({"inputs": ["a"] * (2049)}, "inputs takes at most 2048 texts at a time (--max-texts), got 2049"),
         ({"prompt_name": "query"}, "prompt_name is not supported"),
         ({"truncation_direction": "Left"}, "truncation_direction is not supported"),
         ({"normalize": "yes"}, "normalize"),

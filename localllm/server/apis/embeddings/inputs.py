@@ -16,9 +16,6 @@ from localllm.server.requests.field_rules import Fates, RefusedField
 from localllm.server.requests.values import ListField, needed, wrong_content
 from localllm.types import TokenId
 
-MAX_INPUTS = 2048
-"""OpenAI's limit of texts per request; here also of documents per query."""
-
 Piece = str | TokenId
 Item = str | tuple[Piece, ...]
 """One item: a text, or tokens with texts among them."""
@@ -70,7 +67,6 @@ def items_of(given: Inputs, field: str, *, may_be_empty: bool = False) -> list[I
         assert isinstance(given, list)
         if not given:
             raise InvalidParameter(f"{field} must not be an empty array", param=field)
-        check_number(field, len(given))
         items = [_item(each, f"{field}[{index}]") for index, each in enumerate(given)]
     for index, item in enumerate(items):
         if not item and not (may_be_empty and isinstance(item, str)):
@@ -96,12 +92,6 @@ async def alike(items: Sequence[Item], tokenize: Tokenize) -> tuple[list[str] | 
             found += await tokenize(piece, index == 0) if isinstance(piece, str) else [piece]
         tokens.append(found)
     return None, tokens
-
-
-def check_number(name: str, number: int) -> None:
-    """Raises `InvalidParameter` above the limit."""
-    if number > MAX_INPUTS:
-        raise InvalidParameter(f"{name} takes at most {MAX_INPUTS} at a time, got {number}", param=name)
 
 
 def _item(given: Inputs | TokenId | list[Piece], path: str) -> Item:

@@ -50,6 +50,7 @@ async def vectors(
     Raises `InvalidParameter`, `UnsupportedParameter`, as `Runtime.embed`, and `ClientGone`.
     """
     state: ServerState = request.app.state.server
+    check_number(state, field.name, len(items))
 
     async def tokenize(text: str, begins: bool) -> list[int]:
         work = state.runtime.tokenize(model, text, add_special=begins)
@@ -69,6 +70,15 @@ async def vectors(
     return await finished(request, model, state.runtime.embed(model, asked, keep_alive_s=keep_alive_s), field)
 
 
+def check_number(state: ServerState, name: str, number: int) -> None:
+    """Raises `InvalidParameter` for more texts than a request may have."""
+    most = state.settings.max_texts
+    if number > most:
+        raise InvalidParameter(
+            f"{name} takes at most {most} texts at a time (--max-texts), got {number}; send fewer", param=name
+        )
+
+
 def rerank_request(request: Request, query: str, documents: tuple[str, ...], wishes: WorkFields) -> RerankRequest:
     """The request for one query. Raises `InvalidParameter`, `UnsupportedParameter`."""
     return RerankRequest(query=query, documents=documents, **_order(request, wishes))
@@ -77,6 +87,7 @@ def rerank_request(request: Request, query: str, documents: tuple[str, ...], wis
 async def rank(request: Request, model: str, asked: RerankRequest, field: Field, wishes: WorkFields) -> Ranking:
     """The scores. Raises as `Runtime.rerank`, and `ClientGone`."""
     state: ServerState = request.app.state.server
+    check_number(state, field.name, len(asked.documents))
     keep_alive_s = caller_of(request).keep_alive(wishes.keep_alive_s())
     return await finished(request, model, state.runtime.rerank(model, asked, keep_alive_s=keep_alive_s), field)
 

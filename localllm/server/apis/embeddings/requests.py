@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.apis.embeddings.inputs import Inputs, check_number
+from localllm.server.apis.embeddings.inputs import Inputs
 from localllm.server.requests import fields
 from localllm.server.requests.field_rules import Fates, Nested, known, parse_known
 from localllm.server.requests.parse import Fields
@@ -79,7 +79,7 @@ class VectorFields(WorkFields, frozen=True, kw_only=True):
 
 
 class EmbeddingsBody(VectorFields, frozen=True, kw_only=True):
-    """`POST /v1/embeddings`. `input`: one text or several, or their tokens; at most 2048."""
+    """`POST /v1/embeddings`. `input`: one text or several, or their tokens."""
 
     fates: ClassVar[Fates] = fields.EMBEDDING
 
@@ -126,7 +126,7 @@ class DocumentText(msgspec.Struct, frozen=True):
 
 
 class RerankBody(WorkFields, frozen=True, kw_only=True):
-    """`POST /v1/rerank`: Jina's and Cohere's with `documents`, or TEI's with `texts`; at most 2048 of them.
+    """`POST /v1/rerank`: Jina's and Cohere's with `documents`, or TEI's with `texts`.
 
     The reply's format follows the request's. Scores are from 0 to 1 in both; `raw_scores: true` returns the model's
     own, which may be any number (as llama-server always does). Without `model`, the loaded one is used.
@@ -162,7 +162,6 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
             raise InvalidParameter("documents is missing (or texts, as TEI calls them)", param="documents")
         if not given:
             raise InvalidParameter(f"{self.field} must not be an empty array", param=self.field)
-        check_number(self.field, len(given))
         return tuple(
             item if isinstance(item, str) else item.plain(f"{self.field}[{index}]") for index, item in enumerate(given)
         )

@@ -14,9 +14,6 @@ from localllm.runtime.runtime import Runtime
 from localllm.server.apis.llamacpp.completion_requests import AnswerFields, PromptText
 from localllm.server.requests.biases import FORBIDS, MAX_DIGITS
 
-MAX_BIASED_TEXTS = 1024
-"""Each is tokenized by a call to the worker; ids are not."""
-
 
 async def source_of(runtime: Runtime, model: str, prompt: PromptText) -> dict[str, Any]:
     """The prompt, as fields of `GenerationRequest`. Raises as `Runtime.tokenize`."""
@@ -39,12 +36,6 @@ async def with_biased_tokens(runtime: Runtime, model: str, body: AnswerFields) -
     given = body.logit_bias
     if not given:
         return body
-    num_texts = sum(isinstance(key, str) and not key.isdecimal() for key in dict(given))
-    if num_texts > MAX_BIASED_TEXTS:
-        raise InvalidParameter(
-            f"logit_bias takes at most {MAX_BIASED_TEXTS} texts, got {num_texts}; send the ids of their tokens",
-            param="logit_bias",
-        )
     sums: dict[int | str, float] = {}
     for key, bias in given.items() if isinstance(given, dict) else given:
         if bias is True:

@@ -15,9 +15,6 @@ from localllm.types import GenerationRequest, Message, TokenId
 from localllm.types.embeddings import EmbeddingRequest
 from localllm.types.states import NewModel
 
-MAX_INPUTS = 2048
-"""Maximum texts per request, as for /v1/embeddings."""
-
 
 class ChatRequest(AnswerFields, frozen=True, kw_only=True):
     """`POST /api/chat`. Without messages it loads the model, or unloads it with `keep_alive` 0."""
@@ -102,8 +99,8 @@ class EmbedRequest(CommonFields, frozen=True, kw_only=True):
         texts = [self.input] if isinstance(self.input, str) else self.input or []
         if not any(texts):
             return None
-        if len(texts) > MAX_INPUTS or not all(texts):
-            raise InvalidParameter(f"input takes at most {MAX_INPUTS} texts, none of them empty", param="input")
+        if not all(texts):
+            raise InvalidParameter("input must have no empty text", param="input")
         if self.dimensions is not None and self.dimensions < 0:
             raise InvalidParameter("dimensions must not be negative", param="dimensions")
         return EmbeddingRequest(

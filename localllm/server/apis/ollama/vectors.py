@@ -74,6 +74,7 @@ async def _made(request: Request, kind: type[EmbedRequest] | type[EmbeddingsRequ
         await sse.unless_gone(request.receive, state.runtime.ensure(id, keep_alive_s))
         return _Made(state, name, None, headers, loaded is not None)
     tally_of(request).begin(id, loaded)
+    making.check_number(state, "input", len(asked.texts or ()))
     asked = msgspec.structs.replace(asked, priority=caller_of(request).priority(None))
     try:
         made = await making.finished(request, id, state.runtime.embed(id, asked, keep_alive_s=keep_alive_s))

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.server.apis.embeddings import making
-from localllm.server.apis.embeddings.inputs import Item, check_number, is_single, items_of
+from localllm.server.apis.embeddings.inputs import Item, is_single, items_of
 from localllm.server.apis.embeddings.replies import truncated_header
 from localllm.server.apis.tei.replies import info as info_of
 from localllm.server.apis.tei.requests import EmbedBody, InputsBody, SimilarityBody, parse_similarity
@@ -54,7 +54,6 @@ async def similarity(request: Request) -> Response:
     sentences, wishes = body.inputs.sentences, body.parameters
     if not sentences:
         raise InvalidParameter("inputs.sentences must not be an empty array", param="inputs.sentences")
-    check_number("inputs.sentences", len(sentences))
     if wishes is not None and wishes.truncate is not None:
         body = msgspec.structs.replace(body, truncate=wishes.truncate)
     items: list[Item] = [body.inputs.source_sentence, *sentences]

@@ -6,7 +6,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm import __version__
-from localllm.server.apis.embeddings.inputs import MAX_INPUTS
 from localllm.settings.config import Settings
 from localllm.types import LoadedModel
 
@@ -66,5 +65,5 @@ def info(model: LoadedModel, settings: Settings) -> Info:
         max_concurrent_requests=settings.max_waiting,
         max_input_length=longest,
         max_batch_tokens=longest,
-        max_client_batch_size=MAX_INPUTS,
+        max_client_batch_size=settings.max_texts,
     )
