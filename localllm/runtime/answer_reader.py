@@ -86,7 +86,7 @@ def reading_for(request: GenerationRequest, format: ChatFormat, beginning: Begin
     """How to read an answer of a model with this format; None: all of it is text."""
     if request.messages is None:
         return None
-    calling = request.calling
+    format, calling = format.for_answer(request.rendering), request.calling
     functions = () if calling is None or calling.choice == "none" else calling.functions
     reads_calls = format.calls is not None and bool(functions)
     may_think = beginning != "text" or request.structure is None

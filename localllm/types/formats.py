@@ -9,11 +9,12 @@ none, at the edges of a literal that has some there. Plain frozen data. Knows no
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 import msgspec
 
-from localllm.types.conversation import Function
+from localllm.types.conversation import Function, Rendering
 from localllm.types.structures import Structure, Tags
 
 SlotKind = Literal["name", "id", "number", "arguments"]
@@ -156,15 +157,27 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `thinking`."""
     efforts: bool = False
     """Whether the template reads `reasoning_effort`."""
+    thought_by_effort: tuple[tuple[str, Tags], ...] = ()
+    """The literals around the reasoning of efforts that have their own (K2 Horizon)."""
     shows_tools: bool = False
     """Whether the template renders the tools; otherwise they are described in the system message."""
     omits_messages: bool = False
     """Whether a prompt lacks the user's message."""
 
+    def for_answer(self, rendering: Rendering) -> ChatFormat:
+        """The format of an answer to a prompt that is rendered so."""
+        if not self.thought_by_effort:
+            return self
+        thought = dict(self.thought_by_effort).get(
+            json.loads(rendering.variables).get("reasoning_effort"), self.thought
+        )
+        return msgspec.structs.replace(self, thought=thought)
+
     @property
     def literals(self) -> tuple[str, ...]:
         """All literals; control tokens among them are kept in the text of an answer."""
         tags = [each for each in (self.thought, self.text) if each is not None]
+        tags += [each for _, each in self.thought_by_effort]
         found = [text for each in tags for text in (each.opening, each.closing)]
         found += [self.behind_thought, *self.also_text, *self.ignored]
         if self.calls is not None:

@@ -139,6 +139,7 @@ def _with(format: ChatFormat, facts: Facts) -> ChatFormat:
         begins_thought=facts.begins(thought),
         switch=facts.words if thought else ("", ""),
         efforts=facts.efforts,
+        thought_by_effort=facts.thought_by_effort if thought else (),
         shows_tools=facts.shows_tools,
         omits_messages=facts.omits_messages,
     )

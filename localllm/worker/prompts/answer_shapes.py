@@ -29,7 +29,7 @@ def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Ans
     """`ending`: how the rendered prompt ends; empty if it was not rendered. Raises `InvalidParameter`."""
     if not ending:
         return AnswerShape(request.structure, None, "text")
-    messages = request.messages or ()
+    format, messages = format.for_answer(request.rendering), request.messages or ()
     continued = messages[-1] if request.rendering.continues(messages) else None
     beginning = beginning_of(format, ending, continued)
     calling = _calling(request, format)

@@ -10,7 +10,8 @@ import pytest
 
 from localllm.chat.formats.odd import FUNCTIONARY_3_2
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.types import AnswerSource, Calling, ChatFormat, Function, GenerationRequest, Message, Rendering
+from localllm.runtime.answer_reader import reading_for
+from localllm.types import AnswerSource, Calling, ChatFormat, Delta, Function, GenerationRequest, Message, Rendering
 from localllm.types.formats import Calls, ObjectCall
 from localllm.types.structures import THOUGHTS, Preface, Structure, Tags
 from localllm.worker.prompts.answer_shapes import control_tokens, shape_of
@@ -37,6 +38,19 @@ def test_an_answer_of_which_nothing_is_asked_is_held_to_nothing() -> None:
     for ending in (ANSWERING, THINKING, SILENT):
         assert shape_of(asked(), FORMAT, ending)[:2] == (None, None)
     assert shape_of(asked(), FORMAT, THINKING).beginning == "thought"
+
+
+def test_an_effort_with_tags_of_its_own_is_constrained_and_read_with_them() -> None:
+    format = msgspec.structs.replace(FORMAT, thought_by_effort=(("low", Tags("<brief>", "</brief>")),))
+    asking = asked(structure=BITS, rendering=Rendering(variables='{"reasoning_effort": "low"}'))
+    for effort, opened, preface in ((asking, "<brief>\n", "<brief>"), (asked(structure=BITS), THINKING, "<think>")):
+        found = shape_of(effort, format, "assistant\n" + opened)
+        assert found.preface is not None
+        assert found.preface.thought is not None
+        assert (found.beginning, found.preface.thought.opening) == ("thought", preface)
+    reading = reading_for(asking, format, "thought")
+    assert reading is not None
+    assert reading.read(Delta("Well</brief>", 2)).thought == "Well"
 
 
 def test_tools_hold_an_answer_to_calls_of_them_behind_its_thought() -> None:

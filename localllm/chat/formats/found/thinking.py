@@ -30,7 +30,8 @@ from localllm.types.conversation import Message
 from localllm.types.formats import ChatFormat, Thinking
 from localllm.types.structures import THOUGHTS, Tags
 
-_EFFORTS = ("low", "high")
+_EFFORTS = ("low", "medium", "high")
+_OPENED = re.compile(r"<([^<>/\s]+)>\s*$")
 _MARKER = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
 
 
@@ -62,6 +63,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     prompts: tuple[str, str, str] = ("", "", "")
     """Prompts with thinking, without it, and by default."""
     efforts: bool = False
+    thought_by_effort: tuple[tuple[str, Tags], ...] = ()
     shows_tools: bool = False
     omits_messages: bool = False
 
@@ -105,6 +107,7 @@ def facts_of(made: Renderings) -> Facts:
         switch=switch,
         prompts=_three(made, used),
         efforts=efforts,
+        thought_by_effort=tuple(_by_effort(made)) if efforts else (),
         shows_tools=made.shows_tools and NAME in (made.prompt() or ""),
         omits_messages=bool(prompts) and all(USER not in prompt for prompt in prompts),
     )
@@ -221,8 +224,15 @@ def _named_whole(template: str) -> Tags | None:
 
 
 def _takes_efforts(made: Renderings) -> bool:
-    low, high = (made.prompt({**THINKING, "reasoning_effort": each}) for each in _EFFORTS)
+    low, _, high = (made.prompt({**THINKING, "reasoning_effort": each}) for each in _EFFORTS)
     return low is not None and high is not None and low != high
+
+
+def _by_effort(made: Renderings) -> Iterator[tuple[str, Tags]]:
+    """The tags that prompts of an effort open, where these are not those of every effort."""
+    opened = {each: _OPENED.search(made.prompt({**THINKING, "reasoning_effort": each}) or "") for each in _EFFORTS}
+    if len({found and found[1] for found in opened.values()}) > 1:
+        yield from ((each, Tags(f"<{found[1]}>", f"</{found[1]}>")) for each, found in opened.items() if found)
 
 
 def _text_tags(made: Renderings, thought: Tags | None) -> Tags | None:

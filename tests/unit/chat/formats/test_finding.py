@@ -264,7 +264,8 @@ K2_HORIZON = (
     "{% for k, v in c.function.arguments.items() %}<ifm|arg_key>{{ k }}</ifm|arg_key>\n<ifm|arg_value>"
     "{{ v if v is string else v | tojson }}</ifm|arg_value>\n{% endfor %}</ifm|tool_call>"
     "{{ '\n</ifm|tool_calls>' if loop.last }}{% endfor %}<|ifm|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|ifm|im_start|>assistant\n<ifm|think>\n{% endif %}"
+    "{% set mark = {'medium': 'think_fast', 'low': 'think_faster'}[reasoning_effort] or 'think' %}"
+    "{% if add_generation_prompt %}<|ifm|im_start|>assistant\n<ifm|{{ mark }}>\n{% endif %}"
 )
 """As its documentation and the parsers of others describe it; the template itself is not published with them."""
 
@@ -277,6 +278,10 @@ def test_a_template_that_wants_a_thought_in_every_answer_has_its_own_format() ->
         "always",
         True,
     )
+    for effort, mark in (("low", "ifm|think_faster"), ("medium", "ifm|think_fast"), ("high", "ifm|think")):
+        rendering = Rendering(variables=json.dumps({"reasoning_effort": effort}))
+        assert found.for_answer(rendering).thought == Tags(f"<{mark}>", f"</{mark}>")
+        assert f"</{mark}>" in found.literals
     prompt = render(RenderRequest(K2_HORIZON, (Message("user", "A"), Message("assistant", "B"), Message("user", "C"))))
     assert "</ifm|think>B" in prompt.text
 
