@@ -14,10 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
+from localllm.engine.media import Extent, MediaRows, Span
 from localllm.engine.requests.terms import Due, Ending, ReportOptions, Reuse, Shift
 from localllm.engine.scheduling.cost import TILE
+from localllm.engine.spans import begun, outside
+from localllm.errors import LocalLLMError
 from localllm.kvdisk.entry import DiskEntry
-from localllm.kvdisk.file import Bytes, DiskCheckpoint, SavedConversation
+from localllm.kvdisk.file import Bytes, DiskCheckpoint, Extents, SavedConversation
 
 END = 0
 """The end-of-generation token."""
@@ -44,6 +47,68 @@ def next_token(tokens: Sequence[int]) -> int:
     for token in tokens:
         value = (value * 31 + token) % 1_000_003
     return value % 96 + 1
+
+
+def packed(tokens: Sequence[int]) -> bytes:
+    """A byte for each token: media rows have ids from -128 on."""
+    return np.array(tokens, np.int8).tobytes()
+
+
+def unpacked(state: State) -> list[int]:
+    tokens: list[int] = np.frombuffer(state, np.int8).tolist()
+    return tokens
+
+
+class FakeRows:
+    """Implements `RowSource`: rows that say which they are, once they `come`."""
+
+    def __init__(self, ids: Sequence[int], *, are_there: bool = True) -> None:
+        self.ids = ids
+        self.rows: npt.NDArray[np.float32] | None = None
+        self.failure: LocalLLMError | None = None
+        self._waiting: list[Callable[[], None]] = []
+        self.num_wants = 0
+        if are_there:
+            self.come()
+
+    def want(self, ready: Callable[[], None]) -> None:
+        self.num_wants += 1
+        if self.rows is None and self.failure is None:
+            self._waiting.append(ready)
+        else:
+            ready()
+
+    def come(self, failure: LocalLLMError | None = None) -> None:
+        self.failure = failure
+        if failure is None:
+            self.rows = np.repeat(np.array(self.ids, np.float32)[:, None], 4, axis=1)
+        waiting, self._waiting = self._waiting, []
+        for ready in waiting:
+            ready()
+
+
+PICTURES = (("causal", 5), ("whole", 4), ("plane", 6), ("causal", 11), ("plane", 2), ("whole", 3))
+"""Kind and number of rows of each: in a `whole` one rows see each other, in a `plane` they share a position."""
+
+
+def picture_at(start: int, which: int, *, are_there: bool = True) -> Span:
+    kind, size = PICTURES[which]
+    ids = tuple(range(-1 - 20 * which, -1 - 20 * which - size, -1))
+    planes = np.array([[0] * size, [0] * size, range(size), [0] * size], np.int32) if kind == "plane" else None
+    return Span(start, MediaRows(ids, size, planes, kind != "whole", FakeRows(ids, are_there=are_there)))
+
+
+def illustrated(
+    tokens: Sequence[int], pictures: Sequence[tuple[int, int]], *, are_there: bool = True
+) -> tuple[list[int], list[Span]]:
+    """A prompt of these tokens and `pictures`, given as how many tokens come before it and which it is."""
+    ids, spans, done = list[int](), list[Span](), 0
+    for place, which in sorted(pictures):
+        ids += tokens[done:place]
+        done = max(done, min(place, len(tokens)))
+        spans.append(picture_at(len(ids), which, are_there=are_there))
+        ids += spans[-1].of.ids
+    return ids + list(tokens[done:]), spans
 
 
 class FakeBackend:
@@ -98,6 +163,7 @@ class FakeBackend:
         self.can_rewind = can_rewind and window is None
         self.wants_dense = not can_rewind and window is None
         self.held: list[list[int]] = [[] for _ in range(num_slots)]
+        self.extents: list[tuple[Extent, ...]] = [()] * num_slots
         self._window, self._slack = window, slack
         self._snapshots = snapshots
         self._snapshots_of = [0] * num_slots
@@ -163,10 +229,18 @@ class FakeBackend:
         assert not any(slot in copy for copy in self.pending), "its cells are not there yet"
         del self.held[slot][keep : keep + drop]
         del self._ids[slot][keep : keep + drop]
+        assert keep == outside(keep, self.extents[slot]), "half a picture"
+        assert keep + drop == outside(keep + drop, self.extents[slot]), "half a picture"
+        behind = [one for one in self.extents[slot] if one.start >= keep + drop]
+        moved = [one._replace(start=one.start - drop, end=one.end - drop) for one in behind]
+        self.extents[slot] = (*begun(self.extents[slot], keep), *moved)
 
     def truncate(self, slot: int, length: int) -> None:
         assert not self._computes
         assert length == 0 or length >= min(self.least(slot), len(self.held[slot])), "this memory cannot lose that"
+        if length < len(self.held[slot]):
+            assert length == outside(length, self.extents[slot]), "a part of a picture cannot go"
+            self.extents[slot] = begun(self.extents[slot], length)
         if length < len(self.held[slot]) + self._padding.pop(slot, 0):
             self._snapshots_of[slot] = 0
         del self.held[slot][length:]
@@ -187,24 +261,30 @@ class FakeBackend:
             if self.num_cells is None:
                 self.pending.append((source, slot))
             self.held[slot] = self.held[source][:length]
+            self.extents[slot] = begun(self.extents[source], length)
+            assert length == len(self.held[source]) or length == outside(length, self.extents[source])
         else:
             assert length == len(self.held[source]), "this memory is copied whole"
-            self.restore(slot, self.save(source), length)
+            self.restore(slot, self.save(source), length, self.extents[source])
 
     def save(self, slot: int) -> bytes:
         assert not self._computes
         assert not any(target == slot for _, target in self.pending), "its cells are not there yet"
-        return bytes(self.held[slot])
+        return packed(self.held[slot])
 
     def state_bytes(self, slot: int) -> int:
         return len(self.held[slot])
 
-    def restore(self, slot: int, state: State, length: int) -> None:
+    def restore(self, slot: int, state: State, length: int, extents: Sequence[Extent] = ()) -> None:
         assert not self._computes
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
         self._replaced(slot)
-        self.held[slot] = list(state)
+        self.held[slot] = unpacked(state)
+        self.extents[slot] = tuple(extents)
+        assert [token < 0 for token in self.held[slot]].count(True) >= sum(
+            min(one.end, length) - one.start for one in extents
+        ), "extents of something else"
         self._ids[slot] = []
         self._take_cells(slot, length)
         self._seen_from[slot] = 0 if self._window is None else max(0, length - self._window)
@@ -212,14 +292,16 @@ class FakeBackend:
     def checkpoint(self, slot: int) -> bytes:
         assert not self._computes
         assert not self.can_rewind
-        return bytes(self.held[slot][-self._window if self._window else 0 :])
+        return packed(self.held[slot][-self._window if self._window else 0 :])
 
     def rewind(self, slot: int, state: State, length: int) -> None:
         assert not self._computes
         assert not self.can_rewind
         seen_from = 0 if self._window is None else max(0, length - self._window)
         assert 0 < length <= len(self.held[slot])
-        assert list(state) == self.held[slot][seen_from:length], "a checkpoint of something else"
+        assert unpacked(state) == self.held[slot][seen_from:length], "a checkpoint of something else"
+        assert length == outside(length, self.extents[slot]), "a checkpoint within a picture"
+        self.extents[slot] = begun(self.extents[slot], length)
         del self.held[slot][length:]
         self._replaced(slot)
         self._seen_from[slot] = seen_from
@@ -249,6 +331,8 @@ class FakeBackend:
         assert num_outputs <= self.max_outputs, "llama.cpp aborts the process"
         slots = [segment.slot for segment in segments]
         assert slots == sorted(set(slots)), "llama.cpp wants ascending slots"
+        for segment in segments:
+            self._check_rows(segment, len(segments), is_interruptible=within_s is not None)
         if within_s is None:
             computed = segments
             self.now_s += self.token_s * sum(len(segment.tokens) for segment in segments)
@@ -258,6 +342,9 @@ class FakeBackend:
             cells = self.held[segment.slot]
             assert segment.start == len(cells), "a gap or an overlap in the positions"
             cells.extend(segment.tokens)
+            extent = segment.media and segment.media.extent
+            if extent and extent.start == segment.start and segment.tokens:
+                self.extents[segment.slot] += (extent,)
             assert 0 <= segment.num_outputs <= len(segment.tokens)
             assert len(cells) + segment.num_padding <= self.slot_capacity
             num_rows = len(segment.tokens) + segment.num_padding
@@ -275,6 +362,23 @@ class FakeBackend:
         self.batches.append(list(segments))
         self._computes = self.is_asynchronous
         return True
+
+    def _check_rows(self, segment: Segment, num_segments: int, *, is_interruptible: bool) -> None:
+        """As llama.cpp would, or as answers would be wrong without an error."""
+        assert all((token < 0) == (segment.media is not None) for token in segment.tokens), "tokens in place of rows"
+        if segment.media is None:
+            return
+        media, extent = segment.media, segment.media.extent
+        assert num_segments == 1, "a batch of tokens and rows"
+        assert not segment.num_padding
+        assert media.rows[:, 0].tolist() == list(segment.tokens), "rows of something else"
+        if extent is not None and extent.shares_positions:
+            assert not is_interruptible, "nobody could tell what was computed"
+        if not media.is_causal:
+            assert extent is not None
+            whole = (extent.start, extent.end) == (segment.start, segment.start + len(segment.tokens))
+            assert whole, "rows that do not see each other"
+            assert len(segment.tokens) <= self.ubatch_capacity, "llama.cpp aborts the process"
 
     def _keep_snapshots(self, segments: Sequence[Segment]) -> None:
         """Of what is computed in one pass: as many rows of consecutive slots."""
@@ -391,9 +495,10 @@ class FakeDiskCache:
         checkpoints: Sequence[DiskCheckpoint] = (),
         *,
         domain: str = "",
+        extents: Extents = (),
     ) -> None:
-        saved = SavedConversation(state, tuple(checkpoints))
-        entry = DiskEntry(tokens, saved.num_bytes, tuple(one.position for one in checkpoints), domain)
+        saved = SavedConversation(state, tuple(checkpoints), extents)
+        entry = DiskEntry(tokens, saved.num_bytes, tuple(one.position for one in checkpoints), domain, extents)
         self.entries = (*self.entries, entry)[-self.max_entries :] if self.max_entries else ()
         self._saved[entry] = saved
 

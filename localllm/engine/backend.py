@@ -9,9 +9,23 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from localllm.engine.media import Extent
+
+
+class MediaPart(NamedTuple):
+    """Consecutive rows of one span."""
+
+    rows: npt.NDArray[np.float32]
+    """Shape (rows, width of the model's inputs)."""
+    planes: npt.NDArray[np.int32] | None
+    """As in `MediaRows`, of these rows; relative to the first position of the span, not of this part."""
+    is_causal: bool
+    extent: Extent | None
+    """Of the whole span."""
+
 
 class Segment(NamedTuple):
-    """Consecutive tokens of one slot, at positions `[start, start + len(tokens))`.
+    """Consecutive tokens of one slot, the first of which has `start` tokens before it; or media rows.
 
     tokens     [start ............................ start + len(tokens))
     logits of             [-num_outputs .......... start + len(tokens))
@@ -26,6 +40,8 @@ class Segment(NamedTuple):
     num_padding: int = 0
     """Throw-away tokens after them, computed without logits and cut by the backend, since segments of equal length take
     one pass. Together with the tokens after the first at most `KvCells.max_rollback`."""
+    media: MediaPart | None = None
+    """The rows whose pseudo ids `tokens` are. A segment with rows is alone in its batch."""
 
 
 State = bytes | memoryview
@@ -79,7 +95,8 @@ class BatchDecoder(Protocol):
         ...
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
-        """Compute all segments in one batch. Segments come in ascending slot order.
+        """Compute all segments in one batch. Segments come in ascending slot order. Rows that see each other must fit
+        into one ubatch, those that share positions are never interrupted.
 
         With `within_s` the decode may be interrupted, and is after that many seconds. False: it was; then every slot
         holds what its `length` says, that is, as much of its segment as whole ubatches computed, and there are no
@@ -124,7 +141,10 @@ class BatchDecoder(Protocol):
 
 
 class KvCells(Protocol):
-    """The KV cache of one model: `num_slots` independent streams of `slot_capacity` tokens."""
+    """The KV cache of one model: `num_slots` independent streams of `slot_capacity` tokens.
+
+    Media rows count as tokens; at which positions they stand is known only here. No slot is cut within an `Extent`.
+    """
 
     @property
     def num_slots(self) -> int: ...
@@ -204,8 +224,8 @@ class KvCells(Protocol):
         """Size of what `save` would return."""
         ...
 
-    def restore(self, slot: int, state: State, length: int) -> None:
-        """Replace the slot's KV by a saved state of `length` tokens."""
+    def restore(self, slot: int, state: State, length: int, extents: Sequence[Extent] = ()) -> None:
+        """Replace the slot's KV by a saved state of `length` tokens, with these extents."""
         ...
 
     def checkpoint(self, slot: int) -> State:

@@ -13,6 +13,7 @@ from localllm.engine.inbox import StepOutput
 from localllm.engine.planning import Planner
 from localllm.engine.reporting import Reporter
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.scheduling.media_steps import without_rows
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.stepping import Stepper
 from localllm.errors import RequestTimeout
@@ -62,6 +63,7 @@ class Cycle:
         """
         now_s = self._clock()
         self._end_expired(now_s, output)
+        self._end_without_rows(output)
         self._stepper.draw_late(output)
         suspect = self._stepper.next_suspect()
         plan, within_s = self._planner.plan(now_s=now_s, only=suspect, has_texts=self.has_texts)
@@ -111,6 +113,13 @@ class Cycle:
         if not self._stepper.is_asynchronous or not self.computed_something or not self.scheduler.has_work:
             return False
         return not self.has_texts and not any(taken.is_first for taken in self._answers.unreported)
+
+    def _end_without_rows(self, output: StepOutput) -> None:
+        """Sequences whose media rows cannot be had fail; what was computed before these stays cached."""
+        for sequence, failure in without_rows(self.scheduler.running):
+            self.reporter.report_last()
+            output.failures.append((sequence.id, failure))
+            self.scheduler.remove(sequence)
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:
         for sequence in self.scheduler.expired(now_s):

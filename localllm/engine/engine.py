@@ -11,7 +11,7 @@ from collections.abc import Callable
 from localllm.engine.cache.writeback import Writeback
 from localllm.engine.cycle import Cycle
 from localllm.engine.idling import Idler
-from localllm.engine.inbox import Call, Cancel, Inbox, Inspect, Item, Stop
+from localllm.engine.inbox import Call, Cancel, Inbox, Inspect, Item, RowsReady, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
 from localllm.engine.requests.sequence import Sequence
@@ -119,5 +119,5 @@ class Engine:
             item.callback(self._cycle.status())
         elif isinstance(item, Call):
             item.work()
-        else:
+        elif not isinstance(item, RowsReady):
             self._stopping = True

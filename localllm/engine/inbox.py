@@ -36,11 +36,15 @@ class Call(NamedTuple):
     work: Callable[[], None]
 
 
+class RowsReady(NamedTuple):
+    """Media rows have come, or have failed."""
+
+
 class Stop(NamedTuple):
     pass
 
 
-Item = Sequence | Cancel | Inspect | Call | Stop
+Item = Sequence | Cancel | Inspect | Call | RowsReady | Stop
 
 
 class Inbox:
@@ -62,6 +66,10 @@ class Inbox:
     def wake(self) -> None:
         """From any thread: the next step begins now, if the engine waits."""
         self.put(Call(lambda: None))
+
+    def rows_ready(self) -> None:
+        """From any thread: a sequence may have the media rows now for which it waits."""
+        self.put(RowsReady())
 
     def take_all(self) -> list[Item]:
         """Everything that has arrived, in order."""

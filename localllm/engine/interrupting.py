@@ -12,8 +12,9 @@ from collections.abc import Sequence as Many
 from typing import NamedTuple
 
 from localllm.engine.backend import BatchDecoder
-from localllm.engine.inbox import Cancel, Inspect, Item
+from localllm.engine.inbox import Cancel, Inspect, Item, RowsReady
 from localllm.engine.requests.sequence import Sequence
+from localllm.engine.scheduling.media_steps import can_be_interrupted
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.step_plan import StepPlan
 from localllm.engine.scheduling.waits import Leader
@@ -59,6 +60,8 @@ class Interrupter:
         """How long the decode may run until some deadline; None: it must not be interrupted."""
         if any(sequence.wants_scores for sequence in plan.sequences):
             return None  # what was computed but not scored would have to be recomputed
+        if not all(map(can_be_interrupted, plan.sequences)):
+            return None
         running = scheduler.running
         now_s = self._clock()
         ids, has_room = frozenset(sequence.id for sequence in running), len(running) < scheduler.kv.num_slots
@@ -77,7 +80,7 @@ class Interrupter:
         step, now_s = self._decoding, self._clock()
         if isinstance(item, Sequence) and (not step.has_room or any(each.serves(item) for each in step.awaited)):
             within_s = item.next_deadline_s - now_s
-        elif isinstance(item, Inspect) or (isinstance(item, Cancel) and item.id not in step.ids):
+        elif isinstance(item, Inspect | RowsReady) or (isinstance(item, Cancel) and item.id not in step.ids):
             within_s = self._max_step_s
         else:
             is_last = isinstance(item, Cancel) and len(step.ids) == 1

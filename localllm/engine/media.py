@@ -35,6 +35,18 @@ class RowSource(Protocol):
         ...
 
 
+class Extent(NamedTuple):
+    """Where a span stands of which a cache holds all or nothing, since its rows see each other or share positions."""
+
+    start: int
+    """Index of its first row."""
+    end: int
+    """Index after its last row."""
+    num_positions: int
+    shares_positions: bool
+    """Whether several rows stand at one position, so that positions do not tell how many are there."""
+
+
 class MediaRows(NamedTuple):
     """A span before it has a place: the rows of one picture, tile or piece of sound."""
 
@@ -48,6 +60,7 @@ class MediaRows(NamedTuple):
     is_causal: bool
     """False: all rows see each other, so they must be computed in one ubatch."""
     source: RowSource
+    """Once its rows are there, they stay until it is dropped."""
 
 
 class Span(NamedTuple):
@@ -62,3 +75,13 @@ class Span(NamedTuple):
     def end(self) -> int:
         """Index after its last row."""
         return self.start + len(self.of.ids)
+
+    @property
+    def extent(self) -> Extent | None:
+        """None where a cache can hold any number of its first rows: at consecutive positions, each sees those before
+        it, as tokens do."""
+        planes, count = self.of.planes, len(self.of.ids)
+        shares_positions = planes is not None and not np.array_equal(planes[0], np.arange(count))
+        if self.of.is_causal and not shares_positions:
+            return None
+        return Extent(self.start, self.end, self.of.num_positions, shares_positions)

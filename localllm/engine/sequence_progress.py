@@ -6,11 +6,13 @@
     the prompt      [0 .. num_prompt), what was generated [num_prompt .. num_tokens)
 
 No phases: prefill and decode are both "compute what is pending". Tokens that a step computes after the last one,
-guessed or forced, do not belong to the sequence until they are taken. Knows nothing of sampling.
+guessed or forced, do not belong to the sequence until they are taken. Some of the prompt's tokens are media rows
+(`spans`). Knows nothing of sampling.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,13 +21,19 @@ import numpy as np
 from localllm.engine.answers.lines import LineRules
 from localllm.engine.answers.text import TextStream
 from localllm.engine.cache.held import NOWHERE, SlotRecord
+from localllm.engine.media import Span
 from localllm.engine.requests.prefill_reports import PromptReports
 from localllm.engine.requests.terms import Request
+from localllm.engine.spans import NO_SPANS, Spans
 from localllm.kvdisk.entry import DiskEntry
 from localllm.types import PromptProgress
 
 if TYPE_CHECKING:
     from localllm.engine.scheduling.waits import Wait
+
+PICTURES_APART = 32
+"""Spans with fewer tokens between them are parts of one picture: a memory that cannot rewind gets a checkpoint after
+the last of them."""
 
 
 @dataclass(slots=True)
@@ -61,6 +69,9 @@ class SequenceProgress:
         self.num_prompt = len(self.tokens)
         self.prompt = np.asarray(self.tokens, np.int32)
         """What other prompts are compared with."""
+        self.spans = Spans(request.spans) if request.spans else NO_SPANS
+        self._wanted: set[int] = set()
+        """Starts of the spans whose rows were requested."""
         self.num_prefill = self.num_prompt
         """Tokens that are prefilled: the prompt, or everything there was when the cache lost it."""
         self.num_shifted = 0
@@ -76,6 +87,10 @@ class SequenceProgress:
         reuse = request.reuse
         self.pauses = {self.num_prompt - 1} if reuse.cache_prompt and not reuse.pauses else set(reuse.pauses)
         """Where it stops for a checkpoint, if its memory needs them."""
+        if self.spans:
+            self.pauses = {self.spans.outside(pause) for pause in self.pauses}
+            if reuse.cache_prompt:
+                self.pauses.update(self.spans.pauses(PICTURES_APART))
         self.waiting = Waiting()
         self.admitted_s: float | None = None
         self.first_token_s: float | None = None
@@ -106,6 +121,24 @@ class SequenceProgress:
         return len(self.tokens) - self.held.length
 
     @property
+    def num_next(self) -> int:
+        """Of these, those that one decode can take: tokens up to a span, or the rows of one."""
+        if not self.spans:
+            return len(self.tokens) - self.held.length
+        return self.spans.num_alike(self.held.length, len(self.tokens))
+
+    @property
+    def next_span(self) -> Span | None:
+        """The span whose row is computed next; None: a token is."""
+        return self.spans.at(self.held.length) if self.spans else None
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether it cannot go on before media rows have come, or have failed."""
+        span = self.next_span
+        return span is not None and span.of.source.rows is None
+
+    @property
     def is_prefilling(self) -> bool:
         """Whether it computes its prompt, or recomputes an answer that the cache lost: anything but the last token.
 
@@ -125,6 +158,13 @@ class SequenceProgress:
     def scored(self, until: int) -> None:
         """Log-probabilities of `[0, until)` are reported."""
         self.num_scored = until
+
+    def want_rows(self, ready: Callable[[], None]) -> None:
+        """Request the rows that are not in the KV cache, if that was not done yet."""
+        for span in self.spans.after(self.held.length):
+            if span.start not in self._wanted and span.of.source.rows is None:
+                self._wanted.add(span.start)
+                span.of.source.want(ready)
 
     def pause_at(self, num_tokens: int) -> None:
         """Other sequences want to start from there."""
@@ -152,10 +192,11 @@ class SequenceProgress:
             self.num_cached = 0
 
     def shift(self, keep: int, drop: int) -> None:
-        """Drop `drop` tokens after the first `keep`; other prompts are not compared with the rest."""
+        """Drop `drop` tokens after the first `keep`; other prompts are not compared with the rest. Cuts no span."""
         self.keep = keep
         del self.tokens[keep : keep + drop]
         self.prompt = self.prompt[:keep]
+        self.spans = self.spans.shifted(keep, drop)
         self.num_shifted += drop
         self.num_prefill = 0
 

@@ -72,11 +72,13 @@ class Stepper:
 
     def next_suspect(self) -> Sequence | None:
         """A sequence that must be computed alone until it is back where it was."""
-        while self._suspects:
-            sequence, num_tokens = self._suspects[0]
+        for _ in range(len(self._suspects)):
+            sequence, num_tokens = self._suspects.popleft()
             if sequence.slot is not None and sequence.progress.num_computed < num_tokens:
-                return sequence
-            self._suspects.popleft()
+                self._suspects.append((sequence, num_tokens))
+                if not sequence.progress.lacks_rows:
+                    self._suspects.rotate(1)
+                    return sequence
         return None
 
     def compute(self, plan: StepPlan, output: StepOutput, *, within_s: float | None = None) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.kvdisk.entry import DiskEntry, find, is_beginning, read
-from localllm.kvdisk.file import Bytes, DamagedFile, DiskCheckpoint, Foreign, SavedConversation, encode
+from localllm.kvdisk.file import Bytes, DamagedFile, DiskCheckpoint, Extents, Foreign, SavedConversation, encode
 from localllm.kvdisk.folder import Busy, Folder, Item, NoRoom, WritingStopped
 from localllm.kvdisk.prefetch import Prefetcher
 
@@ -89,6 +89,7 @@ class DiskCache:
         checkpoints: Sequence[DiskCheckpoint] = (),
         *,
         domain: str = "",
+        extents: Extents = (),
     ) -> DiskEntry | None:
         """Queue it for writing, replacing entries that are a prefix of it. The entry can be loaded at once.
 
@@ -96,11 +97,11 @@ class DiskCache:
         large, or too much is queued already. An entry with the same tokens and checkpoints stays, and counts as just
         used.
         """
-        saved = SavedConversation(state, tuple(checkpoints))
+        saved = SavedConversation(state, tuple(checkpoints), extents)
         num_bytes, positions = saved.num_bytes, tuple(checkpoint.position for checkpoint in checkpoints)
         assert all(memoryview(data).nbytes == len(data) for data in (state, *(one.state for one in checkpoints)))
         assert all(0 <= position <= len(tokens) for position in positions), "a checkpoint beyond the end"
-        entry = DiskEntry(tokens, num_bytes, positions, domain)
+        entry = DiskEntry(tokens, num_bytes, positions, domain, extents)
         with self._changed:
             if self._closing or len(tokens) == 0:
                 return None

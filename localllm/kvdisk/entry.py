@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from localllm.kvdisk.file import DamagedFile, Foreign, SavedConversation, read_head, read_saved, read_tokens
+from localllm.kvdisk.file import DamagedFile, Extents, Foreign, SavedConversation, read_head, read_saved, read_tokens
 from localllm.kvdisk.folder import Folder, Item
 from localllm.kvdisk.prefix import common_prefix
 
@@ -18,7 +18,12 @@ class DiskEntry:
     """A conversation; compared by identity. Immutable."""
 
     def __init__(
-        self, tokens: npt.NDArray[np.int32], num_bytes: int, positions: tuple[int, ...], domain: str = ""
+        self,
+        tokens: npt.NDArray[np.int32],
+        num_bytes: int,
+        positions: tuple[int, ...],
+        domain: str = "",
+        extents: Extents = (),
     ) -> None:
         """The tokens are copied."""
         self.tokens = np.array(tokens, np.int32)
@@ -28,6 +33,7 @@ class DiskEntry:
         """Size of its state and checkpoints."""
         self.positions = positions
         """Positions of its checkpoints."""
+        self.extents = extents
         self.domain = domain
         """Only requests of the same domain may use it."""
         digest = hashlib.blake2b(self.tokens.astype("<i4").tobytes(), digest_size=16, key=domain.encode("ascii"))
@@ -87,7 +93,7 @@ def _read_entry(folder: Folder, name: str) -> DiskEntry:
         head = read_head(file)
         if head.fingerprint != folder.fingerprint:
             raise Foreign("it belongs to another model or other settings")
-        entry = DiskEntry(read_tokens(file, head), head.num_bytes, head.positions, head.domain)
+        entry = DiskEntry(read_tokens(file, head), head.num_bytes, head.positions, head.domain, head.extents)
     if entry.name != name:
         raise Foreign("it was renamed")
     return entry

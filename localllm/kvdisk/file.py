@@ -16,9 +16,10 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -41,6 +42,11 @@ Bytes = bytes | memoryview
 """A state to save, not changed afterwards by anybody; or one that was read, a writable view of `len` bytes."""
 
 
+Extents = Sequence[tuple[int, int, int, bool]]
+"""Of each stretch that is used whole or not at all: first index, index after the last, positions, whether several
+tokens share one."""
+
+
 class DiskCheckpoint(NamedTuple):
     """What a memory that cannot rewind contained after the first `position` tokens."""
 
@@ -53,6 +59,7 @@ class SavedConversation(NamedTuple):
 
     state: Bytes
     checkpoints: tuple[DiskCheckpoint, ...] = ()
+    extents: Extents = ()
 
     @property
     def num_bytes(self) -> int:
@@ -85,6 +92,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sections: list[Section]
     domain: str = ""
     """The domain's digest, in at most `MAX_DOMAIN_CHARS` ASCII characters; absent in files of earlier versions."""
+    extents: list[tuple[int, int, int, bool]] = []
+    """Absent, too, there."""
 
     @property
     def num_bytes(self) -> int:
@@ -119,6 +128,7 @@ def encode(
                 for position, data in parts
             ],
             domain=domain,
+            extents=list(saved.extents),
         )
     )
     start = PREAMBLE.pack(MAGIC, FORMAT, len(head), 0)[:-4]
@@ -169,7 +179,7 @@ def read_saved(file: FileIO, head: Head) -> SavedConversation:
     """The sections after the tokens, checked on a second thread while reading. Raises `DamagedFile`, `OSError`."""
     with ThreadPoolExecutor(1, "kv-check") as checker:
         state, *checkpoints = [_read_section(file, section, head.chunk_bytes, checker) for section in head.sections]
-    return SavedConversation(state, tuple(map(DiskCheckpoint, head.positions, checkpoints)))
+    return SavedConversation(state, tuple(map(DiskCheckpoint, head.positions, checkpoints)), head.extents)
 
 
 def _read_section(file: FileIO, section: Section, chunk_bytes: int, checker: ThreadPoolExecutor) -> memoryview:
@@ -190,6 +200,9 @@ def _check(head: Head, following_bytes: int) -> None:
         raise DamagedFile("the head's numbers are out of range")
     if len(head.domain) > MAX_DOMAIN_CHARS or not head.domain.isascii():
         raise DamagedFile("the head's domain is malformed")
+    ends = [(0, 0), *((start, end) for start, end, _, _ in head.extents)]
+    if any(start < before or start >= min(end, head.num_tokens) for (_, before), (start, end) in pairwise(ends)):
+        raise DamagedFile("the head's extents are out of range")
     for section in head.sections:
         num_chunks = -(-section.num_bytes // head.chunk_bytes)
         if section.num_bytes < 0 or len(section.crcs) != num_chunks or not 0 <= section.position <= head.num_tokens:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from localllm.engine.backend import BackendError, Segment
 from localllm.errors import LoadFailed
-from localllm.llama.batch import Batch
+from localllm.llama.batch import Batch, RowsBatch
 from localllm.llama.cells import LlamaCells
 from localllm.llama.context import Attention, Batching, KvMemory, LlamaContext
 from localllm.llama.decoder import LlamaDecoder
@@ -80,6 +80,7 @@ def open_backend(
             context,
             cells,
             batch,
+            RowsBatch(context.api, context.batch_capacity, model.input_width, model.position_sections),
             interrupt,
             vocab_size=vocab.size,
             threads=threads,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.backend import Segment
+from localllm.engine.backend import MediaPart, Segment
 
 
 class Batch:
@@ -39,9 +39,10 @@ class Batch:
         self._items = [_items(array) for array in (self._tokens, self._positions, self._slot_ids, self._wants_logits)]
 
     def fill(self, segments: Sequence[Segment]) -> None:
+        """`start` of each is the position of its first token."""
         end = 0
         tokens_at, positions_at, slots_at, wants_at = self._items
-        for slot, start, tokens, num_outputs, num_padding in segments:
+        for slot, start, tokens, num_outputs, num_padding, _ in segments:
             begin, end = end, end + len(tokens) + num_padding
             if end == begin + 1:
                 tokens_at[begin], positions_at[begin], slots_at[begin] = tokens[0], start, slot
@@ -64,6 +65,55 @@ class Batch:
     def free(self) -> None:
         self._rows[:] = self._own_rows  # llama_batch_free frees these
         self._api.llama_batch_free(self.struct)
+
+
+class RowsBatch:
+    """A `llama_batch` of vectors in place of tokens: media rows of one slot. llama.cpp takes no batch of both."""
+
+    def __init__(self, api: Any, capacity: int, width: int, sections: int) -> None:
+        """`width`: numbers in a row; `sections`: numbers in its position."""
+        self.capacity = capacity
+        self.width = width
+        self._sections = sections
+        self._slot_ids = np.zeros(1, np.int32)
+        pointers = np.full(capacity, self._slot_ids.ctypes.data, np.uintp)
+        self._positions = np.zeros(sections * capacity, np.int32)
+        self._wants_logits = np.zeros(capacity, np.int8)
+        self._num_slots = np.ones(capacity, np.int32)
+        self._pointers = pointers
+        self._rows: npt.NDArray[np.float32] = np.zeros((1, width), np.float32)
+        """Of the last `fill`: llama.cpp reads them where they are."""
+        self.struct = api.llama_batch(0)
+        for name, array in (
+            ("pos", self._positions),
+            ("n_seq_id", self._num_slots),
+            ("seq_id", pointers),
+            ("logits", self._wants_logits),
+        ):
+            self._point(name, array)
+
+    def fill(self, slot: int, position: int, media: MediaPart, num_outputs: int) -> None:
+        """`position`: of the span's first row if the rows have planes, otherwise of the first of these rows.
+
+        `num_outputs`: logits are wanted of this many of the last rows.
+        """
+        count = len(media.rows)
+        self._rows = np.ascontiguousarray(media.rows, np.float32)
+        self._point("embd", self._rows)
+        self._slot_ids[0] = slot
+        positions = self._positions[: self._sections * count].reshape(self._sections, count)
+        if media.planes is None:
+            positions[:] = np.arange(position, position + count)
+        else:
+            positions[:] = media.planes[: self._sections] + position
+        positions[3:] = 0
+        self._wants_logits[:count] = 0
+        self._wants_logits[count - num_outputs : count] = 1
+        self.struct.n_tokens = count
+
+    def _point(self, name: str, array: npt.NDArray[Any]) -> None:
+        kind = {field[0]: field[1] for field in self.struct._fields_}[name]
+        setattr(self.struct, name, ctypes.cast(ctypes.c_void_p(array.ctypes.data), kind))
 
 
 def _items(array: npt.NDArray[Any]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.engine.backend import Segment, State
+from localllm.engine.media import Extent
 from localllm.llama.context import LlamaContext
 from localllm.llama.states.memory_trial import MemoryTraits
 from localllm.llama.states.padding import fillers
@@ -49,6 +50,17 @@ class LlamaCells:
 
     # ---- around a decode
 
+    def placed(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        """The segments, each with its first token's position as its start."""
+        tails = self._tails
+        if not tails.has_extents:
+            return segments
+        return [segment._replace(start=tails.position(segment.slot, segment.start)) for segment in segments]
+
+    def position(self, slot: int, length: int) -> int:
+        """Position of the token that has `length` tokens of the slot before it."""
+        return self._tails.position(slot, length)
+
     def prepare(self) -> bool:
         """A decode follows. Whether it may be interrupted."""
         self._tails.settle()
@@ -70,8 +82,8 @@ class LlamaCells:
         """A decode has ended, in whatever way: pending copies and shifts are done. Drops its fillers."""
         self._has_shifted = False
         self._copied.clear()
-        for filler in between:
-            self._api.llama_memory_seq_rm(self._memory, filler.slot, filler.start, -1)
+        for slot, start, *_ in self.placed(between):
+            self._api.llama_memory_seq_rm(self._memory, slot, start, -1)
 
     def interrupted(self, slots: Sequence[int]) -> None:
         """That decode was interrupted: whole ubatches remain."""
@@ -106,7 +118,7 @@ class LlamaCells:
         states = [(slot, self.save(slot), length) for slot, length in enumerate(self._tails.lengths) if length]
         self._api.llama_memory_clear(self._memory, True)
         for slot, state, length in states:
-            self.restore(slot, state, length)
+            self.restore(slot, state, length, self._tails.extents[slot])
 
     def copy(self, source: int, slot: int, length: int) -> None:
         """In a unified cache the cells are shared. In a partitioned one this changes metadata, and llama.cpp moves all
@@ -116,19 +128,20 @@ class LlamaCells:
         A memory that needs checkpoints is always copied through a state: what `rewind` puts into the slot would be
         overwritten by cells that arrive later.
         """
+        extents = self._tails.extents[source]
         if not self.can_rewind or self._is_copied_as_state(source, slot):
-            self.restore(slot, self.save(source), self._tails.lengths[source])
+            self.restore(slot, self.save(source), self._tails.lengths[source], extents)
             if length < self._tails.lengths[slot]:
                 self.truncate(slot, length)
             return
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
         if self.num_cells is not None:
-            self._api.llama_memory_seq_cp(self._memory, source, slot, 0, length)
-            self._tails.replaced(slot, length)
+            self._api.llama_memory_seq_cp(self._memory, source, slot, 0, self._tails.position(source, length))
+            self._tails.replaced(slot, length, extents)
             return
         self._api.llama_memory_seq_cp(self._memory, source, slot, -1, -1)
         self._copied |= {source, slot}
-        self._tails.replaced(slot, self._tails.lengths[source])
+        self._tails.replaced(slot, self._tails.lengths[source], extents)
         self.truncate(slot, length)
 
     def _is_copied_as_state(self, source: int, slot: int) -> bool:
@@ -144,10 +157,10 @@ class LlamaCells:
         self._tails.settle(slot)
         return self._states.num_bytes(slot)
 
-    def restore(self, slot: int, state: State, length: int) -> None:
+    def restore(self, slot: int, state: State, length: int, extents: Sequence[Extent] = ()) -> None:
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
         self._states.write(slot, state)
-        self._tails.replaced(slot, length)
+        self._tails.replaced(slot, length, extents)
 
     def checkpoint(self, slot: int) -> State:
         self._tails.settle(slot)
@@ -155,9 +168,9 @@ class LlamaCells:
 
     def rewind(self, slot: int, state: State, length: int) -> None:
         self._states.write(slot, state, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
-        if not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
+        if not self._api.llama_memory_seq_rm(self._memory, slot, self._tails.position(slot, length), -1):
             raise AssertionError(f"llama.cpp cannot go back to {length} of {self._tails.lengths[slot]} tokens")
-        self._tails.replaced(slot, length)
+        self._tails.replaced(slot, length, self._tails.extents[slot])
 
     def shift(self, slot: int, keep: int, drop: int) -> None:
         """Changes metadata now; llama.cpp rotates the keys to their new positions with the next decode."""

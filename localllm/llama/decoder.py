@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.backend import BackendError, Segment
-from localllm.llama.batch import Batch
+from localllm.engine.backend import BackendError, MediaPart, Segment
+from localllm.llama.batch import Batch, RowsBatch
 from localllm.llama.cells import LlamaCells
 from localllm.llama.context import LlamaContext, decode_failure
 from localllm.llama.interrupts import ABORTED, Interrupt
@@ -31,6 +32,7 @@ class LlamaDecoder:
         context: LlamaContext,
         cells: LlamaCells,
         batch: Batch,
+        rows: RowsBatch,
         interrupt: Interrupt,
         *,
         vocab_size: int,
@@ -41,6 +43,7 @@ class LlamaDecoder:
         self._context = context
         self._cells = cells
         self._batch = batch
+        self._rows = rows
         self._interrupt = interrupt
         self._vocab_size = vocab_size
         self._threads = threads
@@ -85,19 +88,49 @@ class LlamaDecoder:
             self._context.api.llama_set_n_threads(self._context.handle, threads, threads)
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        if segments[0].media is not None:
+            return self._decode_rows(segments[0], segments[0].media, within_s)
         num_rows = sum(segment.num_outputs for segment in segments)
         if num_rows > self.max_outputs:
             raise BackendError(f"{num_rows} rows of logits; at most {self.max_outputs} fit")
         between = self._cells.fillers(segments)
-        self._batch.fill(sorted((*segments, *between)) if between else segments)
+        together = sorted((*segments, *between), key=itemgetter(0)) if between else segments
+        self._batch.fill(self._cells.placed(together))
         may_stop = self._cells.prepare()
         slots = [segment.slot for segment in segments]
         with self._interrupt.listening(slots, within_s if may_stop else None):
             status = self._decode(self._context.handle, self._batch.struct)
+        return self._ended(status, segments, between)
+
+    def _decode_rows(self, segment: Segment, media: MediaPart, within_s: float | None) -> bool:
+        rows, extent, handle = self._rows, media.extent, self._context.handle
+        count, most = len(media.rows), rows.capacity if media.is_causal else self.ubatch_capacity
+        if count > most:  # llama.cpp would end the process
+            raise BackendError(f"{count} rows that see each other; at most {most} are computed at once")
+        if media.rows.shape != (len(segment.tokens), rows.width):
+            raise BackendError(f"media rows of shape {media.rows.shape}; the model takes {rows.width} numbers each")
+        shares_positions = extent is not None and extent.shares_positions
+        first = extent.start if extent is not None and shares_positions else segment.start
+        position = self._cells.position(segment.slot, first)
+        if media.planes is not None and not shares_positions:
+            position -= int(media.planes[0, 0])
+        rows.fill(segment.slot, position, media, segment.num_outputs)
+        may_stop = self._cells.prepare() and not shares_positions
+        if not media.is_causal:
+            self._context.api.llama_set_causal_attn(handle, False)
+        try:
+            with self._interrupt.listening([segment.slot], within_s if may_stop else None):
+                status = self._decode(handle, rows.struct)
+        finally:
+            if not media.is_causal:
+                self._context.api.llama_set_causal_attn(handle, True)
+        return self._ended(status, [segment], [])
+
+    def _ended(self, status: int, segments: Sequence[Segment], between: Sequence[Segment]) -> bool:
         self._cells.arrived(between)
         self._outputs.clear()
         if status == ABORTED:
-            self._cells.interrupted(slots)
+            self._cells.interrupted([segment.slot for segment in segments])
             return False
         if status != 0:
             raise BackendError(decode_failure(status))

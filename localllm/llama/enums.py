@@ -52,3 +52,9 @@ def numa_strategy(api: Any, numa: Numa) -> int:
 def file_type(api: Any, quantization: str) -> int:
     """`quantization`: one of `types.quantization.NAMES`."""
     return int(getattr(api, f"LLAMA_FTYPE_{'ALL' if quantization == 'F32' else 'MOSTLY'}_{quantization}"))
+
+
+def position_sections(api: Any, model: Any) -> int:
+    """How many numbers tell the position of a vector: 4 where rotary embeddings count in time, height and width."""
+    kinds = (api.LLAMA_ROPE_TYPE_MROPE, api.LLAMA_ROPE_TYPE_IMROPE)
+    return 4 if api.llama_model_rope_type(model) in kinds else 1

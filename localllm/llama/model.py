@@ -14,6 +14,7 @@ import msgspec
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.gguf.architectures import needs
+from localllm.llama.enums import position_sections
 from localllm.llama.library import Library
 from localllm.llama.log_text import layers_per_device, shortage, unknown_architecture
 from localllm.llama.spread import AS_USUAL, Spread
@@ -94,6 +95,16 @@ class LlamaModel:
     def dimensions(self) -> int:
         """Size of the vector that it makes of a text."""
         return int(self._api.llama_model_n_embd_out(self.handle))
+
+    @property
+    def input_width(self) -> int:
+        """Numbers in a vector that stands in place of a token."""
+        return int(self._api.llama_model_n_embd_inp(self.handle))
+
+    @property
+    def position_sections(self) -> int:
+        """Numbers in the position of such a vector."""
+        return position_sections(self._api, self.handle)
 
     @property
     def size_bytes(self) -> int:

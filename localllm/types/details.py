@@ -58,7 +58,7 @@ class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
     piece: bytes
     """Its bytes."""
     logprob: float
-    """NaN for the first token of a prompt, which has no context."""
+    """NaN for the first token of a prompt, which has no context, and for rows of media."""
     top: tuple[tuple[bytes, float], ...] = ()
     token: int = -1
     """Its id, -1 where unknown."""

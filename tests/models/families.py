@@ -396,3 +396,18 @@ def _bert(model: Builder, *, pooling_type: int) -> None:
 def _layer_norm(model: Builder, name: str) -> None:
     model.vector(f"{name}.weight", N_EMBD, mean=1.0)
     model.vector(f"{name}.bias", N_EMBD)
+
+
+def write_planes(path: Path, *, seed: int = 0) -> Path:
+    """qwen2vl: positions of media rows are planes of time, height and width (M-RoPE)."""
+    words, head = bpe(), N_EMBD // N_HEAD
+    with Builder(path, "qwen2vl", seed=seed) as model:
+        add_common(model, words, "tiny-qwen2vl")
+        model.keys({"rope.dimension_count": head, "rope.dimension_sections": [head // 8, head // 8, head // 4, 0]})
+        add_embeddings(model, len(words.tokens))
+        for block in range(2):
+            add_attention(model, block, N_EMBD, N_HEAD, N_KV)
+            add_ffn(model, block, N_EMBD, N_FF)
+            for name, heads in (("q", N_HEAD), ("k", N_KV), ("v", N_KV)):
+                model.vector(f"blk.{block}.attn_{name}.bias", heads * head)
+    return path

@@ -220,6 +220,11 @@ class Answers:
         keep = min(sequence.progress.keep, num_computed // 2)
         most = num_computed - keep
         drop = min(sequence.request.shift.discard, most - 1) or (most + 1) // 2
+        spans = sequence.progress.spans
+        if spans:
+            end = spans.beyond(keep + drop)
+            keep = spans.outside(keep)
+            drop = end - keep
         self._kv.shift(sequence.slot, keep, drop)
         sequence.shift(keep, drop)
 

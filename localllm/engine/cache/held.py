@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import COMMON, Domain
+from localllm.engine.media import Extent
 
 
 class SlotRecord:
     """One slot."""
 
-    __slots__ = ("changed_at", "checkpoints", "domain", "least", "length", "row", "slot", "sound", "used_at")
+    __slots__ = ("changed_at", "checkpoints", "domain", "extents", "least", "length", "row", "slot", "sound", "used_at")
 
     def __init__(self, slot: int | None, capacity: int) -> None:
         self.slot = slot
@@ -32,6 +33,8 @@ class SlotRecord:
         """The slot can be cut to this many tokens or more without a checkpoint."""
         self.domain: Domain = COMMON
         self.checkpoints: tuple[Checkpoint, ...] = ()
+        self.extents: tuple[Extent, ...] = ()
+        """Those that begin in the slot; the last one may not be complete."""
         self.used_at = 0
         """When it was last used; larger is later."""
         self.changed_at = 0

@@ -15,6 +15,7 @@ from localllm.engine.backend import State
 from localllm.engine.cache.checkpoints import Checkpoint, num_bytes
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.reusable import reusable
+from localllm.engine.media import Extent
 
 
 class HostEntry:
@@ -26,12 +27,14 @@ class HostEntry:
         state: State,
         checkpoints: tuple[Checkpoint, ...] = (),
         domain: Domain = COMMON,
+        extents: tuple[Extent, ...] = (),
     ) -> None:
         self.tokens = tokens
         """int32 [length]."""
         self.state = state
         self.checkpoints = checkpoints
         self.domain = domain
+        self.extents = extents
         self.number = 0
         """Value of `HostCache.changes` when it was added."""
 
@@ -76,6 +79,7 @@ class HostCache:
             of=entry.domain,
             least=0 if self._can_rewind else len(entry.tokens),
             checkpoints=(checkpoint.length for checkpoint in entry.checkpoints),
+            extents=entry.extents,
         )
 
     def holds(self, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:

@@ -18,6 +18,7 @@ from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, R
 from localllm.engine.cache.pending_copies import PendingCopies
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier, OpenDisk
+from localllm.engine.media import Extent
 
 
 class Tiers(NamedTuple):
@@ -94,9 +95,9 @@ class KvCache:
         """Tokens in the slot as the backend counts them: after a decode that ended early, more than is recorded."""
         return self._cells.length(slot)
 
-    def written(self, slot: int, start: int, tokens: Many[int]) -> None:
-        """Those tokens were computed at `start`, right after what the slot held."""
-        self.residency.written(slot, start, tokens)
+    def written(self, slot: int, start: int, tokens: Many[int], extent: Extent | None = None) -> None:
+        """Those tokens, or rows of that extent, were computed at `start`, right after what the slot held."""
+        self.residency.written(slot, start, tokens, extent)
 
     def cut(self, slot: int, length: int | None = None) -> int:
         """Roll back: the slot keeps its first `length` tokens, or as many of them as its memory can go back to.
@@ -148,7 +149,7 @@ class KvCache:
         assert self.pending.can_save(slot), f"slot {slot} is saved, whose cells are still to be copied"
         held = self.residency.held[slot]
         assert held.sound == held.length, f"slot {slot} is saved, which was shifted"
-        return HostEntry(held.tokens.copy(), self._cells.save(slot), held.checkpoints, held.domain)
+        return HostEntry(held.tokens.copy(), self._cells.save(slot), held.checkpoints, held.domain, held.extents)
 
     def trim(self) -> None:
         """Evict until entries and checkpoints fit into main memory."""
@@ -192,8 +193,8 @@ class KvCache:
     def _restore(self, slot: int, entry: HostEntry, domain: Domain) -> None:
         assert entry.domain == domain, "an entry of another domain"
         assert self.pending.can_write(slot), f"slot {slot} is restored while a copy is pending"
-        self._cells.restore(slot, entry.state, len(entry.tokens))
-        self.residency.restored(slot, entry.tokens, entry.checkpoints, entry.domain)
+        self._cells.restore(slot, entry.state, len(entry.tokens), entry.extents)
+        self.residency.restored(slot, entry.tokens, entry.checkpoints, entry.domain, entry.extents)
         self.host.used(entry)
         if entry.checkpoints:
             self.trim()
@@ -212,6 +213,7 @@ class KvCache:
         for slot in slots:
             assert self.pending.can_save(slot), f"slot {slot} is saved, whose cells are still to be copied"
             assert self.pending.can_write(slot), f"slot {slot} is restored while a copy is pending"
-            self._cells.restore(slot, self._cells.save(slot), self.residency.held[slot].length)
+            held = self.residency.held[slot]
+            self._cells.restore(slot, self._cells.save(slot), held.length, held.extents)
         if self.residency.pool is not None:
             self.residency.pool.compacted()

@@ -20,6 +20,8 @@ from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.held import SlotRecord
 from localllm.engine.cache.reusable import nearest, reusable
 from localllm.engine.cache.unified_cells import CellPool
+from localllm.engine.media import Extent
+from localllm.engine.spans import begun
 
 TOKENS_COPIED = 128
 """Tokens copied through a state in the time that computing one takes (benchmarks/log/kv.md#moves)."""
@@ -85,8 +87,8 @@ class Residency:
         for slot in slots:
             self.held[slot].used_at = self._now
 
-    def written(self, slot: int, start: int, tokens: Sequence[int]) -> None:
-        """Those tokens were computed right after what the slot held."""
+    def written(self, slot: int, start: int, tokens: Sequence[int], extent: Extent | None = None) -> None:
+        """Those tokens were computed right after what the slot held, or those rows of an extent."""
         held, count = self.held[slot], len(tokens)
         assert start == held.length, "a gap or an overlap"
         end = start + count
@@ -96,6 +98,8 @@ class Residency:
             held.row[start] = tokens[0]
         else:
             held.row[start:end] = tokens
+        if extent is not None and extent.start == start:
+            held.extents += (extent,)
         if held.sound == start:
             held.sound = end
         held.length = end
@@ -108,14 +112,18 @@ class Residency:
         if length < held.length:
             if self.pool is not None:
                 self.pool.cut(slot, length)
-            self._now_holds(slot, length, min(length, held.sound), held.domain, held.checkpoints)
+            self._now_holds(slot, length, min(length, held.sound), held.domain, held.checkpoints, held.extents)
 
     def shifted(self, slot: int, keep: int, drop: int) -> None:
         """The slot lost `drop` tokens after its first `keep`."""
         held = self.held[slot]
         length = held.length - drop
         held.row[keep:length] = held.row[keep + drop : held.length]
-        self._now_holds(slot, length, min(keep, held.sound), held.domain, held.checkpoints)
+        kept = [one for one in held.extents if one.end <= keep]
+        for one in held.extents:
+            if one.start >= keep + drop:
+                kept.append(one._replace(start=one.start - drop, end=one.end - drop))
+        self._now_holds(slot, length, min(keep, held.sound), held.domain, held.checkpoints, kept)
 
     def copied(self, source: int, slot: int, length: int) -> None:
         """The slot holds the first `length` tokens of another."""
@@ -124,10 +132,15 @@ class Residency:
             self.pool.share(source, slot, length)
         of = self.held[source]
         self.held[slot].row[:length] = of.row[:length]
-        self._now_holds(slot, length, min(length, of.sound), of.domain, of.checkpoints)
+        self._now_holds(slot, length, min(length, of.sound), of.domain, of.checkpoints, of.extents)
 
     def restored(
-        self, slot: int, tokens: npt.NDArray[np.int32], checkpoints: Iterable[Checkpoint] = (), domain: Domain = COMMON
+        self,
+        slot: int,
+        tokens: npt.NDArray[np.int32],
+        checkpoints: Iterable[Checkpoint] = (),
+        domain: Domain = COMMON,
+        extents: Iterable[Extent] = (),
     ) -> None:
         """The slot holds exactly those tokens, from a saved state."""
         length = len(tokens)
@@ -135,7 +148,7 @@ class Residency:
             self.pool.cut(slot, 0)
             self.pool.extend(slot, length)
         self.held[slot].row[:length] = tokens
-        self._now_holds(slot, length, length, domain, checkpoints)
+        self._now_holds(slot, length, length, domain, checkpoints, extents)
 
     def checkpointed(self, slot: int, state: State, most: int) -> None:
         """A checkpoint of what the slot holds now was made; at most `most` are kept."""
@@ -194,7 +207,7 @@ class Residency:
     def nearest(self, slot: int, length: int) -> int:
         """The largest length up to `length` that the slot can be cut to."""
         held = self.held[slot]
-        return nearest(length, held.least, (checkpoint.length for checkpoint in held.checkpoints))
+        return nearest(length, held.least, (checkpoint.length for checkpoint in held.checkpoints), held.extents)
 
     def way_back(self, slot: int, length: int) -> Checkpoint | None:
         """The checkpoint needed to cut the slot to `length`; None: it can be cut without one."""
@@ -210,17 +223,27 @@ class Residency:
             of=held.domain,
             least=least,
             checkpoints=(checkpoint.length for checkpoint in held.checkpoints),
+            extents=held.extents,
         )
 
     def _least_of_copy(self, slot: int) -> int:
         """A copy holds no more than is needed to continue."""
         return 0 if self._can_rewind else self.held[slot].length
 
-    def _now_holds(self, slot: int, length: int, sound: int, domain: Domain, checkpoints: Iterable[Checkpoint]) -> None:
+    def _now_holds(
+        self,
+        slot: int,
+        length: int,
+        sound: int,
+        domain: Domain,
+        checkpoints: Iterable[Checkpoint],
+        extents: Iterable[Extent],
+    ) -> None:
         """Record content that is not a continuation."""
         held = self.held[slot]
         held.length, held.sound, held.domain = length, sound, domain
         held.checkpoints = within(checkpoints, length)
+        held.extents = begun(extents, length)
         held.least = 0 if self._can_rewind else length
         self.changed(slot)
 

@@ -18,6 +18,7 @@ from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.cache.reusable import reusable
+from localllm.engine.media import Extent
 from localllm.kvdisk import cache, file
 from localllm.kvdisk.entry import DiskEntry
 
@@ -58,8 +59,15 @@ class DiskTier:
     def usable(self, entry: DiskEntry, tokens: npt.NDArray[np.int32], domain: Domain) -> int:
         """How many of these tokens, from the first, an entry can be cut to; 0 in another domain."""
         least = 0 if self._can_rewind else len(entry.tokens)
-        of = Domain(entry.domain)
-        return reusable(tokens, domain, tokens=entry.tokens, of=of, least=least, checkpoints=entry.positions)
+        return reusable(
+            tokens,
+            domain,
+            tokens=entry.tokens,
+            of=Domain(entry.domain),
+            least=least,
+            checkpoints=entry.positions,
+            extents=map(Extent._make, entry.extents),
+        )
 
     def best(self, prompt: npt.NDArray[np.int32], domain: Domain, *, sequence: object) -> tuple[DiskEntry | None, int]:
         """The conversation that the largest part of a prompt can start from, and how much: never all of it.
@@ -95,12 +103,13 @@ class DiskTier:
         if saved is None:
             return None
         checkpoints = tuple(Checkpoint(one.position, _state(one.state)) for one in saved.checkpoints)
-        return HostEntry(entry.tokens, _state(saved.state), checkpoints, Domain(entry.domain))
+        extents = tuple(map(Extent._make, saved.extents))
+        return HostEntry(entry.tokens, _state(saved.state), checkpoints, Domain(entry.domain), extents)
 
     def store(self, entry: HostEntry) -> None:
         """Queue it for writing; does not wait."""
         checkpoints = [file.DiskCheckpoint(one.length, one.state) for one in entry.checkpoints]
-        self._cache.store(entry.tokens, entry.state, checkpoints, domain=entry.domain.digest)
+        self._cache.store(entry.tokens, entry.state, checkpoints, domain=entry.domain.digest, extents=entry.extents)
 
     def stores(self, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
         """Whether exactly these tokens, at least `MIN_SAVED_TOKENS`, can be loaded from here."""

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 from localllm.engine.cache.domain import COMMON, Domain
+from localllm.engine.media import Span
 from localllm.types import Detail, Lines, ResolvedSampling
 
 
@@ -88,8 +89,11 @@ class Request:
 
     id: int
     prompt: Tokens[int]
+    """Negative: the pseudo id of a media row."""
     _: KW_ONLY
     sampling: ResolvedSampling
+    spans: Tokens[Span] = ()
+    """The media rows of the prompt, in order."""
     max_tokens: int | None = None
     """The most tokens of the answer; None: as many as fit."""
     ending: Ending = ENDING

@@ -1,7 +1,8 @@
 """DRY: a penalty that grows with the length of the repetition that a token would continue (p-e-w, 2024).
 
 As `llama_sampler_dry` of llama.cpp, except that breakers are searched in the text and not among the tokens, so that
-every way of tokenizing a text gives the same result. Pure; knows nothing of requests.
+every way of tokenizing a text gives the same result. Media rows, whose ids are negative, break as breakers do. Pure;
+knows nothing of requests.
 """
 
 from __future__ import annotations
@@ -77,6 +78,9 @@ class Dry:
         if len(ends) == 0:
             return {}
         following = self._tokens[start + ends + 1]
+        following, lengths = following[following >= 0], lengths[following >= 0]
+        if len(following) == 0:
+            return {}
         longest = np.zeros(int(following.max()) + 1, np.int64)
         np.maximum.at(longest, following, lengths)
         repeated = np.flatnonzero(longest)
@@ -99,6 +103,9 @@ class Dry:
         return result
 
     def _look_for_breaker(self, token: int) -> None:
+        if token < 0:
+            self._since_breaker, self._tail = 0, b""
+            return
         text = self._tail + self._token_bytes(token)
         ends = [at + len(breaker) for breaker in self._breakers if (at := text.rfind(breaker)) >= 0]
         self._since_breaker = 0 if ends else self._since_breaker + 1

@@ -19,6 +19,7 @@ from localllm.engine.requests.terms import ReportOptions, Request
 from localllm.engine.sampling.distinct import Distinct
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import SamplerParams
+from localllm.engine.spans import text_of
 
 Mask = npt.NDArray[np.uint32]
 """Bit i of word i / 32: token i is allowed."""
@@ -38,7 +39,7 @@ class Parameters:
         self._dry = dry
         self._counts: dict[int, int] = {}
         """Generated token -> how often, if that matters."""
-        self._repeated = self._first_repeated(request.prompt)
+        self._repeated = self._first_repeated(text_of(request.prompt) if request.spans else request.prompt)
         held_open = dict.fromkeys(ending.end_tokens, -math.inf) if ending.min_tokens else {}
         self._first_bias: Mapping[int, float] = {**sampling.logit_bias, **held_open}
         """Applies until there are `min_tokens`."""
@@ -100,7 +101,7 @@ class Parameters:
 
     def shifted(self, tokens: Sequence[int]) -> None:
         """Only those tokens remain."""
-        self._repeated = self._first_repeated(tokens)
+        self._repeated = self._first_repeated(text_of(tokens))
 
     @property
     def mirostat_mu(self) -> float:

@@ -92,16 +92,28 @@ class PromptScorer:
         rows, end = self._decoder.logits(index), segment.start + len(segment.tokens)
         self._vocabulary_size = len(rows[0])
         scored, until = progress.num_scored, progress.can_score(end)
-        tokens = progress.tokens[max(1, scored) : until]
-        first = max(1, scored) - 1 - (end - segment.num_outputs)
-        logprobs = self._logprobs(rows[first : first + len(tokens)], tokens, num_top)
-        if logprobs is None:
+        places = [place for place in range(max(1, scored), until) if progress.tokens[place] >= 0]
+        first = end - segment.num_outputs + 1
+        found = self._logprobs(
+            [rows[place - first] for place in places], [progress.tokens[place] for place in places], num_top
+        )
+        if found is None:
             return Scores(sequence, None, len(rows))
-        if scored == 0:
-            first_token = progress.tokens[0]
-            logprobs.insert(0, TokenLogprob(self._vocabulary.spelled(first_token), math.nan, (), first_token))
+        logprobs = dict(zip(places, found, strict=True))
         progress.scored(until)
-        return Scores(sequence, tuple(logprobs), len(rows))
+        return Scores(
+            sequence,
+            tuple(logprobs.get(place) or self._without(progress.tokens[place]) for place in range(scored, until)),
+            len(rows),
+        )
+
+    def _without(self, token: int) -> TokenLogprob:
+        """Of the first token, and of media rows."""
+        return (
+            TokenLogprob(b"", math.nan)
+            if token < 0
+            else TokenLogprob(self._vocabulary.spelled(token), math.nan, (), token)
+        )
 
     def _logprobs(self, rows: Many[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
         """The sampler gives the log-probability of the likeliest tokens; that determines those of all others."""

@@ -249,6 +249,7 @@ class Admitter:
             of = leader.progress
             if leader.request.domain == sequence.request.domain and of.num_computed < min(of.num_prompt, most):
                 common = common_prefix(progress.prompt[:most], of.prompt)
+                common = of.spans.outside(common) if of.spans else common
                 if not can_rewind:
                     common = min(common, of.num_prompt - 1)
                 lent = (tokens for slot, tokens in enumerate(found.lent) if slot != leader.slot)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from collections.abc import Callable
 
 from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import SPACING
@@ -24,6 +25,7 @@ from localllm.engine.scheduling import moving
 from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.drafting import Drafter
+from localllm.engine.scheduling.media_steps import MediaSteps
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.recompute import with_recomputed
 from localllm.engine.scheduling.shares import Shares
@@ -40,7 +42,10 @@ MAX_LOOKS = 32
 class Scheduler:
     """Owns the slots and the queue; the only one that changes where a sequence is held, and `num_cached`."""
 
-    def __init__(self, kv: KvCache, drafter: Drafter, *, batch_capacity: int) -> None:
+    def __init__(
+        self, kv: KvCache, drafter: Drafter, *, batch_capacity: int, rows_ready: Callable[[], None] = lambda: None
+    ) -> None:
+        """`rows_ready` is called, on any thread, when media rows have come for which a sequence waits."""
         if batch_capacity < kv.num_slots:
             raise ValueError(f"a batch of {batch_capacity} tokens cannot feed {kv.num_slots} slots")
         self.kv = kv
@@ -50,6 +55,7 @@ class Scheduler:
         self._batch_capacity = batch_capacity
         self._slots: list[Sequence | None] = [None] * kv.num_slots
         self._shares = Shares(batch_capacity=batch_capacity, takes_turns=not kv.is_unified, can_rewind=kv.can_rewind)
+        self._media = MediaSteps(self._shares, rows_ready)
         self.drafter = drafter
         self._waiting: list[Sequence] = []
         """Waiting sequences, ordered by rank."""
@@ -82,7 +88,8 @@ class Scheduler:
     def num_hungry(self) -> int:
         """Number of sequences that wait for their first token only because their prompts are not computed."""
         running = self.running
-        return min(len(running) + len(self._waiting), len(self._slots)) - self.num_streams
+        num_lacking = sum(sequence.progress.lacks_rows for sequence in running)
+        return min(len(running) + len(self._waiting), len(self._slots)) - self.num_streams - num_lacking
 
     @property
     def shares_cells(self) -> bool:
@@ -193,6 +200,12 @@ class Scheduler:
         running = [sequence for sequence in everybody if sequence.progress.num_pending]
         """Except those that wait for something else before they draw their next token."""
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
+        media = [sequence for sequence in running if sequence.progress.next_span is not None]
+        if media:
+            changes, running = True, [sequence for sequence in running if sequence.progress.next_span is None]
+            if (rows := self._media.plan(media, running, self._waiting, budget, whole)) is not None:
+                self._settled = []
+                return rows
         prompts = running
         if whole is not None:
             prompts = whole.prompts(running, self._waiting)
@@ -254,10 +267,14 @@ class Scheduler:
         tokens, end = segment.tokens, segment.start + len(segment.tokens)
         if end > progress.num_tokens:
             tokens = tokens[: progress.num_tokens - end]
-        self.kv.written(segment.slot, segment.start, tokens)
+        self.kv.written(segment.slot, segment.start, tokens, segment.media and segment.media.extent)
         if not self._most_checkpoints or progress.num_computed >= progress.num_prompt:
             return False
-        return progress.num_computed in progress.pauses or progress.num_computed % SPACING == 0
+        if progress.num_computed in progress.pauses:
+            return True
+        return progress.num_computed % SPACING == 0 and not (
+            progress.spans and progress.spans.cuts(progress.num_computed)
+        )
 
     def advance(self, sequence: Sequence) -> None:
         """Record that the last token taken is already in the KV cache: it was computed as a guess or forced token."""
@@ -318,6 +335,7 @@ class Scheduler:
         assert held.length == entering.num_cached, "the slot does not hold what was decided"
         self._slots[entering.slot] = sequence
         sequence.progress.admitted(held, entering.num_cached, now_s)
+        self._media.prefetch(sequence)
         self._end_wait(sequence)
 
     def _end_wait(self, sequence: Sequence) -> None:

@@ -64,6 +64,8 @@ class Shares:
         self._saved_s = 0.0
         """Time that prompts could have used in steps beside streams, since the last step that did not wait for a tile.
         """
+        self._saved_for_spans_s = 0.0
+        """The same of media rows."""
 
     def of(self, running: list[Sequence], budget: StepBudget) -> dict[int, int]:
         """Number of tokens in the next step for each of these sequences, by id."""
@@ -89,6 +91,30 @@ class Shares:
             share = dict.fromkeys(share, 0)
         return share | chosen
 
+    def of_span(self, sequence: Sequence, streams: list[Sequence], budget: StepBudget) -> int:
+        """Number of rows of the sequence's next span in a step of their own; 0: they wait, and so save time.
+
+        Beside streams, a span that must be computed whole, or a tile of another, waits until the steps since the last
+        one have saved the time for it.
+        """
+        span = sequence.progress.next_span
+        assert span is not None
+        shapes = Shapes([*streams, sequence], [sequence], budget, self._batch_capacity, takes_turns=True, fills=False)
+        most_s = max(budget.step_s, OVERHEAD * shapes.overhead_s)
+        fitting = wanted = shapes.largest([sequence], most_s)
+        if not span.of.is_causal:
+            wanted = shapes.of([sequence], sequence.progress.num_next)
+        elif fitting.num_tokens < shapes.tile <= min(sequence.progress.num_next, shapes.room):
+            tile = shapes.of([sequence], shapes.tile)
+            wanted = tile if shapes.rate(tile) >= MIN_TILE_SPEEDUP * shapes.rate(fitting) else fitting
+        saved_s = self._saved_for_spans_s + most_s - shapes.streams_s
+        if shapes.is_alone or wanted.seconds <= max(most_s, shapes.streams_s + saved_s):
+            self._saved_for_spans_s = 0.0
+            self.is_streams_turn = not shapes.is_alone
+            return wanted.num_tokens
+        self._saved_for_spans_s = saved_s
+        return 0
+
     def _choose(self, shapes: Shapes, prompts: list[Sequence], budget: StepBudget) -> dict[int, int]:
         """Beside streams: as few prompts as fill the time, so that their answers begin one after the other. While
         nothing streams: as many as possible, so that none streams beside the others' prompts.
@@ -99,12 +125,12 @@ class Shares:
         most_s = max(budget.step_s, OVERHEAD * shapes.overhead_s)
         saved_s, self._saved_s = self._saved_s + most_s - shapes.streams_s, 0.0
         found, count = [shapes.largest(prompts, most_s)], len(prompts)
-        while found[0].num_tokens < sum(prompt.progress.num_pending for prompt in prompts) and count > 1:
+        while found[0].num_tokens < sum(prompt.progress.num_next for prompt in prompts) and count > 1:
             count //= 2
             found.append(shapes.largest(prompts[:count], most_s))
         enough = EQUAL_SHAPE_SHARE * max(shape.num_tokens for shape in found)
         chosen = next(s for s in (found if shapes.is_alone else reversed(found)) if s.num_tokens >= enough)
-        has_tile = shapes.tile <= min(prompts[0].progress.num_pending, shapes.room) or shapes.fills(prompts[0])
+        has_tile = shapes.tile <= min(prompts[0].progress.num_next, shapes.room) or shapes.fills(prompts[0])
         if max(chosen.rows.values()) >= shapes.tile or not has_tile:
             return chosen.rows
         tile = shapes.of(prompts[:1], shapes.tile)
@@ -150,8 +176,8 @@ class Shapes:
 
     def of(self, prompts: Many[Sequence], most_rows: int) -> StepShape:
         """The shape in which each of these gets `most_rows` rows, or all it needs."""
-        rows = {prompt.id: min(prompt.progress.num_pending, most_rows) for prompt in prompts}
-        if self._fills and prompts and all(prompt.progress.num_pending <= most_rows for prompt in prompts):
+        rows = {prompt.id: min(prompt.progress.num_next, most_rows) for prompt in prompts}
+        if self._fills and prompts and all(prompt.progress.num_next <= most_rows for prompt in prompts):
             seconds = self._seconds(self._streams) + self._again(prompts).seconds
         elif self._takes_turns:
             seconds = self._seconds(self._streams) + self._seconds(rows)
@@ -166,7 +192,7 @@ class Shapes:
         In whole tiles, if these fit: a tile may take less time than a part of it. If few rows of each would be left,
         a step beside streams takes these, too.
         """
-        most = max(prompt.progress.num_pending for prompt in prompts)
+        most = max(prompt.progress.num_next for prompt in prompts)
         if len(prompts) == 1 and self._is_limited:  # not in whole tiles, which would leave a few rows to another step
             most = min(most, self.room)
         tile, grain = self.tile, self._cost.grain
@@ -188,12 +214,12 @@ class Shapes:
 
     def fills(self, prompt: Sequence) -> bool:
         """Whether what is left of a prompt is computed as a tile, though it is less."""
-        return self._fills and prompt.progress.num_pending < self.tile and any(self._again([prompt]).counts)
+        return self._fills and prompt.progress.num_next < self.tile and any(self._again([prompt]).counts)
 
     def _again(self, prompts: Many[Sequence]) -> Again:
         prompts = sorted(prompts, key=lambda prompt: prompt.slot or 0)
-        parts = [(prompt.slot or 0, prompt.progress.num_computed, prompt.progress.num_pending) for prompt in prompts]
-        room = self.room - sum(prompt.progress.num_pending for prompt in prompts)
+        parts = [(prompt.slot or 0, prompt.progress.num_computed, prompt.progress.num_next) for prompt in prompts]
+        room = self.room - sum(prompt.progress.num_next for prompt in prompts)
         return computed_again(parts, [most_again(prompt) for prompt in prompts], self._cost, room=room)
 
     def rate(self, shape: StepShape) -> float:

@@ -110,7 +110,7 @@ def _next_event(sequence: Sequence, waiting: Many[Sequence]) -> int:
     """
     awaited = [leader for leader in leaders_of(waiting) if leader.sequence is sequence and leader.is_at_work]
     if not awaited:
-        return sequence.progress.num_pending
+        return sequence.progress.num_next
     first = min(leader.until for leader in awaited)
     until = max(leader.until for leader in awaited if leader.until <= first + SAME_EVENT_TOKENS)
-    return min(sequence.progress.num_pending, until - sequence.progress.num_computed)
+    return min(sequence.progress.num_next, until - sequence.progress.num_computed)

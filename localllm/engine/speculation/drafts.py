@@ -111,13 +111,13 @@ class Drafts:
         return self._backend is None
 
     def draft(self, running: Many[Sequence]) -> None:
-        streams = [sequence for sequence in running if sequence.progress.num_pending]
+        streams = [one for one in running if one.progress.num_pending and not one.progress.lacks_rows]
         for sequence in streams:
             if (drafted := _drafted(sequence)) is not None:
                 drafted.learn(sequence.progress.tokens)
         if self._backend is None:
             return
-        if any(sequence.progress.num_pending > 1 or sequence.wants_scores for sequence in streams):
+        if any(one.progress.num_pending > 1 or one.wants_scores or one.progress.next_span for one in streams):
             self._last = None
             return  # beside prompts every stream gets one row
         self._settle(streams)

@@ -55,7 +55,7 @@ class HeadStreams(DraftStreams):
 
     def earliest(self, sequence: Sequence) -> int:
         assert sequence.slot is not None
-        return self._heads.earliest(sequence.slot)
+        return max(self._heads.earliest(sequence.slot), sequence.progress.spans.end)
 
     def follow(self, sequence: Sequence, room: int) -> DraftStream:
         known = self._of.get(sequence.id)

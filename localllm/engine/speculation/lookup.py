@@ -82,6 +82,11 @@ class Lookup:
         if at < 0 or at >= len(text):
             return None
         found, doubts = tuple(text[at : at + most]), self._doubts[at : at + most]
+        if found and min(found) < 0:  # media rows come next, which nobody guesses
+            most = next(place for place, token in enumerate(found) if token < 0)
+            if most == 0:
+                return None
+            found, doubts = found[:most], doubts[:most]
         if self._grows and len(found) < most:  # it repeats itself: guessed tokens serve as text, too
             times = most // len(found) + 1
             found, doubts = (found * times)[:most], (doubts * times)[:most]

@@ -71,7 +71,9 @@ class Asker:
             drawing = sequence.drawing
             if self._each is None and drawing.follower is None:
                 continue
-            if sequence.progress.num_pending != 1 or sequence.request.max_tokens == 0 or sequence.wants_scores:
+            progress = sequence.progress
+            is_stream = progress.num_pending == 1 and progress.next_span is None
+            if not is_stream or sequence.request.max_tokens == 0 or sequence.wants_scores:
                 drawing.proposal = None
                 continue
             proposal = None if self._each is None else self._each.propose(sequence)

@@ -66,9 +66,10 @@ class DraftStreams:
         for id in [id for id in self._of if id not in running]:
             del self._of[id]
 
-    def earliest(self, sequence: Sequence) -> int:  # noqa: ARG002  heads need it
-        """Index of the first token of the sequence that a stream may begin with."""
-        return 0
+    def earliest(self, sequence: Sequence) -> int:
+        """Index of the first token of the sequence that a stream may begin with: a draft sees no media rows, and so
+        nothing before the last of them."""
+        return sequence.progress.spans.end
 
     def follow(self, sequence: Sequence, room: int) -> DraftStream:
         """The sequence's stream, cut to the tokens they share, at least before its last one, with room for
@@ -78,6 +79,8 @@ class DraftStreams:
             stream = self._of[sequence.id] = self._taken(sequence)
         elif stream.num_shifted != sequence.progress.num_shifted:
             self._shift(stream, sequence)
+        if stream.first < sequence.progress.spans.end:
+            self.begin_at(stream, self.earliest(sequence))
         held, tokens, first = stream.tokens, sequence.progress.tokens, stream.first
         most = max(0, min(len(held), len(tokens) - 1 - first))
         count = min(stream.num_agreed, most)

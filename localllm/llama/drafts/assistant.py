@@ -57,7 +57,8 @@ class LlamaAssistant(LlamaHeads):
         self._lengths[slot] = min(length, self._lengths[slot])
 
     def _place(self, slot: int, place: int) -> int:  # noqa: ARG002
-        return self._target.cells.length(slot)
+        cells = self._target.cells
+        return cells.position(slot, cells.length(slot))
 
     def _configure(self, params: Any) -> None:
         params.ctx_type = self._api.LLAMA_CONTEXT_TYPE_MTP  # since 0.6 others take no vectors of a target

@@ -69,7 +69,7 @@ class LlamaBlocks(LlamaHeads):
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:  # noqa: ARG002
         """Keep what the target's vectors of the tokens give, and for each segment with outputs guess that many tokens
         after its last one, of which nothing is kept. All that guess have equally many outputs."""
-        kept = [(slot, start, len(tokens) - bool(num_outputs)) for slot, start, tokens, num_outputs, _ in segments]
+        kept = [(slot, start, len(tokens) - bool(num_outputs)) for slot, start, tokens, num_outputs, *_ in segments]
         self._keep([(slot, place) for slot, start, count in kept for place in range(start, start + count)])
         self._outputs = self._guess(segments)
         return True
@@ -124,7 +124,7 @@ class LlamaBlocks(LlamaHeads):
         api, batch, block = self._api, self._batch, self._block
         api.llama_batch_ext_clear(batch)
         found, ends, count = list[list[int]](), list[tuple[int, int]](), 0
-        for slot, start, tokens, num_outputs, _ in segments:
+        for slot, start, tokens, num_outputs, *_ in segments:
             if not num_outputs:
                 found.append([])
                 continue

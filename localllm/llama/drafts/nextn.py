@@ -136,7 +136,7 @@ class LlamaHeads:
         rows = self._before(segments)
         following = iter(rows)
         want_all = not self.is_selective and any(segment.num_outputs for segment in segments)
-        for slot, start, tokens, num_outputs, num_padding in segments:
+        for slot, start, tokens, num_outputs, num_padding, _ in segments:
             wanted = range(len(tokens) - num_outputs, len(tokens))
             places = []
             for index, token in enumerate((*tokens, *[0] * num_padding)):
@@ -148,7 +148,7 @@ class LlamaHeads:
         status = api.llama_process(self._context, api.LLAMA_PROCESS_TYPE_DECODE, batch)
         if status != 0:
             raise BackendError(f"llama_process of {self.name} returned {status}")
-        for (slot, start, tokens, num_outputs, num_padding), places in zip(segments, self._outputs, strict=True):
+        for (slot, start, tokens, num_outputs, num_padding, _), places in zip(segments, self._outputs, strict=True):
             self._lengths[slot] = start + len(tokens)
             if num_padding:
                 api.llama_memory_seq_rm(self._memory, slot, self._lengths[slot], -1)
@@ -186,7 +186,7 @@ class LlamaHeads:
         assert self._vectors.rows is not None
         known = self._vectors.rows
         rows, others = list[npt.NDArray[np.float32] | None](), list[npt.NDArray[np.float32]]()
-        for slot, start, tokens, _, num_padding in segments:
+        for slot, start, tokens, _, num_padding, _ in segments:
             own_at, own = self._own[slot]
             first = self._firsts[slot] + start - 1
             for at in range(first, first + len(tokens) + num_padding):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import Segment, State
+from localllm.engine.media import Extent
 from localllm.llama.batch import Batch
 from localllm.llama.cells import LlamaCells
 from localllm.llama.context import LlamaContext
@@ -71,7 +72,7 @@ class TargetVectors:
             functions.rows(handle) if layer is None else functions.layer(handle, layer) for layer in self._layers
         ]
         assert all(addresses), "llama.cpp has no rows for the heads"
-        for (slot, start, tokens, _, _), place in self._decoded:
+        for (slot, start, tokens, *_), place in self._decoded:
             skipped = max(0, len(tokens) - KEPT)
             parts = [self._rows_at(address, place + skipped, len(tokens) - skipped) for address in addresses]
             rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
@@ -127,7 +128,10 @@ class CellsWithVectors(LlamaCells):
 
     def computed(self, segments: Sequence[Segment]) -> None:
         super().computed(segments)
-        self._vectors.decoded(segments)
+        if segments[0].media is None:
+            self._vectors.decoded(segments)
+        else:  # drafts begin behind media rows
+            self._forget(segments[0].slot)
 
     def synchronized(self) -> None:
         self._vectors.take()
@@ -140,8 +144,8 @@ class CellsWithVectors(LlamaCells):
         super().copy(source, slot, length)
         self._forget(slot)
 
-    def restore(self, slot: int, state: State, length: int) -> None:
-        super().restore(slot, state, length)
+    def restore(self, slot: int, state: State, length: int, extents: Sequence[Extent] = ()) -> None:
+        super().restore(slot, state, length, extents)
         self._forget(slot)
 
     def rewind(self, slot: int, state: State, length: int) -> None:

@@ -16,6 +16,7 @@ from localllm.engine.cache.checkpoints import Checkpoint
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.hostcache import HostEntry
 from localllm.engine.engine import Engine
+from localllm.engine.media import Extent
 from localllm.errors import LocalLLMError, UnsupportedParameter
 from localllm.kvdisk import file
 from localllm.kvdisk.named import NamedStates
@@ -59,7 +60,7 @@ class SlotFiler:
         entry = self._on_engine(lambda: self._engine.slots.save(slot))
         checkpoints = tuple(file.DiskCheckpoint(one.length, one.state) for one in entry.checkpoints)
         size_bytes = named.write(
-            name, entry.tokens, file.SavedConversation(entry.state, checkpoints), entry.domain.digest
+            name, entry.tokens, file.SavedConversation(entry.state, checkpoints, entry.extents), entry.domain.digest
         )
         return SlotTransfer(len(entry.tokens), size_bytes, time.perf_counter() - started_s)
 
@@ -67,7 +68,8 @@ class SlotFiler:
         started_s = time.perf_counter()
         found = self._disk().read(name)
         checkpoints = tuple(Checkpoint(one.position, one.state) for one in found.saved.checkpoints)
-        entry = HostEntry(found.tokens, found.saved.state, checkpoints, Domain(found.domain))
+        extents = tuple(map(Extent._make, found.saved.extents))
+        entry = HostEntry(found.tokens, found.saved.state, checkpoints, Domain(found.domain), extents)
         self._on_engine(lambda: self._engine.slots.restore(slot, entry))
         return SlotTransfer(len(found.tokens), found.size_bytes, time.perf_counter() - started_s)
 

@@ -21,6 +21,7 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import OpenDisk
 from localllm.engine.engine import Engine
+from localllm.engine.media import Extent
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Request, Reuse
 from localllm.kvdisk.cache import DiskCache
@@ -78,8 +79,8 @@ class LabellingBackend(FakeBackend):
         state.labels = list(self.labels[slot])
         return state
 
-    def restore(self, slot: int, state: State, length: int) -> None:
-        super().restore(slot, state, length)
+    def restore(self, slot: int, state: State, length: int, extents: Many[Extent] = ()) -> None:
+        super().restore(slot, state, length, extents)
         assert isinstance(state, Labelled)
         self.labels[slot] = list(state.labels)
 

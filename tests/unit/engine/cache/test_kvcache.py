@@ -20,7 +20,9 @@ from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, R
 from localllm.engine.cache.tiers import OpenDisk
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Ending, Request, Reuse
-from tests.fakes import FakeBackend, FakeDiskCache, alone
+from localllm.engine.spans import outside
+from localllm.errors import InternalError
+from tests.fakes import FakeBackend, FakeDiskCache, alone, illustrated, packed, unpacked
 from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
 
 MEMORIES: list[dict[str, Any]] = [
@@ -54,15 +56,16 @@ def compute(kv: KvCache, slot: int, tokens: list[int]) -> None:
 
 
 def entry_of(*tokens: int, domain: Domain = COMMON) -> HostEntry:
-    return HostEntry(np.array(tokens, np.int32), bytes(tokens), (), domain)
+    return HostEntry(np.array(tokens, np.int32), packed(tokens), (), domain)
 
 
 def assert_sound(kv: KvCache, backend: FakeBackend) -> None:
     kv.check_integrity()
     for held, cells in zip(kv.residency.held, backend.held, strict=True):
         assert held.tokens.tolist() == cells
+        assert held.extents == backend.extents[held.slot or 0]
     assert kv.num_bytes <= kv.host.max_bytes
-    assert all(list(entry.state) == entry.tokens.tolist() for entry in kv.host.entries)
+    assert all(unpacked(entry.state) == entry.tokens.tolist() for entry in kv.host.entries)
 
 
 @pytest.mark.parametrize("memory", MEMORIES, ids=["rewinds", "recurrent", "snapshots", "window", "unified"])
@@ -229,15 +232,22 @@ class Owner(RuleBasedStateMachine):
 
         admitter.admit = decided  # type: ignore[method-assign, assignment]
         self.asked: dict[int, tuple[list[int], int]] = {}
+        self.fails = fails_at is not None
         self.entries: list[HostEntry] = []
+        self.spans: list[Any] = []
+        """Those whose rows may still be to come."""
 
     @rule(family=st.integers(1, 3), common=st.integers(1, 100), tail=st.lists(st.integers(1, 5), max_size=4),
           count=st.integers(1, 60), salt=st.sampled_from(["", "", "a"]), stops=st.booleans(), fails=st.integers(0, 9),
-          pause=st.integers(1, 100))  # fmt: skip
+          pause=st.integers(1, 100), pictures=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 5)), max_size=2),
+          are_there=st.booleans())  # fmt: skip
     def arrives(
-        self, family: int, common: int, tail: list[int], count: int, salt: str, stops: bool, fails: int, pause: int
-    ) -> None:
-        id, prompt = len(self.asked), [family] * common + tail + [POISON] * (fails == 0)
+        self, family: int, common: int, tail: list[int], count: int, salt: str, stops: bool, fails: int, pause: int,
+        pictures: list[tuple[int, int]], are_there: bool,
+    ) -> None:  # fmt: skip
+        id, text = len(self.asked), [family] * common + tail + [POISON] * (fails == 0)
+        prompt, spans = illustrated(text[:100], pictures, are_there=are_there)
+        self.spans += spans
         text = text_of(alone(prompt, count))
         stop = (text[len(text) // 2 :][:2],) if stops else ()
         self.asked[id] = prompt, count
@@ -246,6 +256,7 @@ class Owner(RuleBasedStateMachine):
                 Request(
                     id,
                     prompt,
+                    spans=spans,
                     sampling=GREEDY,
                     max_tokens=count,
                     reuse=Reuse(domain=Domain.of(cache_salt=salt), pauses=(pause,)),
@@ -258,6 +269,11 @@ class Owner(RuleBasedStateMachine):
     @rule(which=st.integers(0, 10**6))
     def is_cancelled(self, which: int) -> None:
         self.engine.cancel(which % len(self.asked))
+
+    @precondition(lambda self: self.spans)
+    @rule(which=st.integers(0, 10**6), fails=st.integers(0, 5))
+    def rows_come(self, which: int, fails: int) -> None:
+        self.spans.pop(which % len(self.spans)).of.source.come(InternalError("no rows") if fails == 0 else None)
 
     @rule(count=st.integers(1, 6))
     def steps(self, count: int) -> None:
@@ -278,6 +294,7 @@ class Owner(RuleBasedStateMachine):
             self.kv.apply([Save(slot)] if held.length and self.kv.host.max_bytes else [])
         elif kind == "copy" and slot != source:
             length = min(length, giver.length) if self.kv.can_rewind else giver.length
+            length = length if length == giver.length else outside(length, giver.extents)
             self.kv.apply([Copy(source, slot, length, giver.domain)])
         elif kind == "restore" and self.entries:
             entry = self.entries[length % len(self.entries)]
@@ -299,10 +316,14 @@ class Owner(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "engine"):
             return
+        for span in self.spans:
+            span.of.source.come()
         drain(self.engine)
         for id, (prompt, count) in self.asked.items():
             if POISON in prompt:
                 assert id in self.collector.failures or self.collector.finish[id].reason == "cancelled"
+            elif id in self.collector.failures:
+                assert str(self.collector.failures[id]) == "no rows" or self.fails
             elif len(prompt) + count <= 128 and id in self.collector.finish:
                 assert text_of(alone(prompt, count)).startswith(self.collector.text[id])
 

@@ -16,13 +16,14 @@ from localllm.engine.cache.kvcache import Tiers
 from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import OpenDisk
 from localllm.engine.engine import Engine
+from localllm.engine.media import Span
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Request, Reuse
 from localllm.engine.scheduling.ways import cheapest
 from localllm.errors import InvalidParameter, SlotBusy
 from localllm.kvdisk.prefix import common_prefix
 from localllm.types import ResolvedSampling
-from tests.fakes import FakeBackend, FakeDiskCache, alone
+from tests.fakes import FakeBackend, FakeDiskCache, alone, illustrated, unpacked
 from tests.unit.engine.test_engine import Collector, drain, text_of
 
 GREEDY = ResolvedSampling(temperature=0)
@@ -457,15 +458,21 @@ class Traffic(RuleBasedStateMachine):
         if self.backend.num_cells is None:
             self.engine.kv.residency.copy_tokens = price
         self.asked: dict[int, tuple[list[int], int]] = {}
+        self.spans: dict[int, list[Span]] = {}
         self.cancelled: set[int] = set()
         self.saved: list[HostEntry] = []
 
-    @rule(family=st.integers(1, 3), common=st.integers(1, 90), tail=st.lists(st.integers(1, 5), max_size=8),
-          count=st.integers(1, 12))  # fmt: skip
-    def arrives(self, family: int, common: int, tail: list[int], count: int) -> None:
-        id, prompt = len(self.asked), [family] * common + tail
-        self.asked[id] = prompt, count
-        ask(self.engine, id, prompt, count)
+    @rule(family=st.integers(1, 3), common=st.integers(1, 80), tail=st.lists(st.integers(1, 5), max_size=8),
+          count=st.integers(1, 12),
+          pictures=st.lists(st.tuples(st.sampled_from([0, 20, 70, 90]), st.integers(0, 5)), max_size=2))  # fmt: skip
+    def arrives(self, family: int, common: int, tail: list[int], count: int, pictures: list[tuple[int, int]]) -> None:
+        prompt, spans = illustrated([family] * common + tail, pictures)
+        self.asks(prompt, count, spans)
+
+    def asks(self, prompt: list[int], count: int, spans: list[Span]) -> None:
+        id = len(self.asked)
+        self.asked[id], self.spans[id] = (prompt, count), spans
+        self.engine.submit(Sequence(Request(id, prompt, spans=spans, sampling=GREEDY, max_tokens=count)))
 
     @precondition(lambda self: self.asked)
     @rule(which=st.integers(0, 10**6))
@@ -482,8 +489,7 @@ class Traffic(RuleBasedStateMachine):
         prompt, count = self.asked[done[which % len(done)]]
         longer = [*prompt, *alone(prompt, count), *tail]
         if len(longer) < self.backend.slot_capacity:
-            self.asked[len(self.asked)] = longer, 3
-            ask(self.engine, len(self.asked) - 1, longer, 3)
+            self.asks(longer, 3, self.spans[done[which % len(done)]])
 
     @rule()
     def is_idle_for_long(self) -> None:
@@ -530,7 +536,7 @@ class Traffic(RuleBasedStateMachine):
             pool = self.engine.kv.residency.pool
             assert pool is None or pool.num_used == self.backend.used_cells()
             for entry in host.entries:
-                assert list(entry.state) == entry.tokens.tolist()
+                assert unpacked(entry.state) == entry.tokens.tolist()
 
     def teardown(self) -> None:
         if not hasattr(self, "engine"):
