@@ -145,6 +145,15 @@ def limit_further_cpu(seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (total, hard))
 
 
+def lower_priority(niceness: int) -> None:
+    """Let other processes go first: by so many steps of `nice`, on Windows by one class."""
+    if sys.platform == "win32":
+        kernel = ctypes.windll.kernel32
+        kernel.SetPriorityClass(kernel.GetCurrentProcess(), 0x4000)  # BELOW_NORMAL_PRIORITY_CLASS
+    else:
+        os.nice(niceness)
+
+
 def die_quietly() -> None:
     """This process may crash by design: no core dump, and on Windows no dialog that waits for a click."""
     if sys.platform == "win32":

@@ -100,6 +100,21 @@ class Loading(msgspec.Struct, frozen=True, kw_only=True):
         "RAM for encoded pictures and sounds", "MB", 0, 2**24, affects_speed=False,
         more="What is seen or heard again, in any chat, is not encoded again; 0: none is kept."
     )] = 256
+    media_disk_mb: Annotated[int, memory(
+        "Disk space for encoded pictures and sounds", "MB", 0, 2**30, affects_speed=False,
+        more="Of all models, so that a restart encodes nothing again; 0, or no disk for the KV cache: none."
+    )] = 1024
+    media_idle_s: Annotated[float, memory(
+        "Time after which an idle projector's memory is freed", "S", 0, 10**7, affects_speed=False,
+        more="It is loaded again for the next new picture or sound."
+    )] = 600.0
+    max_megapixels: Annotated[float, memory(
+        "Largest picture that is decoded, in millions of pixels", "N", 0.001, 178, affects_speed=False,
+        more="Checked in its header; a larger one is refused."
+    )] = 64.0
+    max_media_s: Annotated[float, memory(
+        "Longest sound that is decoded", "S", 0.1, 36000, affects_speed=False, more="A longer one is refused."
+    )] = 1800.0
     checkpoints: Annotated[int, memory(
         "Checkpoints per chat, for models that cannot roll back tokens", "N", 0, 256, affects_speed=False,
         more="Recurrent models and sliding windows return to checkpoints instead of computing a prompt again; 0: none."

@@ -1,0 +1,93 @@
+"""The worker's decoding process: files of pictures and sounds in, pixels and samples out, within limits of the system.
+
+A decoder that crashes, hangs or eats memory costs the request that sent the file. Does not load llama_cpp.
+
+    python -P -m localllm.worker.media.decoding_child        frames on stdin and stdout
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from localllm.types import ImageDetail, MediaKind
+from localllm.worker.framing import NotEncodable, encode
+from localllm.worker.limited_child import LimitedChild, OverLimit, serve
+
+MAX_CPU_S = 20.0
+"""A picture of 64 megapixels takes 2 s, an hour of MP3 10."""
+MAX_MEMORY_BYTES = 1536 * 10**6
+"""64 megapixels in two copies of 4 bytes, the pixels that are returned, and what Python and its libraries map."""
+DEADLINE_S = 60.0
+"""Wall-clock limit: more than the CPU limit, because decoding keeps every core busy."""
+
+
+class DecodeRequest(msgspec.Struct, frozen=True, array_like=True):
+    """One file."""
+
+    kind: MediaKind
+    data: bytes
+    detail: ImageDetail
+    max_pixels: int
+    max_s: float
+    rate_hz: int
+    """For sounds: the projector's."""
+
+
+class Decoded(msgspec.Struct, frozen=True, array_like=True):
+    """A picture: 3 bytes a pixel. A sound: float32 samples in native byte order, and no size."""
+
+    width: int = 0
+    height: int = 0
+    data: bytes = b""
+    problem: str = ""
+    """Why it cannot be read, behind "the picture" or "the sound"."""
+
+
+class DecodingChild:
+    """The parent's side: starts the child. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._child = LimitedChild(["localllm.worker.media.decoding_child"], Decoded)
+
+    def decode(self, request: DecodeRequest) -> Decoded:
+        """Raises `InternalError`."""
+        try:
+            return self._child.ask(encode(request), DEADLINE_S)
+        except OverLimit as reason:
+            return Decoded(
+                problem=f"needed more than {MAX_CPU_S:g} s or {MAX_MEMORY_BYTES // 10**6} MB to be decoded ({reason})"
+            )
+        except NotEncodable as error:
+            return Decoded(problem=f"is too large: {error.reason}")
+
+    def close(self) -> None:
+        self._child.close()
+
+
+def _prepare() -> Callable[[DecodeRequest], bytearray]:
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread of NumPy's library would map memory
+    from localllm.worker.media.picture import Unreadable, read_picture
+    from localllm.worker.media.sound import read_sound
+
+    def answer_to(request: DecodeRequest) -> bytearray:
+        try:
+            if request.kind == "image":
+                is_low = request.detail == "low"
+                width, height, pixels = read_picture(request.data, max_pixels=request.max_pixels, is_low=is_low)
+                return encode(Decoded(width, height, pixels))
+            samples = read_sound(request.data, rate_hz=request.rate_hz, max_s=request.max_s)
+            return encode(Decoded(data=samples))
+        except (Unreadable, NotEncodable) as error:
+            return encode(Decoded(problem=str(error)))
+        except MemoryError:
+            return encode(Decoded(problem="needs too much memory to be decoded; make it smaller"))
+
+    return answer_to
+
+
+if __name__ == "__main__":
+    questions: msgspec.msgpack.Decoder[DecodeRequest] = msgspec.msgpack.Decoder(DecodeRequest)
+    serve(questions, Decoded(), _prepare, cpu_s=MAX_CPU_S, memory_bytes=MAX_MEMORY_BYTES)

@@ -1,0 +1,87 @@
+"""Opens the reader of a model that was just loaded: what its rows depend on, where they are kept, what bounds them.
+
+Knows nothing of requests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from localllm.kvdisk.fingerprint import file_identity
+from localllm.llama.library import Library
+from localllm.system import cpu
+from localllm.worker.media.encoder_messages import Open, Source
+from localllm.worker.media.encoding import Encoding, MediaCounters
+from localllm.worker.media.kept_rows import Kept
+from localllm.worker.media.reader import MediaLimits, Reader
+from localllm.worker.media.row_files import FOLDER, RowFiles
+from localllm.worker.media.row_source import Medium
+from localllm.worker.messages import Load
+from localllm.worker.states.identity import model_identity
+
+MADE_BY = "1"
+"""Changes with how files are decoded and described."""
+
+
+def open_reader(
+    library: Library,
+    load: Load,
+    *,
+    ubatch_rows: int,
+    is_busy: Callable[[], bool],
+    data_dir: Path,
+    plugin_dir: Path | None,
+) -> Reader | None:
+    """None without a projector. `ubatch_rows`: as for `MediaLimits`. `is_busy`: whether the engine computes. Starts
+    threads and no process."""
+    projector, options = load.projector, load.options
+    if projector is None:
+        return None
+    info = projector.info
+    wanted = Open(
+        library.choice,
+        str(plugin_dir) if plugin_dir is not None and projector.device != "CPU" else "",
+        (),
+        load.path,
+        projector.path,
+        "" if info.vision is None else info.vision.type,
+        info.width,
+        projector.device,
+        options.image_min_tokens,
+        options.image_max_tokens,
+    )
+    context = _context(library, load, wanted)
+    files = RowFiles(data_dir / FOLDER, (options.media_disk_mb if options.kv_disk_mb else 0) * 10**6)
+    counters = MediaCounters()
+    cores = cpu.num_physical_cores()
+
+    def make_encoding(decode: Callable[[Medium], Source]) -> Encoding:
+        return Encoding(
+            wanted,
+            context=context,
+            width=info.width,
+            decode=decode,
+            rows=Kept(options.media_ram_mb * 10**6, lambda rows: rows.nbytes),
+            files=files,
+            threads=lambda: max(1, cores - 1) if is_busy() else cores,
+            idle_s=options.media_idle_s,
+            counters=counters,
+        )
+
+    limits = MediaLimits(int(options.max_megapixels * 10**6), options.max_media_s, ubatch_rows, info.width)
+    return Reader(frozenset(info.reads), limits, context, files, counters, make_encoding)
+
+
+def _context(library: Library, load: Load, wanted: Open) -> str:
+    """Tokens of a layout depend on the model's vocabulary, rows on the projector, the code and the device."""
+    parts = (
+        MADE_BY,
+        model_identity(load),
+        file_identity(Path(wanted.projector)),
+        library.build.fingerprint,
+        wanted.device,
+        str((wanted.min_rows, wanted.max_rows)),
+    )
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

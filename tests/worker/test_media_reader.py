@@ -1,0 +1,126 @@
+"""Pictures and sounds become rows: through the real children, kept in memory and on disk, and whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from localllm.engine.media import MediaRows
+from localllm.errors import InternalError, InvalidParameter
+from localllm.llama import library
+from localllm.llama.library import Library
+from localllm.llama.media.opening import why_no_media
+from localllm.llama.media.projector import Pixels, Projector, Samples
+from localllm.llama.probes import selftest
+from localllm.types import MediaKind
+from localllm.worker.media.decoding_child import DecodeRequest, DecodingChild
+from localllm.worker.prompts.prompt_parts import MissingFiles
+from tests.models.media import KINDS, MediaModel, MediaModelKind
+from tests.waiting import until
+from tests.worker.media_readers import WIDTH, File, answer, open_test_reader, picture, read, rows_of, sound, spans
+
+MakeModel = Callable[[MediaModelKind], MediaModel]
+
+
+@pytest.fixture(scope="module")
+def loaded(home: Path) -> Library:
+    made = library.load(selftest.choose(home).choice)
+    if reason := why_no_media(made):
+        pytest.skip(reason)
+    return made
+
+
+def _file(kind: MediaModelKind) -> File:
+    return sound(35) if kind == "voxtral" else picture()
+
+
+def _directly(
+    loaded: Library, model: MediaModel, file: File
+) -> list[np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
+    """The same without processes."""
+    kind: MediaKind = file.media.kind
+    decoder = DecodingChild()
+    decoded = decoder.decode(DecodeRequest(kind, file.data, "auto", 10**7, 100.0, 16000))
+    decoder.close()
+    assert decoded.problem == ""
+    source = Pixels(decoded.width, decoded.height, decoded.data) if decoded.width else Samples(decoded.data)
+    chunks = Projector(loaded, model.model, model.projector, kind=model.kind, input_width=WIDTH).read(source)
+    return [chunks.encode(index, 1)[0] for index in range(sum(hasattr(each, "num_rows") for each in chunks.layout()))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_those_of_the_library_and_a_restart_needs_neither_the_file_nor_a_process(
+    loaded: Library, media_model: MakeModel, kind: MediaModelKind, tmp_path: Path
+) -> None:
+    model, file = media_model(kind), _file(kind)
+    expected = _directly(loaded, model, file)
+    reader = open_test_reader(loaded, model, tmp_path)
+    [pieces] = read(reader, file)
+    rows = [rows_of(span) for span in spans(pieces)]
+    assert len(rows) == len(expected) > 0
+    assert all(np.array_equal(one, other) for one, other in zip(rows, expected, strict=True))
+    assert reader.counters.encodes == len(rows)
+    ids = [id for span in spans(pieces) for id in span.ids]
+    assert all(-(2**31) <= id < 0 for id in ids)
+    assert len(set(ids)) == len(ids) == sum(map(len, rows))
+    other = picture(9)
+    assert answer(reader, file, other, sent={}) == MissingFiles((other.media.digest,))
+
+    restarted = open_test_reader(loaded, model, tmp_path)
+    [again] = read(restarted, file, sent={})
+    assert [id for span in spans(again) for id in span.ids] == ids
+    assert [each for each in again if not isinstance(each, MediaRows)] == [
+        each for each in pieces if not isinstance(each, MediaRows)
+    ]
+    assert all(np.array_equal(rows_of(span), one) for span, one in zip(spans(again), rows, strict=True))
+    counters = restarted.counters
+    assert (counters.decodes, counters.encodes, counters.disk_hits) == (0, 0, len(rows))
+    assert restarted.encoder_pid is None
+
+
+def test_a_killed_encoder_costs_the_medium_that_it_encoded_and_no_other(
+    loaded: Library, media_model: MakeModel, tmp_path: Path
+) -> None:
+    reader = open_test_reader(loaded, media_model("omni"), tmp_path)
+    [[*_], [*_]] = read(reader, picture(1), picture(2))
+    pid = reader.encoder_pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)  # idle: costs nothing
+    long = sound(100)
+    (heard, seen) = (spans(pieces) for pieces in read(reader, long, picture(1)))
+    assert reader.encoder_pid not in (None, pid)
+
+    process = reader._encoding._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    ended = threading.Event()
+    heard[-1].source.want(ended.set)
+    until(lambda: bool(process._questions))
+    seen[0].source.want(lambda: None)
+    with process._writing:  # the question is in the pipe
+        os.kill(process.pid, signal.SIGKILL)
+    assert ended.wait(60)
+    assert isinstance(heard[-1].source.failure, InternalError)
+    assert "SIGKILL" in heard[-1].source.failure.message
+    assert rows_of(seen[0]).shape == (16, WIDTH)
+    with pytest.raises(InvalidParameter, match="not tried again"):
+        rows_of(spans(read(reader, long)[0])[-1])
+    assert rows_of(spans(read(reader, picture(3))[0])[0]).shape == (16, WIDTH)
+
+
+def test_what_nobody_wants_any_more_is_not_encoded(loaded: Library, media_model: MakeModel, tmp_path: Path) -> None:
+    reader = open_test_reader(loaded, media_model("voxtral"), tmp_path)
+    is_wanted = [True]
+    [left] = read(reader, sound(65), is_wanted=lambda: is_wanted[0])
+    [wanted] = read(reader, sound(5))
+    spans(left)[0].source.want(lambda: is_wanted.__setitem__(0, False))
+    rows_of(spans(left)[0])
+    spans(left)[-1].source.want(lambda: None)
+    assert rows_of(spans(wanted)[0]).shape == (15, WIDTH)
+    assert reader.counters.encodes == 2
