@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from localllm.llama import library
+from localllm.llama.library import Library
+from localllm.llama.media.opening import why_no_media
+from localllm.llama.probes import selftest
 from localllm.supervisor.session import Session, SessionLimits
 from localllm.supervisor.session_observer import SessionObserver
 from localllm.types import LayerMemory, ModelInfo
@@ -53,3 +57,12 @@ def start_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StartSessi
         return Session(bad_worker(*arguments), make_load, some, observer=observer, saves=saves)
 
     return start
+
+
+@pytest.fixture(scope="module")
+def loaded(home: Path) -> Library:
+    """A library that reads media."""
+    made = library.load(selftest.choose(home).choice)
+    if reason := why_no_media(made):
+        pytest.skip(reason)
+    return made

@@ -13,11 +13,8 @@ import pytest
 
 from localllm.engine.media import MediaRows
 from localllm.errors import InternalError, InvalidParameter
-from localllm.llama import library
 from localllm.llama.library import Library
-from localllm.llama.media.opening import why_no_media
 from localllm.llama.media.projector import Pixels, Projector, Samples
-from localllm.llama.probes import selftest
 from localllm.types import MediaKind
 from localllm.worker.media.decoding_child import DecodeRequest, DecodingChild
 from localllm.worker.prompts.prompt_parts import MissingFiles
@@ -26,14 +23,6 @@ from tests.waiting import until
 from tests.worker.media_readers import WIDTH, File, answer, open_test_reader, picture, read, rows_of, sound, spans
 
 MakeModel = Callable[[MediaModelKind], MediaModel]
-
-
-@pytest.fixture(scope="module")
-def loaded(home: Path) -> Library:
-    made = library.load(selftest.choose(home).choice)
-    if reason := why_no_media(made):
-        pytest.skip(reason)
-    return made
 
 
 def _file(kind: MediaModelKind) -> File:
@@ -54,7 +43,10 @@ def _directly(
     return [chunks.encode(index, 1)[0] for index in range(sum(hasattr(each, "num_rows") for each in chunks.layout()))]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind in ("qwen2vl", "omni") else pytest.param(kind, marks=pytest.mark.exhaustive) for kind in KINDS],
+)
 def test_rows_are_those_of_the_library_and_a_restart_needs_neither_the_file_nor_a_process(
     loaded: Library, media_model: MakeModel, kind: MediaModelKind, tmp_path: Path
 ) -> None:

@@ -54,6 +54,6 @@ def _made(file: soundfile.SoundFile, rate_hz: int, max_s: float) -> bytes:
         made += resampler.feed(np.clip(np.nan_to_num(block.mean(axis=1)), -1, 1))
     if not num_read:
         raise Unreadable("has no samples")
-    samples = np.concatenate([*made, *resampler.flush()])
+    samples = np.concatenate([np.zeros(0, np.float32), *made, *resampler.flush()])
     missing = max(0, int(LEAST_S * rate_hz) - len(samples))
     return np.pad(samples, (0, missing)).astype(np.float32, copy=False).tobytes()
