@@ -18,11 +18,14 @@ GPU_KINDS = ("gpu", "igpu")
 
 def gpus_of(options: LoadOptions, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
     """The named devices, else dedicated GPUs, else integrated ones, as llama.cpp chooses; with `split` none, only one.
+    A GPU that failed its trial, or was slower there than the CPU, is used only if the user wants GPUs.
 
     Raises `DeviceUnavailable`, `InvalidParameter`.
     """
     if options.devices is None:
         gpus = [device for device in devices if device.kind in GPU_KINDS]
+        if chooses_gpus(options):
+            gpus = [device for device in gpus if device.is_automatic]
         chosen = _distinct([device for device in gpus if device.kind == "gpu"] or gpus)
     else:
         found = [device for name in options.devices for device in named(name, devices)]
@@ -33,6 +36,22 @@ def gpus_of(options: LoadOptions, devices: Sequence[DeviceInfo]) -> list[DeviceI
     if options.main_gpu is not None:
         _main(options, chosen, devices)
     return chosen
+
+
+def chooses_gpus(options: LoadOptions) -> bool:
+    """Whether it is left to us which GPUs are used, if any: none of the options that are about GPUs is given."""
+    return (
+        options.devices is None
+        and options.gpu_layers == "auto"
+        and options.split == "layer"
+        and options.tensor_split is None
+        and all(device.lower() == "cpu" for _, device in options.override_tensor)
+    )
+
+
+def requires_gpus(options: LoadOptions) -> bool:
+    """Whether layers have to be on GPUs, whichever these are."""
+    return options.devices is None and options.gpu_layers not in ("auto", 0)
 
 
 def main_of(options: LoadOptions, gpus: Sequence[DeviceInfo]) -> int:

@@ -14,6 +14,7 @@ import msgspec
 from localllm.errors import LoadFailed
 from localllm.gguf.rules.draft_heads import GIVES_STATES
 from localllm.planning import assistants
+from localllm.planning.device_choice import gpus_of
 from localllm.planning.needs import FIXED_BYTES, need_bytes
 from localllm.planning.nextn_heads import CTX, F32, KEPT_ROWS, MOST_BATCH
 from localllm.planning.placing import DRIVER_BYTES
@@ -155,11 +156,8 @@ def place_draft(info: ModelInfo, options: LoadOptions, draft: DraftModel, device
     wanted = draft_options(info, options, draft)
     on_cpu = msgspec.structs.replace(wanted, gpu_layers=0, devices=None)
     placement = plan(draft.info, on_cpu, devices)
-    gpus = [device for device in devices if device.kind == "gpu"] or [each for each in devices if each.kind == "igpu"]
-    if options.devices is not None:
-        named = {name.lower() for name in options.devices}
-        gpus = [device for device in gpus if device.name.lower() in named]
-    if gpus and wanted.gpu_layers != 0:
+    gpus = gpus_of(options, devices) if wanted.gpu_layers != 0 else []
+    if gpus:
         roomiest = max(gpus, key=lambda device: device.free_bytes)
         layers = draft.info.num_layers + 1
         computes = compute_bytes(draft.info, wanted, flash=True) + _logits_bytes(draft, slots_of(info, options))

@@ -17,6 +17,7 @@ import msgspec
 from localllm.errors import Loading, LocalLLMError
 from localllm.planning import tuned
 from localllm.planning.contexts import on_devices
+from localllm.planning.device_choice import chooses_gpus, requires_gpus
 from localllm.planning.draft_plan import DraftModel, check_is_model
 from localllm.planning.main_memory import MainMemory
 from localllm.planning.plan import context_of, pooling_of
@@ -340,6 +341,8 @@ class ManagedModel(SessionObserver):
             devices=self.options.devices or (),
             rpc=settings.rpc,
             architecture=self._candidate.info.architecture,
+            examines_devices=chooses_gpus(self.options),
+            requires_gpus=requires_gpus(self.options),
         )
         session = Session(
             command,
@@ -372,6 +375,10 @@ class ManagedModel(SessionObserver):
         options = self.options
         for reason in hello.absent:
             logger.warning("backend_not_loaded", extra={"fields": {"model": self.id, "reason": reason}})
+        for device in hello.devices if chooses_gpus(options) else ():
+            if not device.is_automatic:
+                fields = {"model": self.id, "device": device.name, "reason": device.trial}
+                logger.warning("device_not_used", extra={"fields": fields})
         if self._chose_ctx:
             options = on_devices(options, lambda tried: self.on_devices.layers_with(tried, hello.devices))
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)

@@ -15,6 +15,7 @@ import msgspec
 
 from localllm.bench.prompts import words
 from localllm.errors import InternalError, Loading, WorkerCrashed
+from localllm.planning.device_choice import chooses_gpus, requires_gpus
 from localllm.planning.draft_plan import beside, draft_bytes, place_draft
 from localllm.planning.needs import need_bytes
 from localllm.planning.plan import plan
@@ -142,6 +143,8 @@ class Workers:
             devices=options.devices or (),
             rpc=settings.rpc,
             architecture=self._model.info.architecture,
+            examines_devices=chooses_gpus(options),
+            requires_gpus=requires_gpus(options),
         )
         session = Session(
             command,

@@ -235,6 +235,10 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     """Id of the hardware, which several backends may list; empty: unknown."""
     splits_rows: bool = False
     """Whether matrices can be split by rows among devices of its backend."""
+    is_automatic: bool = True
+    """Whether `gpu_layers` auto may use it: it computes correctly and faster than the CPU, or was not examined."""
+    trial: str = ""
+    """What its examination found, for people; empty: it was not examined."""
 
     @property
     def memory_key(self) -> str:

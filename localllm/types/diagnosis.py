@@ -18,6 +18,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     plugin_dir: str | None
     devices: tuple[str, ...]
     rpc: str | None
+    gpus: bool
+    """Whether layers have to be on a GPU, whichever it is."""
     fresh: bool
     verbose: bool
 
@@ -48,6 +50,8 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     """cpu, vulkan, cuda ..."""
     why_not: str
     """Why it cannot be used; empty: no problem is known."""
+    is_last: bool
+    """Whether `auto` tries every other one first, since no device of this one was faster than the CPU."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,8 +18,14 @@ def worker_command(
     devices: Sequence[str] = (),
     rpc: str | None = None,
     architecture: str = "",
+    examines_devices: bool = False,
+    requires_gpus: bool = False,
 ) -> list[str]:
-    """The argv of `localllm.worker`. `architecture`: of the model, for choosing a library that knows it."""
+    """The argv of `localllm.worker`.
+
+    `architecture`: of the model, for choosing a library that knows it. `requires_gpus`: choose one with a backend of
+    GPUs. `examines_devices`: try GPUs out, unless that was done before.
+    """
     command = [*own_command("localllm.worker"), "--data-dir", str(data_dir), "--runtime", runtime]
     if plugin_dir is not None:
         command += ["--plugin-dir", str(plugin_dir)]
@@ -29,4 +35,8 @@ def worker_command(
         command += ["--rpc", rpc]
     if architecture:
         command += ["--architecture", architecture]
+    if examines_devices:
+        command.append("--examine-devices")
+    if requires_gpus:
+        command.append("--require-gpus")
     return [*command, *(["--verbose"] if verbose else []), *(["--debug"] if debug else [])]

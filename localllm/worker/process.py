@@ -113,6 +113,8 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--devices", default="")
     parser.add_argument("--rpc", default="")
     parser.add_argument("--architecture", default="")
+    parser.add_argument("--examine-devices", action="store_true")
+    parser.add_argument("--require-gpus", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--debug", action="store_true")
     return parser.parse_args()
@@ -216,6 +218,7 @@ class Worker:
 
     def _open_library(self, arguments: argparse.Namespace) -> Library:
         """Says hello. Raises `LocalLLMError`."""
+        from localllm.llama.probes.device_trials import examined
         from localllm.llama.runtimes.requested import Wishes
 
         wishes = Wishes(
@@ -224,12 +227,14 @@ class Worker:
             devices=tuple(filter(None, arguments.devices.split(","))),
             rpc=arguments.rpc,
             architecture=arguments.architecture,
+            gpus=arguments.require_gpus,
         )
         library = wishes.load(wishes.choose(arguments.data_dir), verbose=arguments.verbose)
-        build, absent = library.build, tuple(map(str, library.absent))
-        self.outbox.put(
-            Hello(os.getpid(), str(build), library.choice.label(), library.devices(), build.fingerprint, absent)
+        devices = examined(
+            library, arguments.data_dir, plugin_dir=arguments.plugin_dir, measure=arguments.examine_devices
         )
+        build, absent = library.build, tuple(map(str, library.absent))
+        self.outbox.put(Hello(os.getpid(), str(build), library.choice.label(), devices, build.fingerprint, absent))
         return library
 
     def _engine_of(

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from localllm.errors import LoadFailed
@@ -18,6 +19,7 @@ from localllm.llama.lacking import QUANTIZE
 from localllm.llama.library import CpuChoice
 from localllm.llama.probes import selftest
 from localllm.llama.runtimes import building, found, installed
+from localllm.types import upstream
 from localllm.types.libraries import builds
 from tests.models.maker import write_llama
 
@@ -174,6 +176,7 @@ from pathlib import Path
 from localllm.errors import LoadFailed
 from localllm.llama import bindings, library
 from localllm.llama.probes import selftest
+from localllm.types import upstream
 from localllm.types.libraries import builds
 choice = selftest.choose(Path({str(data)!r}), runtime="package").choice
 bindings.recognize = lambda *_: builds.named("0.6.0")
@@ -247,3 +250,20 @@ def test_quantizing_takes_a_runtime_that_can(data: Path) -> None:
         assert selftest.choose_quantizing(data).choice.runtime == found.PACKAGE
     finally:
         found.choose("auto", data)
+
+
+def test_auto_tries_a_runtime_last_whose_devices_were_no_faster_than_the_cpu(tmp_path: Path) -> None:
+    """Unless layers have to be on a GPU: then it is the one that has them."""
+    folder, own = found.folder_of(tmp_path) / "vulkan", installed.find()
+    folder.mkdir(parents=True)
+    for path in (*own.library_dir.iterdir(), *own.variants.values()):
+        (folder / path.name).symlink_to(path)
+    manifest = found.Manifest(origin="added", package_version=upstream.PACKAGE_VERSION, kind="vulkan")
+    (folder / found.MANIFEST).write_bytes(msgspec.json.encode(manifest))
+    assert found.usable(tmp_path)[0].name == "vulkan"
+    found.put_last("vulkan", tmp_path, is_last=True)
+    assert found.usable(tmp_path)[-1].name == "vulkan"
+    assert selftest.choose(tmp_path).choice.runtime.name != "vulkan"
+    assert selftest.choose(tmp_path, gpus=True).choice.runtime.name == "vulkan"
+    found.put_last("vulkan", tmp_path, is_last=False)
+    assert found.usable(tmp_path)[0].name == "vulkan"

@@ -96,6 +96,8 @@ def _runtime_rows(report: Report) -> Iterator[str]:
         return
     for index, each in enumerate(report.runtimes):
         what = f"{each.name}: {each.origin}, {each.version}, llama.cpp {each.llama_cpp}, for {each.kind}"
+        if each.is_last:
+            what += "; used if you ask for a GPU, since none of its devices was faster than the CPU"
         yield _row("" if index else "Runtimes", f"{what}; not usable: {each.why_not}" if each.why_not else what)
 
 
@@ -136,6 +138,8 @@ def _device_rows(devices: tuple[DeviceInfo, ...]) -> Iterator[str]:
     for index, device in enumerate(devices):
         memory = f"{size(device.free_bytes)} of {size(device.total_bytes)} free"
         yield _row("" if index else "Devices", f"{device.name}: {device.description} ({device.kind}), {memory}")
+        if device.trial:
+            yield _row("", f"{device.name}: {device.trial}")
 
 
 def _format_rows(report: Report) -> Iterator[str]:

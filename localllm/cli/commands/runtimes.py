@@ -15,8 +15,8 @@ import msgspec
 from localllm.cli.render.units import duration
 from localllm.cli.shared import report
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.llama.probes import selftest
-from localllm.llama.probes.selftest_memory import Trial
+from localllm.llama.probes import device_trials, selftest
+from localllm.llama.probes.selftest_memory import Outcome, Trial
 from localllm.llama.runtimes import build_targets, building, builds, wheel_files
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes.builds import BuildStatus
@@ -181,7 +181,8 @@ def _state(settings: Settings, each: RuntimeRow, used: str) -> str:
     if trial is None:
         return each.why_not or "not tested yet"
     lacks = (f"lacks {' and '.join(trial.lacks)}",) if trial.lacks else ()
-    return "; ".join([*in_use, *lacks, *trial.absent])
+    last = ("its devices are no faster than the CPU",) if each.is_last else ()
+    return "; ".join([*in_use, *last, *lacks, *trial.absent])
 
 
 def _known(settings: Settings, each: RuntimeRow) -> Trial | None:
@@ -208,6 +209,8 @@ def _test(settings: Settings, target: str | None, *, as_json: bool) -> int:
         report.write_table(("NAME", "BACKEND", "PROMPT TOKENS/S", "DECODE TOKENS/S"), rows)
         report.say("localllm: speeds are for a tiny file on one thread, for comparison only")
     for each in results:
+        if each.works:
+            _try_devices(settings, selftest.choose(settings.data_dir, runtime=each.name), fresh=True)
         for words in filter(None, (each.problem, *each.absent)):
             report.say(f"localllm: {each.name}: {words}")
     return report.OK if results and all(each.works for each in results) else report.MODEL_OR_BACKEND
@@ -247,6 +250,21 @@ def _install(settings: Settings, target: str, name: str | None, *, unverified: b
     outcome = selftest.choose(settings.data_dir, runtime=added.name)
     if outcome.trial.lacks:
         report.say(f"localllm: {added.name} lacks {' and '.join(outcome.trial.lacks)}")
+    _try_devices(settings, outcome)
+
+
+def _try_devices(settings: Settings, outcome: Outcome, *, fresh: bool = False) -> None:
+    """Says of each GPU that the runtime finds whether it is faster than the CPU."""
+    runtime = outcome.choice.runtime
+    row = next((each for each in runtimes.listed(settings.data_dir) if each.runtime == runtime), None)
+    if row is None or not row.uses_gpus:
+        return
+    found = device_trials.examine_runtime(outcome.choice, settings.data_dir, fresh=fresh)
+    for device in found:
+        use = "" if device.is_automatic else f"; --gpu-layers all or --device {device.name.lower()} uses it"
+        report.say(f"localllm: {device.name} ({device.description}): {device.trial}{use}")
+    if not found:
+        report.say(f"localllm: {runtime.name} finds no GPU here; `localllm doctor --runtime {runtime.name}` says more")
 
 
 def _build(settings: Settings, kind: str, name: str | None) -> int:
@@ -266,7 +284,7 @@ def _build(settings: Settings, kind: str, name: str | None) -> int:
     finally:
         progress.clear()
     took = duration(time.monotonic() - started_s)
-    selftest.choose(settings.data_dir, runtime=built.name)  # `runtime list` knows its devices from now on
+    _try_devices(settings, selftest.choose(settings.data_dir, runtime=built.name))
     outcome = selftest.choose(settings.data_dir, runtime=settings.runtime)
     use = (
         "it is used from now on"

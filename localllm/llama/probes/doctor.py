@@ -18,6 +18,7 @@ from localllm.engine.sampling import native
 from localllm.errors import LocalLLMError
 from localllm.llama.library import Library
 from localllm.llama.probes import selftest
+from localllm.llama.probes.device_trials import examined
 from localllm.llama.probes.selftest_memory import Memory, Outcome, Trial
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes import gains, installed
@@ -25,6 +26,7 @@ from localllm.llama.runtimes.installed import InstalledBindings
 from localllm.llama.runtimes.requested import Wishes
 from localllm.measuring import probe
 from localllm.system import cpu, machine, native_libraries
+from localllm.types import DeviceInfo
 from localllm.types.diagnosis import Candidate, Question, Report, RuntimeRow
 
 Send = Callable[[Report], None]
@@ -53,14 +55,22 @@ def examine(question: Question, send: Send) -> None:
     try:
         report = _change(report, runtimes=tuple(_row(each) for each in runtimes.listed(data_dir)))
         send(report)
-        wishes = Wishes(runtime=question.runtime, plugin_dir=plugin_dir, devices=question.devices, rpc=question.rpc)
+        wishes = Wishes(
+            runtime=question.runtime,
+            plugin_dir=plugin_dir,
+            devices=question.devices,
+            rpc=question.rpc,
+            gpus=question.gpus,
+        )
         outcome = wishes.choose(data_dir, fresh=question.fresh)
         files = installed.find(outcome.choice.runtime.library)
         report = _with_files(report, files, plugin_dir)
         report = _with_outcome(report, files, outcome, data_dir)
         send(report)
         loaded = wishes.load(outcome, verbose=question.verbose)
-        send(_with_library(report, loaded))
+        report = _with_library(report, loaded, loaded.devices())
+        send(report)
+        send(_change(report, devices=examined(loaded, data_dir, plugin_dir=plugin_dir, fresh=question.fresh)))
     except LocalLLMError as error:
         send(_with_error(report, error))
 
@@ -115,6 +125,7 @@ def _row(each: runtimes.RuntimeRow) -> RuntimeRow:
         llama_cpp=each.llama_cpp,
         kind=each.kind,
         why_not=each.why_not,
+        is_last=each.is_last,
     )
 
 
@@ -147,7 +158,7 @@ def _with_outcome(report: Report, files: InstalledBindings, outcome: Outcome, da
     )
 
 
-def _with_library(report: Report, loaded: Library) -> Report:
+def _with_library(report: Report, loaded: Library, devices: tuple[DeviceInfo, ...]) -> Report:
     return _change(
         report,
         works=True,
@@ -155,7 +166,7 @@ def _with_library(report: Report, loaded: Library) -> Report:
         commit=loaded.build.commit,
         fingerprint=loaded.build.fingerprint,
         features=loaded.build.features,
-        devices=loaded.devices(),
+        devices=devices,
         absent=tuple(map(str, loaded.absent)),
     )
 

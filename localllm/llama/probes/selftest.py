@@ -67,21 +67,23 @@ def choose(
     *,
     runtime: str = AUTO,
     needs: Sequence[str] = (),
+    gpus: bool = False,
     architecture: str = "",
     fresh: bool = False,
     timeout_s: float = TIMEOUT_S,
     command: Sequence[str] | None = None,
 ) -> Outcome:
     """The runtime of that name and its best backend. `auto`: the chosen one, else the first that works, unless a later
-    one is clearly faster; if some include the backends of `needs`, or know the `architecture`, it is one of these.
+    one is clearly faster; if some include the backends of `needs` or (`gpus`) that of any GPU, or know the
+    `architecture`, it is one of these.
 
     A result remembered for a library, this CPU and this version is not tried again (about a second), unless `fresh`.
     Raises `NothingWorks`, or another `LoadFailed` if there is no library.
     """
     name = (runtimes.chosen(data_dir) or AUTO) if runtime == AUTO else runtime
     candidates = runtimes.usable(data_dir) if name == AUTO else [runtimes.named(name, data_dir)]
-    if runtime == AUTO and (needs or architecture):
-        candidates = _suitable(candidates, runtimes.listed(data_dir), needs, architecture)
+    if runtime == AUTO and (needs or gpus or architecture):
+        candidates = _suitable(candidates, runtimes.listed(data_dir), needs, architecture, gpus=gpus)
     if not candidates:
         installed.find()  # raises, with the install command
     best: Outcome | None = None
@@ -121,12 +123,19 @@ def choose_quantizing(data_dir: Path) -> Outcome:
 
 
 def _suitable(
-    candidates: list[Runtime], listed: Sequence[runtimes.RuntimeRow], needs: Sequence[str], architecture: str
+    candidates: list[Runtime],
+    listed: Sequence[runtimes.RuntimeRow],
+    needs: Sequence[str],
+    architecture: str,
+    *,
+    gpus: bool,
 ) -> list[Runtime]:
     """The candidates if each has the backends and knows the architecture; else those that do, or at least have the
     backends."""
     usable = {each.runtime: each for each in listed if not each.why_not}
     bringing = [each for each in usable if not needs or backends.brings(each, needs)]
+    if gpus:
+        bringing = [each for each in bringing if usable[each].uses_gpus] or bringing
     knowing = [each for each in bringing if not architecture or usable[each].knows(architecture)]
     if all(each in knowing for each in candidates):
         return candidates

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from localllm.measuring import probe
 
 MEASURE_S = 0.1
 """Per kind of batch: some 60 batches of 65 tokens. Two of these for each candidate are hardly noticeable."""
+
+EVERY_LAYER = 999
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,11 +79,8 @@ def decode(request: Request, choice: CpuChoice) -> Answer:
     """Greedy tokens of the recorded path, and the speed if requested."""
     loaded = library.load(choice)
     with _Context(loaded, Path(request.model_path)) as context:
-        greedy = context.decode(request.prompt, 0)
-        for index, token in enumerate(request.singles, start=len(request.prompt)):
-            greedy += context.decode((token,), index)
         answer = Answer(
-            greedy=tuple(greedy),
+            greedy=context.greedy(request.prompt, request.singles),
             absent=tuple(map(str, loaded.absent)),
             lacks=lacking(loaded.api),
             build=loaded.known.version,
@@ -94,28 +94,37 @@ def decode(request: Request, choice: CpuChoice) -> Answer:
         )
 
 
-class _Context:
-    """The self-test's model in one sequence, on one thread: compares kernels, not core counts."""
+def greedy_tokens(
+    loaded: Library, path: Path, prompt: tuple[int, ...], singles: tuple[int, ...], devices: Sequence[str]
+) -> tuple[int, ...]:
+    """As `Answer.greedy`, with all layers on these devices."""
+    with _Context(loaded, path, devices) as context:
+        return context.greedy(prompt, singles)
 
-    def __init__(self, loaded: Library, path: Path) -> None:
+
+class _Context:
+    """The self-test's model in one sequence, on one thread: compares kernels, not core counts. Without `devices` the
+    CPU computes, with them all layers are there."""
+
+    def __init__(self, loaded: Library, path: Path, devices: Sequence[str] = ()) -> None:
         self._api: Any = loaded.api
         mark = loaded.log.mark()
-        self._model = self._load(loaded, path)
+        self._model = self._load(loaded, path, devices)
         params = self._api.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max = 256, 128, 128, 1
         params.n_threads = params.n_threads_batch = 1
-        params.op_offload = params.offload_kqv = False
+        params.op_offload = params.offload_kqv = bool(devices)
         self._context = self._api.llama_init_from_model(self._model, params)
         if not self._context:
             raise LoadFailed(f"the self-test's context cannot be made: {loaded.log.errors_since(mark)}")
         self._num_vocabulary = self._api.llama_vocab_n_tokens(self._api.llama_model_get_vocab(self._model))
         self._batch = self._api.llama_batch_init(128, 0, 1)
 
-    def _load(self, loaded: Library, path: Path) -> Any:
+    def _load(self, loaded: Library, path: Path, devices: Sequence[str]) -> Any:
         params = self._api.llama_model_default_params()
-        cpu_alone = loaded.device_handles([])
-        params.devices = ctypes.cast(cpu_alone, ctypes.c_void_p)
-        params.n_gpu_layers = 0
+        handles = loaded.device_handles(devices)
+        params.devices = ctypes.cast(handles, ctypes.c_void_p)
+        params.n_gpu_layers = EVERY_LAYER if devices else 0
         params.use_extra_bufts = loaded.choice.extra_bufts
         mark = loaded.log.mark()
         model = self._api.llama_model_load_from_file(str(path).encode(), params)
@@ -130,6 +139,13 @@ class _Context:
         self._api.llama_batch_free(self._batch)
         self._api.llama_free(self._context)
         self._api.llama_model_free(self._model)
+
+    def greedy(self, prompt: tuple[int, ...], singles: tuple[int, ...]) -> tuple[int, ...]:
+        """The greedy token after each token of both: the prompt in one batch, then one at a time."""
+        found = self.decode(prompt, 0)
+        for index, token in enumerate(singles, start=len(prompt)):
+            found += self.decode((token,), index)
+        return tuple(found)
 
     def decode(self, tokens: tuple[int, ...], start: int) -> list[int]:
         """One batch at positions `start`...; the greedy token after each of its tokens."""

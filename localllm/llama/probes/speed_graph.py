@@ -1,4 +1,4 @@
-"""Graphs of equal operations on given shapes, timed: ggml's own functions, on the loaded CPU backend.
+"""Graphs of equal operations on given shapes, timed: ggml's own functions, on the loaded CPU backend or a GPU's.
 
 Weights are placed where llama.cpp would put them: in the first buffer type that can compute with them. All are zero,
 since a kernel's time does not depend on the values. Knows nothing of models and of what the times mean.
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from localllm.errors import LoadFailed
 from localllm.gguf.tables import BLOCK_TYPES
-from localllm.llama.devices import CPU
+from localllm.llama.devices import CPU, device_array
 from localllm.llama.layouts import InitParams
 from localllm.llama.library import Library
 
@@ -77,6 +77,9 @@ Operation = Callable[["Cpu", int], Maker]
 class Cpu:
     """The CPU backend with a number of threads, and the buffer types in llama.cpp's order."""
 
+    clock: Callable[[], float] = staticmethod(time.thread_time)
+    """For what one thread computes."""
+
     def __init__(self, library: Library, threads: int) -> None:
         """Starts the backend. Raises `LoadFailed`."""
         ggml = self.ggml = library.ggml
@@ -120,8 +123,28 @@ class Cpu:
         return int(self.ggml.new_tensor_4d(context, TYPES[type], *shape))
 
     def close(self) -> None:
-        self.ggml.backend_free(self.backend)
-        self.ggml.backend_free(self.alone)
+        for backend in {self.backend, self.alone}:
+            self.ggml.backend_free(backend)
+
+
+class Gpu(Cpu):
+    """A device in place of the CPU: it has no threads of ours, and the wall clock counts."""
+
+    clock = staticmethod(time.perf_counter)
+
+    def __init__(self, library: Library, name: str) -> None:
+        """Raises `LoadFailed`, `DeviceUnavailable`."""
+        ggml = self.ggml = library.ggml
+        ggml.bind(_SIGNATURES)
+        self.device = int(device_array(ggml, [name])[0] or 0)
+        backend = ggml.backend_dev_init(self.device, None)
+        if not backend:
+            raise LoadFailed(f"{name} cannot be started")
+        self.backend = self.alone = int(backend)
+        self.threads, self.disturbances = 1, 0
+        self.numbers: dict[int, list[int]] = {}
+        self.plain = ggml.backend_dev_buffer_type(self.device)
+        self.buffer_types = [self.plain]
 
 
 class Passes:
@@ -206,7 +229,7 @@ class Passes:
             if found and (used >= UNDISTURBED_SHARE or found[0] < SHORT_S):
                 return Times(found, is_certain=True)
             self._cpu.disturbances += 1
-        found = self._run(self._cpu.alone, time.thread_time, rounds, within_s)
+        found = self._run(self._cpu.alone, self._cpu.clock, rounds, within_s)
         return Times([each / (1 + PARALLEL_SHARE * (threads - 1)) for each in found], is_certain=threads == 1)
 
     def _run(self, backend: int, clock: Callable[[], float], rounds: int, within_s: float) -> list[float]:

@@ -82,7 +82,7 @@ def _kernel(cpu: Cpu, name: str) -> KernelSpeed:
     block = _BLOCKS[type]
     matrix_bytes = SIDE * SIDE // block.length * block.size
     weights = (type, (SIDE, SIDE))
-    one = _product(SIDE, 1)
+    one = product(SIDE, 1)
     each = max(1, CACHED_BYTES // matrix_bytes)
     with Passes(cpu, one, weights=weights, each=each) as passes:
         cached = passes.times(40, MOST_S)
@@ -94,11 +94,11 @@ def _kernel(cpu: Cpu, name: str) -> KernelSpeed:
     byte_s = max(cached_byte_s, _usual(cold) / (each * matrix_bytes))
     small_bytes = NARROW * NARROW // block.length * block.size
     each = max(1, GROUP_BYTES // small_bytes)
-    with Passes(cpu, _product(NARROW, 1), weights=(type, (NARROW, NARROW)), each=each, groups=8) as passes:
+    with Passes(cpu, product(NARROW, 1), weights=(type, (NARROW, NARROW)), each=each, groups=8) as passes:
         small = passes.times(6, MOST_S)
-    with Passes(cpu, _product(SIDE, ROWS), weights=(type, (SIDE, 2 * SIDE)), each=1) as passes:
+    with Passes(cpu, product(SIDE, ROWS), weights=(type, (SIDE, 2 * SIDE)), each=1) as passes:
         many = passes.times(20, MOST_S)
-    with Passes(cpu, _product(NARROW, ROWS), weights=(type, (NARROW, SIDE)), each=1) as passes:
+    with Passes(cpu, product(NARROW, ROWS), weights=(type, (NARROW, SIDE)), each=1) as passes:
         narrow = passes.times(20, MOST_S)
     product_s, output_s = _by_width(_usual(many) / (ROWS * 2 * SIDE), _usual(narrow) / (ROWS * SIDE))
     return KernelSpeed(
@@ -169,7 +169,9 @@ def _adding(width: int, rows: int) -> Operation:
     return operation
 
 
-def _product(width: int, rows: int) -> Operation:
+def product(width: int, rows: int) -> Operation:
+    """Rows of so many numbers, by matrices with columns of that length."""
+
     def operation(cpu: Cpu, context: int) -> Maker:
         tokens = cpu.tensor(context, "F32", width, rows)
         return lambda weights: cpu.ggml.mul_mat(context, weights, tokens)

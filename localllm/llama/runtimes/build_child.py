@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from localllm.errors import LocalLLMError
-from localllm.llama.probes import selftest
+from localllm.llama.probes import device_trials, selftest
 from localllm.llama.runtimes import building, builds
 from localllm.llama.runtimes.found import Runtime
 from localllm.system import processes
@@ -28,7 +28,9 @@ def main() -> int:
         with builds.recorded(data_dir, name, kind, log=log) as progress:
             base = building.base_in(data_dir)
             made = building.build(kind, data_dir, name=name, base=base, check=_check, on_progress=progress)
-        selftest.choose(data_dir, runtime=made.name)  # so that `runtime list` knows its devices
+        outcome = selftest.choose(data_dir, runtime=made.name)  # so that `runtime list` knows its devices
+        for device in device_trials.examine_runtime(outcome.choice, data_dir) if kind not in ("cpu", "rpc") else ():
+            print(f"{device.name} ({device.description}): {device.trial}")  # noqa: T201
     except LocalLLMError as error:
         print(error.message)  # noqa: T201
         return 1

@@ -15,6 +15,7 @@ import msgspec
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.llama.runtimes import installed
 from localllm.system import libraries
+from localllm.system.files import write_whole
 from localllm.types import upstream
 from localllm.types.libraries import builds
 from localllm.types.libraries.wheels import WHEELS
@@ -56,6 +57,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     build: str = ""
     """A `Build.version`; empty: the bindings' own."""
     unverified: bool = False
+    is_last: bool = False
+    """Whether `auto` tries every other runtime first, since no device of this one was faster than the CPU."""
     flags: str = ""
     """Flags it was built with."""
     created_unix_s: int = 0
@@ -72,10 +75,23 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
     """A `Build.version`."""
     why_not: str = ""
     """Why it cannot be used; empty: no problem is known."""
+    is_last: bool = False
+    """As in `Manifest`."""
 
     def knows(self, architecture: str) -> bool:
         """Whether its llama.cpp can load such models."""
         return any(each.version == self.build and architecture in each.architectures for each in builds.known())
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether it has a backend of GPUs."""
+        if self.kind not in ("cpu", "rpc"):
+            return True
+        try:
+            plugins = installed.find(self.runtime.library).plugins
+        except LoadFailed:
+            return False
+        return any(libraries.stem_of(path) != "ggml-rpc" for path in plugins)
 
     @property
     def llama_cpp(self) -> str:
@@ -88,10 +104,12 @@ class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listed(data_dir: Path) -> list[RuntimeRow]:
-    """All runtimes, usable or not: those of the data directory, then the package's own, then the wheel's."""
+    """All runtimes, usable or not: those of the data directory, then the package's own, then the wheel's; those whose
+    devices were of no use here at last."""
     own = _package()
     wheel = _wheel()
-    return [*_kept(data_dir), *([own] if own else []), *([wheel] if wheel else [])]
+    found = [*_kept(data_dir), *([own] if own else []), *([wheel] if wheel else [])]
+    return sorted(found, key=lambda each: each.is_last)
 
 
 def usable(data_dir: Path) -> list[Runtime]:
@@ -176,7 +194,19 @@ def _kept(data_dir: Path) -> Iterator[RuntimeRow]:
             kind=manifest.kind,
             build=build,
             why_not=why_not,
+            is_last=manifest.is_last,
         )
+
+
+def put_last(name: str, data_dir: Path, *, is_last: bool) -> None:
+    """Whether `auto` tries the runtime of that name after all others. Raises `LoadFailed`."""
+    path = folder_of(data_dir) / name / MANIFEST
+    try:
+        manifest = _manifest(path)
+        if manifest.is_last != is_last:
+            write_whole(path, msgspec.json.encode(msgspec.structs.replace(manifest, is_last=is_last)))
+    except (OSError, msgspec.MsgspecError) as error:
+        raise LoadFailed(f"{path} cannot be changed: {error}") from error
 
 
 def _manifest(path: Path) -> Manifest:

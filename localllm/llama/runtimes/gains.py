@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.errors import LoadFailed
-from localllm.llama import backends
 from localllm.llama.runtimes import found as runtimes
 from localllm.llama.runtimes import installed, wheel_files
 from localllm.system import cpu as system_cpu
@@ -43,7 +42,7 @@ def gain(data_dir: Path, cpu: str | None = None) -> Gain | None:
 def gpu_advice(data_dir: Path, maker: str | None = None) -> str | None:
     """A sentence if there is a GPU that no llama.cpp here can use, with the command to type."""
     maker = machine.gpu_maker() if maker is None else maker
-    if maker is None or any(_uses_gpus(each) for each in runtimes.listed(data_dir)):
+    if maker is None or any(each.uses_gpus for each in runtimes.listed(data_dir)):
         return None
     wheel = wheel_files.named("vulkan")
     remedy = "`localllm runtime build vulkan` compiles one that does"
@@ -83,12 +82,6 @@ def sentence(found: Gain) -> str:
         f"this llama.cpp does not use this CPU's {found.instructions}: `localllm runtime build cpu` (about 10 minutes, "
         f"with a C++ compiler; with --background it needs no terminal) makes prompts about {found.prompt:g} times and "
         f"answers {found.answer:g} times as fast"
-    )
-
-
-def _uses_gpus(row: runtimes.RuntimeRow) -> bool:
-    return row.kind not in ("cpu", "rpc") or any(
-        backends.brings(row.runtime, [each]) for each in ("cuda", "rocm", "vulkan")
     )
 
 

@@ -24,6 +24,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     plugin_dir: Path | None = None
     devices: tuple[str, ...] = ()
     rpc: str | None = None
+    gpus: bool = False
+    """Whether layers have to be on a GPU, whichever it is."""
     architecture: str = ""
     """Of the model; empty: of no particular one."""
 
@@ -36,7 +38,12 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
         """The runtime and CPU backend to use. Raises `LoadFailed`."""
         lacking = backends.missing(self.needs, self.plugin_dir)
         return selftest.choose(
-            data_dir, runtime=self.runtime, needs=lacking, architecture=self.architecture, fresh=fresh
+            data_dir,
+            runtime=self.runtime,
+            needs=lacking,
+            gpus=self.gpus and self.plugin_dir is None,
+            architecture=self.architecture,
+            fresh=fresh,
         )
 
     def load(self, outcome: Outcome, *, verbose: bool) -> Library:

@@ -69,6 +69,7 @@ def examine(settings: Settings, *, fresh: bool) -> Report:
         plugin_dir=None if settings.plugin_dir is None else str(settings.plugin_dir),
         devices=settings.devices or (),
         rpc=settings.rpc,
+        gpus=settings.devices is None and settings.gpu_layers not in ("auto", 0),
         fresh=fresh,
         verbose=settings.verbose,
     )

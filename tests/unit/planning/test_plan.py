@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -149,3 +151,31 @@ def test_a_model_without_tokenizer_is_refused_instead_of_crashing_on_its_first_t
 def test_as_many_rows_of_logits_are_planned_for_a_slot_as_it_may_get() -> None:
     """The parent plans and imports no engine; llama.cpp ends the process where a batch asks for more."""
     assert SLOT_OUTPUTS == MOST_ROWS
+
+
+@pytest.mark.parametrize(
+    ("wish", "is_used"),
+    [
+        ({}, False),
+        ({"gpu_layers": "all"}, True),
+        ({"gpu_layers": 2}, True),
+        ({"devices": ("vulkan0",)}, True),
+        ({"split": "none"}, True),
+        ({"tensor_split": (1.0,)}, True),
+        ({"override_tensor": (("ffn_up", "vulkan0"),)}, True),
+        ({"override_tensor": (("ffn_up", "cpu"),)}, False),
+        ({"gpu_layers": 0}, False),
+    ],
+)
+def test_a_gpu_that_is_slower_than_the_cpu_is_used_only_by_those_who_want_one(
+    wish: dict[str, Any], is_used: bool
+) -> None:
+    slow = msgspec.structs.replace(GPU, is_automatic=False, trial="slower")
+    placement = plan(INFO, LoadOptions(**wish), [CPU, slow])
+    assert bool(placement.gpu_layers) is is_used
+
+
+def test_an_integrated_gpu_computes_where_the_dedicated_one_is_slower_than_the_cpu() -> None:
+    slow = msgspec.structs.replace(GPU, is_automatic=False)
+    integrated = msgspec.structs.replace(GPU, name="Vulkan1", kind="igpu", id="other")
+    assert plan(INFO, LoadOptions(), [CPU, slow, integrated]).devices == ("Vulkan1",)
