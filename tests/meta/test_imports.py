@@ -44,7 +44,12 @@ DOORS = {
     ("tuning", "worker"): {"worker.command", "worker.messages", "worker.siblings"},
     ("runtime", "worker"): {"worker.prompts.template_check"},
     ("cli", "worker"): {"worker.prompts.template_check", "worker.prompts.template_child"},
-    ("cli", "llama"): {"llama.runtimes", "llama.probes.selftest", "llama.probes.selftest_memory"},
+    ("cli", "llama"): {
+        "llama.runtimes",
+        "llama.probes.device_trials",
+        "llama.probes.selftest",
+        "llama.probes.selftest_memory",
+    },
 }
 """All that a package may import of another: what of a worker is its parent's side, what of llama/ loads no library."""
 SPECULATION = {
