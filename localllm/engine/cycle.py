@@ -13,7 +13,6 @@ from localllm.engine.inbox import StepOutput
 from localllm.engine.planning import Planner
 from localllm.engine.reporting import Reporter
 from localllm.engine.requests.sequence import Sequence
-from localllm.engine.scheduling.media_steps import without_rows
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.stepping import Stepper
 from localllm.errors import RequestTimeout
@@ -116,7 +115,7 @@ class Cycle:
 
     def _end_without_rows(self, output: StepOutput) -> None:
         """Sequences whose media rows cannot be had fail; what was computed before these stays cached."""
-        for sequence, failure in without_rows(self.scheduler.running):
+        for sequence, failure in self.scheduler.media.without_rows():
             self.reporter.report_last()
             output.failures.append((sequence.id, failure))
             self.scheduler.remove(sequence)

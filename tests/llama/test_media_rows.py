@@ -32,6 +32,7 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, ResolvedSampling
 from tests.kvdisks import PARTS
+from tests.llama.test_interrupts import stop_after
 from tests.models import families
 from tests.models.maker import write_llama
 
@@ -229,6 +230,28 @@ def test_what_stands_behind_a_picture_is_the_same_wherever_its_prefix_comes_from
     check("next turn", len(turn.ids))
     assert asker.engine.writeback is not None
     asker.engine.writeback.store_all()
+
+
+@pytest.mark.parametrize("case", [CASES["attention"], CASES["sliding window, whole"], CASES["planes"]])
+def test_an_interrupted_picture_is_computed_as_one_that_was_not(case: Case, backend: LlamaBackend) -> None:
+    """At random nodes of its graph; a picture in planes is not interrupted, the text beside it is."""
+    if not backend.decoder.can_be_interrupted:
+        pytest.skip("without a compiler nothing is interrupted")
+    prompt, rng = Prompt(text(1, 100), []), np.random.default_rng(1)
+    for seed in range(3):
+        prompt = prompt + picture(case, seed, 7, 9) + text(2 + seed, 30)
+    expected, _ = Asker(backend).answered(prompt, cached=False)
+    asker = Asker(backend)
+    asker.engine._cycle._planner._pace.cost.observe([(0, 0, 64)], 0.1)
+    id, num_lost = asker.ask(prompt), 0
+    while asker.engine.scheduler.has_work or id not in asker.finish:
+        stop_after(backend, int(rng.integers(1, 90)))
+        before = sum(asker.engine.kv.residency.held[slot].length for slot in range(SLOTS))
+        asker.engine.step()
+        asker.engine.check_integrity()
+        num_lost += before == sum(asker.engine.kv.residency.held[slot].length for slot in range(SLOTS)) > 0
+    assert num_lost > 1
+    assert_close(asker.logits(id), expected)
 
 
 @pytest.mark.parametrize("case", [case for name, case in CASES.items() if "whole" not in name], indirect=False)

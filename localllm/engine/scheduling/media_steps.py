@@ -27,9 +27,11 @@ class MediaSteps:
         self._shares = shares
         self._ready = ready
         self._is_tokens_turn = False
-        """Whether the next step belongs to other prompts, because the last one computed rows."""
+        """Whether the next step belongs to other prompts, if there are any, because the last one was for rows."""
         self._is_oldests_turn = False
         """Whether the sequence that arrived first is next; otherwise the one that needs the fewest tokens is."""
+        self._lacking: list[Sequence] = []
+        """Those that lacked rows when the last step with media was planned."""
 
     def prefetch(self, sequence: Sequence) -> None:
         """It has entered a slot: request the rows that are not there."""
@@ -48,9 +50,15 @@ class MediaSteps:
 
         `whole`: nothing streams, and the step may be interrupted.
         """
-        ready = [sequence for sequence in sequences if self._has_rows(sequence)]
+        self._lacking = [sequence for sequence in sequences if sequence.progress.lacks_rows]
+        for sequence in self._lacking:
+            sequence.progress.want_rows(self._ready)
+        ready = [sequence for sequence in sequences if not sequence.progress.lacks_rows]
+        streams = [each for each in others if not each.progress.is_prefilling]
+        if not ready or (streams and self._shares.is_streams_turn):
+            return None
         is_tokens_turn, self._is_tokens_turn = self._is_tokens_turn, False
-        if not ready or (is_tokens_turn and others):
+        if is_tokens_turn and len(streams) < len(others):
             return None
         self._is_tokens_turn = True
         if self._is_oldests_turn:
@@ -58,27 +66,19 @@ class MediaSteps:
         else:
             sequence = min(ready, key=lambda each: each.progress.num_pending)
         self._is_oldests_turn = not self._is_oldests_turn and len(ready) > 1
-        streams = [each for each in others if not each.progress.is_prefilling]
         if whole is not None and can_be_interrupted(sequence):
             budget = whole.budget(budget, [sequence], waiting)
         count = self._shares.of_span(sequence, streams, budget)
         return StepPlan([_rows_of(sequence, count)], [sequence]) if count else None
 
-    def _has_rows(self, sequence: Sequence) -> bool:
-        if not sequence.progress.lacks_rows:
-            return True
-        sequence.progress.want_rows(self._ready)
-        return False
-
-
-def without_rows(running: Many[Sequence]) -> list[tuple[Sequence, LocalLLMError]]:
-    """Those that need media rows next and cannot have them, with the reason."""
-    found = []
-    for sequence in running:
-        span = sequence.progress.next_span
-        if span is not None and span.of.source.failure is not None:
-            found.append((sequence, span.of.source.failure))
-    return found
+    def without_rows(self) -> list[tuple[Sequence, LocalLLMError]]:
+        """Running sequences that need rows next and cannot have them, with the reason."""
+        found = []
+        for sequence in self._lacking:
+            span = sequence.progress.next_span
+            if sequence.slot is not None and span is not None and span.of.source.failure is not None:
+                found.append((sequence, span.of.source.failure))
+        return found
 
 
 def _rows_of(sequence: Sequence, count: int) -> Segment:

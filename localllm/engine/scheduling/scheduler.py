@@ -55,7 +55,7 @@ class Scheduler:
         self._batch_capacity = batch_capacity
         self._slots: list[Sequence | None] = [None] * kv.num_slots
         self._shares = Shares(batch_capacity=batch_capacity, takes_turns=not kv.is_unified, can_rewind=kv.can_rewind)
-        self._media = MediaSteps(self._shares, rows_ready)
+        self.media = MediaSteps(self._shares, rows_ready)
         self.drafter = drafter
         self._waiting: list[Sequence] = []
         """Waiting sequences, ordered by rank."""
@@ -203,7 +203,7 @@ class Scheduler:
         media = [sequence for sequence in running if sequence.progress.next_span is not None]
         if media:
             changes, running = True, [sequence for sequence in running if sequence.progress.next_span is None]
-            if (rows := self._media.plan(media, running, self._waiting, budget, whole)) is not None:
+            if (rows := self.media.plan(media, running, self._waiting, budget, whole)) is not None:
                 self._settled = []
                 return rows
         prompts = running
@@ -335,7 +335,7 @@ class Scheduler:
         assert held.length == entering.num_cached, "the slot does not hold what was decided"
         self._slots[entering.slot] = sequence
         sequence.progress.admitted(held, entering.num_cached, now_s)
-        self._media.prefetch(sequence)
+        self.media.prefetch(sequence)
         self._end_wait(sequence)
 
     def _end_wait(self, sequence: Sequence) -> None:

@@ -108,9 +108,9 @@ class Shares:
             tile = shapes.of([sequence], shapes.tile)
             wanted = tile if shapes.rate(tile) >= MIN_TILE_SPEEDUP * shapes.rate(fitting) else fitting
         saved_s = self._saved_for_spans_s + most_s - shapes.streams_s
+        self.is_streams_turn = not shapes.is_alone
         if shapes.is_alone or wanted.seconds <= max(most_s, shapes.streams_s + saved_s):
             self._saved_for_spans_s = 0.0
-            self.is_streams_turn = not shapes.is_alone
             return wanted.num_tokens
         self._saved_for_spans_s = saved_s
         return 0

@@ -33,7 +33,7 @@ from localllm.engine.speculation.proposals import Proposal
 from localllm.engine.speculation.proposers import Proposer, Proposers
 from localllm.engine.threads.governor import Governor
 from localllm.engine.threads.team import Clocks, Team
-from tests.fakes import FakeBackend, alone, next_token
+from tests.fakes import FakeBackend, alone, illustrated, next_token
 from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
 
 UBATCH, BATCH = 16, 64
@@ -273,17 +273,19 @@ LAYOUTS: list[dict[str, Any]] = [{}, {"window": 8, "slack": UBATCH}, {"num_cells
 @given(
     layout=st.sampled_from(LAYOUTS),
     prompts=st.lists(st.integers(1, 300), min_size=1, max_size=6),
+    pictures=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 5)), max_size=4),
     gaps=st.lists(st.floats(0.001, 1.5), min_size=1, max_size=30),
     kinds=st.lists(st.sampled_from(["submit", "cancel", "call", "inspect", "hopeless"]), min_size=1, max_size=10),
 )
 def test_whatever_arrives_every_prompt_is_answered_as_if_alone_and_little_is_lost(
-    layout: dict[str, Any], prompts: list[int], gaps: list[float], kinds: list[str]
+    layout: dict[str, Any], prompts: list[int], pictures: list[tuple[int, int]], gaps: list[float], kinds: list[str]
 ) -> None:
     """Something arrives without an end; what is lost is bounded by what was computed."""
     fake, engine, collector = make(num_slots=3, **layout)
-    patient = {id: [id + 1] * length for id, length in enumerate(prompts)}
-    for id, prompt in patient.items():
-        engine.submit(Sequence(Request(id, prompt, sampling=GREEDY, max_tokens=3)))
+    patient = {}
+    for id, length in enumerate(prompts):
+        patient[id], spans = illustrated([id + 1] * length, pictures[id % 3 :])
+        engine.submit(Sequence(Request(id, patient[id], spans=spans, sampling=GREEDY, max_tokens=3)))
     ids, gap, kind = itertools.count(1000), itertools.cycle(gaps), itertools.cycle(kinds)
     next_s = fake.now_s + next(gap)
     lost_s, started_s = 0.0, fake.now_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import queue
+from collections.abc import Sequence as Many
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -19,6 +20,7 @@ from localllm.engine.cache.tiers import OpenDisk
 from localllm.engine.engine import Engine
 from localllm.engine.idling import STORE_AFTER_S
 from localllm.engine.inbox import Inspect, Item, Stop
+from localllm.engine.media import Span
 from localllm.engine.requests.sequence import Sequence
 from localllm.engine.requests.terms import Due, Request, Reuse
 from localllm.engine.scheduling.admission import MAX_LEADERS
@@ -26,7 +28,7 @@ from localllm.engine.scheduling.aging import AGED_S, EVERY, Turns
 from localllm.engine.scheduling.pace import StepBudget
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import MAX_READING_S
-from tests.fakes import FakeBackend, FakeDiskCache, alone
+from tests.fakes import FakeBackend, FakeDiskCache, FakeRows, alone, illustrated
 from tests.machines import MACHINES, Machine
 from tests.unit.engine.test_engine import GREEDY, Collector, drain, text_of
 
@@ -248,6 +250,7 @@ class Storm(RuleBasedStateMachine):
         self.crowds = [Crowd(1, 60, 4, -1000, math.inf, None, cache_prompt=True, burst=1)]
         self.next_crowd = 0
         self.cancels: dict[int, int] = {}
+        self.coming: list[tuple[int, FakeRows]] = []
         self.patient: dict[int, tuple[Sequence, int]] = {}
         """Those that wait, and the step in which each came."""
         self.num_steps = 0
@@ -261,13 +264,17 @@ class Storm(RuleBasedStateMachine):
         self.crowds = [*self.crowds, crowd][-4:]
 
     @rule(family=st.integers(1, 3), common=st.integers(1, 100), count=st.none() | st.integers(1, 20),
-          priority=st.integers(-1000, 1000), cache_prompt=st.booleans())  # fmt: skip
+          priority=st.integers(-1000, 1000), cache_prompt=st.booleans(), delay=st.integers(0, 30),
+          pictures=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 2)), max_size=2))  # fmt: skip
     def a_patient_one_comes(
-        self, family: int, common: int, count: int | None, priority: int, cache_prompt: bool
-    ) -> None:
-        prompt = [family] * common + [9, family]
-        sequence = self.arrives(prompt, count, priority, math.inf, cache_prompt=cache_prompt)
+        self, family: int, common: int, count: int | None, priority: int, cache_prompt: bool, delay: int,
+        pictures: list[tuple[int, int]],
+    ) -> None:  # fmt: skip
+        """The rows of its pictures come when they come."""
+        prompt, spans = illustrated([family] * common + [9, family], pictures, are_there=delay == 0)
+        sequence = self.arrives(prompt, count, priority, math.inf, cache_prompt=cache_prompt, spans=spans)
         self.patient[sequence.id] = sequence, self.num_steps
+        self.coming += [(self.num_steps + delay, cast(FakeRows, span.of.source)) for span in spans if delay]
 
     @rule()
     def slots_are_written_to_the_disk(self) -> None:
@@ -291,13 +298,15 @@ class Storm(RuleBasedStateMachine):
             self.step()
 
     def arrives(
-        self, prompt: list[int], count: int | None, priority: int, timeout_s: float, *, cache_prompt: bool
-    ) -> Sequence:
+        self, prompt: list[int], count: int | None, priority: int, timeout_s: float, *, cache_prompt: bool,
+        spans: Many[Span] = (),
+    ) -> Sequence:  # fmt: skip
         now_s = self.clock.now_s
         sequence = Sequence(
             Request(
                 next(self.ids),
                 prompt,
+                spans=spans,
                 sampling=GREEDY,
                 max_tokens=count,
                 due=Due(priority=priority, created_s=now_s, deadline_s=now_s + timeout_s),
@@ -324,6 +333,9 @@ class Storm(RuleBasedStateMachine):
         for id in [id for id, step in self.cancels.items() if step <= self.num_steps]:
             del self.cancels[id]
             self.engine.cancel(id)
+        for _, rows in [one for one in self.coming if one[0] <= self.num_steps]:
+            rows.come()
+        self.coming = [one for one in self.coming if one[0] > self.num_steps]
         self.engine.step()
         self.num_steps += 1
         self.clock.now_s += 1

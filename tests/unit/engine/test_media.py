@@ -122,6 +122,7 @@ def test_streams_flow_beside_pictures_and_wait_for_a_whole_one_no_longer_than_th
         assert 2.0 <= max(gaps) < 2.2
         assert len(gaps) > max(gaps) / 0.3, "the streams got as many tokens before as beside parts of a prompt"
     assert took_s < 40, "it does not wait for ever"
+    assert sum(id in collector.finish for id in range(3, 200)) > 3, "nor do those that come meanwhile"
 
 
 def test_a_context_that_shifts_drops_whole_pictures_only() -> None:

@@ -245,8 +245,8 @@ class Owner(RuleBasedStateMachine):
         self, family: int, common: int, tail: list[int], count: int, salt: str, stops: bool, fails: int, pause: int,
         pictures: list[tuple[int, int]], are_there: bool,
     ) -> None:  # fmt: skip
-        id, text = len(self.asked), [family] * common + tail + [POISON] * (fails == 0)
-        prompt, spans = illustrated(text[:100], pictures, are_there=are_there)
+        id, tokens = len(self.asked), [family] * common + tail + [POISON] * (fails == 0)
+        prompt, spans = illustrated(tokens[:100], pictures, are_there=are_there)
         self.spans += spans
         text = text_of(alone(prompt, count))
         stop = (text[len(text) // 2 :][:2],) if stops else ()
