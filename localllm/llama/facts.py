@@ -275,8 +275,7 @@ FACTS: tuple[Fact, ...] = (
         ("test_tokenizing.py::test_every_text_has_the_tokens_that_one_call_gives_it",), "wrong result",
     ),
     Fact(
-        "rule", "fill-in-the-middle tokens", ("localllm.gguf.rules.fill_in_middle:fills_in_middle",),
-        "src/llama-vocab.cpp",
+        "rule", "tokens for filling in", ("localllm.gguf.rules.fill_in_middle:fills_in_middle",), "src/llama-vocab.cpp",
         ("test_fill_in_middle.py::test_the_prompt_is_prefix_suffix_middle_as_the_models_were_trained",), "feature off",
     ),
     Fact(
@@ -366,13 +365,14 @@ FACTS: tuple[Fact, ...] = (
         "slower",
     ),
     Fact(
-        "format", "variable that spares a crash its stack trace", ("localllm.llama.remote.rpc_child:main",
-        "localllm.worker.process:main"), "ggml/src/ggml.c", (_TEXTS,), "worse message", ("GGML_NO_BACKTRACE",),
+        "format", "variable that spares a crash its stack trace", ("localllm.llama.remote.rpc_child:main", "localllm."
+        "worker.process:main", "localllm.worker.media.encoder_child:main"), "ggml/src/ggml.c", (_TEXTS,),
+        "worse message", ("GGML_NO_BACKTRACE",),
     ),
     Fact(
-        "format", "names of backends, their files and drivers", ("localllm.llama.backends:BACKENDS",),
-        "ggml/src/ggml-backend-reg.cpp",
-        ("test_offload.py::test_a_device_is_chosen_by_name_and_an_unknown_one_refused",), "refused",
+        "format", "names of backends, their files and drivers", ("localllm.llama.backends:BACKENDS",), "ggml/src/"
+        "ggml-backend-reg.cpp", ("test_offload.py::test_a_device_is_chosen_by_name_and_an_unknown_one_refused",),
+        "refused",
     ),
     Fact(
         "format", "options of its build", ("localllm.llama.runtimes.installed:FAST_INSTALL_FLAGS",
