@@ -1,4 +1,4 @@
-"""Lists and removes what is saved, for people: conversations, and slots saved by clients.
+"""Lists and removes what is saved, for people: conversations, slots saved by clients; encoded media are removed, too.
 
 Reads heads only. Knows nothing of models but their names.
 """
@@ -24,6 +24,7 @@ from localllm.kvdisk.folder import (
     remove_items,
     remove_leftover,
 )
+from localllm.kvdisk.media_files import clear_media
 from localllm.kvdisk.named import SUFFIX, named_items, named_items_in
 
 
@@ -53,6 +54,7 @@ class ClearReport(msgspec.Struct, frozen=True, kw_only=True):
     conversations: int
     slots: int
     size_bytes: int
+    """Encoded pictures and sounds included."""
 
 
 def survey(data_dir: Path) -> list[StoredStates]:
@@ -92,8 +94,9 @@ def clear(data_dir: Path, model: str | None = None) -> ClearReport:
     Processes that have it loaded continue and may save more. Raises `OSError`, `Busy`.
     """
     root, slots = data_dir / FOLDER, data_dir / named.FOLDER
+    media_bytes = clear_media(data_dir, model)
     if not (root.exists() or slots.exists()):
-        return ClearReport(conversations=0, slots=0, size_bytes=0)
+        return ClearReport(conversations=0, slots=0, size_bytes=media_bytes)
     with gate(root):
         items = [
             item for item in (*all_items(root), *named_items(slots)) if not item.is_temporary or remove_leftover(item)
@@ -106,7 +109,9 @@ def clear(data_dir: Path, model: str | None = None) -> ClearReport:
     gone = [item for item in items if not item.is_temporary and not item.path.exists()]
     num_slots = sum(item.path.parent.parent == slots for item in gone)
     return ClearReport(
-        conversations=len(gone) - num_slots, slots=num_slots, size_bytes=sum(item.size_bytes for item in gone)
+        conversations=len(gone) - num_slots,
+        slots=num_slots,
+        size_bytes=media_bytes + sum(item.size_bytes for item in gone),
     )
 
 

@@ -2,5 +2,5 @@
 
 Begin with `reader`, the door for prompts. A file becomes pixels or samples in `decoding_child`; these become a layout
 (tokens and rows) and later the rows themselves in `encoder_child`, a process of its own beside the steps. Layouts and
-rows are kept in memory and on disk (`kept_rows`, `row_files`). Knows nothing of messages, templates or HTTP.
+rows are kept in memory (`kept_rows`) and on disk (`kvdisk.media_files`). Knows nothing of messages, templates or HTTP.
 """

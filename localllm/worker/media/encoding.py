@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.kvdisk.media_files import MediaFiles
 from localllm.system.threads import start_thread
 from localllm.worker.media.encoder_messages import (
     Chunk,
@@ -30,7 +31,6 @@ from localllm.worker.media.encoder_messages import (
 from localllm.worker.media.encoder_process import EncoderProcess, Ended
 from localllm.worker.media.kept_rows import Kept
 from localllm.worker.media.layout import MediaKey
-from localllm.worker.media.row_files import RowFiles
 from localllm.worker.media.row_source import ChunkRows, Medium, Rows
 
 MOST_TOGETHER = 4
@@ -77,7 +77,7 @@ class Encoding:
         width: int,
         decode: Callable[[Medium], Source],
         rows: Kept[RowKey, Rows],
-        files: RowFiles,
+        files: MediaFiles,
         threads: Callable[[], int],
         idle_s: float,
         counters: MediaCounters,

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from localllm.kvdisk.fingerprint import file_identity
+from localllm.kvdisk.media_files import MediaFiles
 from localllm.llama.library import Library
 from localllm.system import cpu
 from localllm.worker.media.encoder_messages import Open, Source
 from localllm.worker.media.encoding import Encoding, MediaCounters
 from localllm.worker.media.kept_rows import Kept
 from localllm.worker.media.reader import MediaLimits, Reader
-from localllm.worker.media.row_files import FOLDER, RowFiles
 from localllm.worker.media.row_source import Medium
 from localllm.worker.messages import Load
 from localllm.worker.states.identity import model_identity
@@ -53,7 +53,7 @@ def open_reader(
         options.image_max_tokens,
     )
     context = _context(library, load, wanted)
-    files = RowFiles(data_dir / FOLDER, (options.media_disk_mb if options.kv_disk_mb else 0) * 10**6)
+    files = MediaFiles(data_dir, load.model_id, (options.media_disk_mb if options.kv_disk_mb else 0) * 10**6)
     counters = MediaCounters()
     cores = cpu.num_physical_cores()
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.kvdisk.media_files import MediaFiles
 from localllm.system.threads import start_thread
 from localllm.types import Media, MediaKind
 from localllm.worker.media.decoding_child import Decoded, DecodeRequest, DecodingChild
@@ -22,7 +23,6 @@ from localllm.worker.media.encoder_messages import Source
 from localllm.worker.media.encoding import Encoding, MediaCounters
 from localllm.worker.media.kept_rows import Kept
 from localllm.worker.media.layout import Layout, MediaKey, pieces
-from localllm.worker.media.row_files import RowFiles
 from localllm.worker.media.row_source import Medium
 from localllm.worker.prompts.prompt_parts import MediaPieces, MissingFiles
 
@@ -69,7 +69,7 @@ class Reader:
         kinds: frozenset[MediaKind],
         limits: MediaLimits,
         context: str,
-        layouts: RowFiles,
+        layouts: MediaFiles,
         counters: MediaCounters,
         make_encoding: Callable[[Callable[[Medium], Source]], Encoding],
         clock: Callable[[], float] = time.monotonic,
